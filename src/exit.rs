@@ -1,0 +1,72 @@
+//! The exit codes of every executable, and the signals that end one.
+//!
+//! One table for all tools, so that a script can branch on it. This file holds values only: it ends no
+//! process and catches no signal.
+
+/// How a run ended. The number is the process's exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: the tool could not do it: a file, a hash, git, I/O, a lock that did not come free.
+    Failed,
+    /// 2: wrong usage, wrong configuration, no credential.
+    Usage,
+    /// 3: the provider failed after retries, or refused.
+    Provider,
+    /// 4: the model's reply stayed malformed after retries.
+    Malformed,
+    /// 5: a limit was reached: turns, tokens, cost, seconds.
+    Limit,
+    /// 6: `--check` never passed.
+    Unchecked,
+    /// 129, 130, 143: ended by a signal.
+    Signal(Signal),
+}
+
+impl Exit {
+    /// The number that the process exits with.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Provider => 3,
+            Self::Malformed => 4,
+            Self::Limit => 5,
+            Self::Unchecked => 6,
+            Self::Signal(signal) => 128 + signal.number(),
+        }
+    }
+}
+
+/// A signal that ends the work in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// The terminal went away.
+    Hup,
+    /// Ctrl-C.
+    Int,
+    /// `kill`'s default.
+    Term,
+}
+
+impl Signal {
+    /// The signal's number, the same on every Unix.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Hup => 1,
+            Self::Int => 2,
+            Self::Term => 15,
+        }
+    }
+
+    /// The signal's usual name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hup => "SIGHUP",
+            Self::Int => "SIGINT",
+            Self::Term => "SIGTERM",
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! nagent: placeholder map.
+
+pub mod exit;
+pub mod llm;
