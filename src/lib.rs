@@ -1,4 +1,5 @@
 //! nagent: placeholder map.
 
 pub mod exit;
+pub mod format;
 pub mod llm;

@@ -1,0 +1,71 @@
+//! Attributes of a tag: `name="value"` or `name='value'`.
+//!
+//! ```text
+//! attributes = { blank, name, "=", ( '"', value, '"' | "'", value, "'" ) }
+//! ```
+//! Values hold anything but their quote; `&quot; &apos; &amp; &lt; &gt;` are decoded and nothing else is.
+//! Shared by conversation blocks and by the tags of replies; it must not know either.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// One attribute, name and decoded value, in the order written.
+pub type Attribute = (String, String);
+
+static ENTITY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("&(quot|apos|amp|lt|gt);").expect("a constant pattern"));
+
+/// The value as it stands between double quotes.
+pub fn encode(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The value that stands between quotes, decoded.
+pub fn decode(raw: &str) -> String {
+    ENTITY
+        .replace_all(raw, |found: &regex::Captures<'_>| match &found[1] {
+            "quot" => "\"",
+            "apos" => "'",
+            "amp" => "&",
+            "lt" => "<",
+            _ => ">",
+        })
+        .into_owned()
+}
+
+/// Writes ` name="value"` for each attribute.
+pub fn format(attributes: &[Attribute]) -> String {
+    attributes.iter().map(|(name, value)| format!(" {name}=\"{}\"", encode(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_five_entities_are_decoded() {
+        assert_eq!(decode("&quot;&apos;&amp;&lt;&gt;&nbsp;&#10;&amp;lt;"), "\"'&<>&nbsp;&#10;&lt;");
+    }
+
+    proptest! {
+        #[test]
+        fn decode_undoes_encode(value in "\\PC*|(&|amp;|lt;|\"|'|<|>|\n)*") {
+            let encoded = encode(&value);
+            prop_assert!(!encoded.contains(['"', '<', '>']));
+            prop_assert_eq!(decode(&encoded), value);
+        }
+    }
+}

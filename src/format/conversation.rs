@@ -1,0 +1,540 @@
+//! The conversation file: text ↔ blocks.
+//!
+//! ```text
+//! file   = { block | note | blank line }
+//! block  = '<' NAME attributes '>' LF body LF '</' NAME '>'
+//!        | '<' NAME attributes ' fence="WORD"' '>' LF body LF '</' NAME ' ' WORD '>'
+//!        | '<' NAME attributes ' />'
+//! note   = any other text: somebody wrote it into the file, and it counts as the user's words
+//! ```
+//! A tag of a block stands at the start of a line. Bodies are raw. A block without a fence ends at the first
+//! `</NAME>` that starts a line; one with a fence only at `</NAME WORD>`. A body gets a fence when it holds
+//! anything that looks like a tag of nagent's ([`needs_fence`]), so no body can end its own block or open another.
+//!
+//! Parsing never fails: it gives the pieces, and at most one [`Trouble`]. It reads no file, and it does not
+//! know what the tags inside an `agent-response` mean. Blocks of older tools parse too: no fence, a body that
+//! begins on the opening tag's own line, no blank lines between.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::attributes::{self, Attribute};
+
+/// The names of all blocks: what the driver, the user and the system write. Nothing else opens a block.
+pub const BLOCKS: [&str; 21] = [
+    "initial_context",
+    "user-prompt",
+    "agent-response",
+    "system",
+    "context-update",
+    "nagent-turn-status",
+    "nagent-next-input",
+    "nagent-read-result",
+    "nagent-file-read-result",
+    "nagent-file-patch-result",
+    "nagent-write-result",
+    "nagent-edit-result",
+    "nagent-list-result",
+    "nagent-glob-result",
+    "nagent-grep-result",
+    "nagent-shell-result",
+    "nagent-conversation-result",
+    // Read, never written: an older tool's hooks.
+    "hook-per-run",
+    "hook-per-file-edit",
+    "hook-per-response",
+    "hook-per-turn",
+];
+
+/// What in a body calls for a fence (DESIGN section 4).
+static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update)")
+        .expect("a constant pattern")
+});
+
+/// A whole opening tag, at the start of the text.
+static OPENING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(
+        r#"\A<({})((?:\s+[A-Za-z_][A-Za-z0-9_-]*\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(/)?>"#,
+        BLOCKS.join("|")
+    ))
+    .expect("a constant pattern")
+});
+
+/// One attribute of an opening tag.
+static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"([A-Za-z_][A-Za-z0-9_-]*)\s*=\s*(?:"([^"]*)"|'([^']*)')"#)
+        .expect("a constant pattern")
+});
+
+/// The start of an opening or closing tag of a block, at the start of the text.
+static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"\A<(/?)({})(?:[\s/>]|\z)", BLOCKS.join("|"))).expect("a constant pattern")
+});
+
+/// A block to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// One of [`BLOCKS`].
+    pub name: &'static str,
+    /// The attributes, without `fence`.
+    pub attributes: Vec<Attribute>,
+    /// The raw body; `None` for a self-closing block.
+    pub body: Option<String>,
+}
+
+impl Block {
+    /// A self-closing block without attributes.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, attributes: Vec::new(), body: None }
+    }
+
+    /// The same with one more attribute.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.attributes.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The same with a body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<String>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The value of an attribute.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The block as text, with a last line feed. `own` are the tags that an `agent-response` may hold without a
+    /// fence; `word` draws random fence words, and is asked again while a word occurs in the body.
+    pub fn format(&self, own: &[&str], word: &mut dyn FnMut() -> String) -> String {
+        let name = self.name;
+        let attributes = attributes::format(&self.attributes);
+        let Some(body) = &self.body else { return format!("<{name}{attributes} />\n") };
+        if !needs_fence(name, body, own) {
+            return format!("<{name}{attributes}>\n{body}\n</{name}>\n");
+        }
+        let mut fence = word();
+        while body.contains(&fence) {
+            fence = word();
+        }
+        format!("<{name}{attributes} fence=\"{fence}\">\n{body}\n</{name} {fence}>\n")
+    }
+}
+
+/// Whether a body may not stand in its block without a fence.
+pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
+    if name == "initial_context" {
+        return true;
+    }
+    SUSPECT.find_iter(body).any(|found| {
+        name != "agent-response" || !is_own_tag(&body[found.start()..], own)
+    })
+}
+
+/// Whether the text begins with an opening or closing tag of `own`, spelled exactly.
+fn is_own_tag(text: &str, own: &[&str]) -> bool {
+    let text = text.trim_start_matches('<');
+    let text = text.strip_prefix('/').unwrap_or(text);
+    own.iter().any(|tag| {
+        text.strip_prefix(tag)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/'))
+    })
+}
+
+/// A piece of a parsed file. All ranges are byte offsets into its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// What it is.
+    pub kind: Kind,
+    /// The piece as it stands in the file, without the line feed after it.
+    pub span: Range<usize>,
+    /// The line that it begins on, from 1.
+    pub line: usize,
+}
+
+/// What a piece is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A block.
+    Block {
+        /// One of [`BLOCKS`].
+        name: &'static str,
+        /// Its attributes, `fence` left out.
+        attributes: Vec<Attribute>,
+        /// Its body; empty and at the span's end when it is self-closing.
+        body: Range<usize>,
+    },
+    /// Text outside any block, without the blank lines around it.
+    Note,
+}
+
+impl Piece {
+    /// The block's name, or `None` for a note.
+    pub fn name(&self) -> Option<&'static str> {
+        match &self.kind {
+            Kind::Block { name, .. } => Some(name),
+            Kind::Note => None,
+        }
+    }
+
+    /// The value of a block's attribute.
+    pub fn get(&self, attribute: &str) -> Option<&str> {
+        match &self.kind {
+            Kind::Block { attributes, .. } => {
+                attributes.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str())
+            }
+            Kind::Note => None,
+        }
+    }
+
+    /// The body of a block, or the note itself.
+    pub fn text<'a>(&self, file: &'a str) -> &'a str {
+        match &self.kind {
+            Kind::Block { body, .. } => &file[body.clone()],
+            Kind::Note => &file[self.span.clone()],
+        }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The last append was cut: everything from `offset` on belongs to a block that never ended.
+    Torn {
+        /// Where the torn tail begins.
+        offset: usize,
+        /// Its line, from 1.
+        line: usize,
+    },
+    /// A tag that belongs to no block, or a block that swallows others: not to be read as a shorter conversation.
+    Damaged {
+        /// The line of the tag, from 1.
+        line: usize,
+        /// What is wrong, and how to mend it.
+        message: String,
+    },
+}
+
+/// The pieces of a file up to its first trouble, and the trouble.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// Blocks and notes in order.
+    pub pieces: Vec<Piece>,
+    /// What is wrong, if anything is.
+    pub trouble: Option<Trouble>,
+}
+
+/// Parses a conversation file.
+pub fn parse(text: &str) -> Parsed {
+    Parser { text, at: 0, line: 1, counted: 0, note: None, pieces: Vec::new() }.run()
+}
+
+/// How one attempt to read a block ended.
+enum Step {
+    Block { piece: Piece, next: usize },
+    NotABlock,
+    Trouble(Trouble),
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// Always the start of a line.
+    at: usize,
+    line: usize,
+    /// Up to where line feeds are counted into `line`.
+    counted: usize,
+    note: Option<Range<usize>>,
+    pieces: Vec<Piece>,
+}
+
+impl Parser<'_> {
+    fn run(mut self) -> Parsed {
+        if self.text.starts_with('\u{feff}') {
+            self.at = '\u{feff}'.len_utf8();
+        }
+        while self.at < self.text.len() {
+            match self.block() {
+                Step::Block { piece, next } => {
+                    self.flush_note();
+                    self.pieces.push(piece);
+                    self.at = next;
+                }
+                Step::NotABlock => self.note_line(),
+                Step::Trouble(trouble) => {
+                    self.flush_note();
+                    return Parsed { pieces: self.pieces, trouble: Some(trouble) };
+                }
+            }
+        }
+        self.flush_note();
+        Parsed { pieces: self.pieces, trouble: None }
+    }
+
+    /// The line number of an offset at or after the last one asked for.
+    fn line_of(&mut self, offset: usize) -> usize {
+        let between = &self.text.as_bytes()[self.counted.min(offset)..offset];
+        self.line += between.iter().filter(|byte| **byte == b'\n').count();
+        self.counted = self.counted.max(offset);
+        self.line
+    }
+
+    fn note_line(&mut self) {
+        let end = self.text[self.at..].find('\n').map_or(self.text.len(), |i| self.at + i + 1);
+        if self.text[self.at..end].trim().is_empty() {
+            if let Some(note) = &mut self.note {
+                note.end = note.end.max(self.at);
+            }
+        } else {
+            let start = self.note.as_ref().map_or(self.at, |note| note.start);
+            self.note = Some(start..end);
+        }
+        self.at = end;
+    }
+
+    fn flush_note(&mut self) {
+        let Some(range) = self.note.take() else { return };
+        let note = self.text[range.clone()].trim_end();
+        let span = range.start..range.start + note.len();
+        let line = self.line_of(span.start);
+        self.pieces.push(Piece { kind: Kind::Note, span, line });
+    }
+
+    /// Reads the block that begins here, if one does.
+    fn block(&mut self) -> Step {
+        let start = self.at;
+        let rest = &self.text[start..];
+        if !rest.starts_with('<') {
+            return Step::NotABlock;
+        }
+        let Some(opening) = OPENING.captures(rest) else { return self.no_opening(rest) };
+        let name = block_name(&opening[1]);
+        let mut attributes = parse_attributes(&opening[2]);
+        let fence = take(&mut attributes, "fence");
+        let tag_end = start + opening[0].len();
+        let line = {
+            // A note before this block is flushed first, and begins earlier.
+            let note_start = self.note.as_ref().map(|note| note.start);
+            if note_start.is_some() {
+                self.flush_note();
+            }
+            self.line_of(start)
+        };
+        if opening.get(3).is_some() {
+            let next = self.after_line_end(tag_end);
+            let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
+            return Step::Block { piece: Piece { kind, span: start..tag_end, line }, next };
+        }
+        let closing = match &fence {
+            Some(word) => format!("</{name} {word}>"),
+            None => format!("</{name}>"),
+        };
+        let (body_start, crlf) = line_end(self.text, tag_end);
+        let found = if body_start == tag_end && fence.is_none() {
+            // An older tool's short results: the body stands on the opening tag's line.
+            self.text[tag_end..].find(&closing).map(|i| tag_end + i)
+        } else {
+            find_at_line_start(self.text, body_start, &closing)
+        };
+        let Some(close) = found else { return self.unterminated(start, tag_end, line, name, &fence) };
+        if fence.is_none() && name != "initial_context" {
+            let opener = format!("<{name}");
+            let swallowed = find_opening(&self.text[..close], body_start, &opener);
+            if let Some(inner) = swallowed {
+                let line = self.line_of(inner);
+                return Step::Trouble(Trouble::Damaged {
+                    line,
+                    message: format!(
+                        "<{name}> begins inside another block of that name, whose {closing} is missing; \
+                         put the closing tag back, or remove what was left of the block"
+                    ),
+                });
+            }
+        }
+        let mut body_end = close;
+        if close > body_start && self.text.as_bytes()[close - 1] == b'\n' {
+            body_end -= 1;
+            if crlf && body_end > body_start && self.text.as_bytes()[body_end - 1] == b'\r' {
+                body_end -= 1;
+            }
+        }
+        let span_end = close + closing.len();
+        let next = self.after_line_end(span_end);
+        let kind = Kind::Block { name, attributes, body: body_start..body_end };
+        Step::Block { piece: Piece { kind, span: start..span_end, line }, next }
+    }
+
+    /// Something that begins with `<` and is no whole opening tag.
+    fn no_opening(&mut self, rest: &str) -> Step {
+        let start = self.at;
+        if let Some(tag) = TAG_START.captures(rest) {
+            let name = &tag[2];
+            if tag[1].is_empty() {
+                let line = self.line_of_after_note(start);
+                // No `>` that ends it: cut within the tag. Anything else is a tag that a hand spoiled.
+                if !rest.contains('>') {
+                    return Step::Trouble(Trouble::Torn { offset: start, line });
+                }
+                return Step::Trouble(Trouble::Damaged {
+                    line,
+                    message: format!("<{name} … has attributes that cannot be read; they are name=\"value\""),
+                });
+            }
+            let line = self.line_of_after_note(start);
+            return Step::Trouble(Trouble::Damaged {
+                line,
+                message: format!("</{name}> closes no block; put its opening tag back, or remove this line"),
+            });
+        }
+        // `<agent-resp` and nothing more: the name itself was cut.
+        let is_cut_name = !rest.contains(['\n', '>', ' '])
+            && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
+        if is_cut_name {
+            let line = self.line_of_after_note(start);
+            return Step::Trouble(Trouble::Torn { offset: start, line });
+        }
+        Step::NotABlock
+    }
+
+    fn line_of_after_note(&mut self, offset: usize) -> usize {
+        self.flush_note();
+        self.line_of(offset)
+    }
+
+    /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.
+    fn unterminated(
+        &mut self,
+        start: usize,
+        tag_end: usize,
+        line: usize,
+        name: &str,
+        fence: &Option<String>,
+    ) -> Step {
+        let rest = &self.text[tag_end..];
+        let goes_on = match fence {
+            // The writer fences every body that holds a block's tag, so one here was written after it.
+            None => block_starts(rest).next().is_some(),
+            // A fenced body may hold anything. Only a run of whole blocks up to the very end tells of a hand.
+            Some(_) => rest.ends_with('\n') && block_starts(rest).any(|at| ends_whole(&rest[at..])),
+        };
+        if !goes_on {
+            return Step::Trouble(Trouble::Torn { offset: start, line });
+        }
+        let closing = fence.as_ref().map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
+        Step::Trouble(Trouble::Damaged {
+            line,
+            message: format!("<{name}> is never closed by {closing}; put that line back where its text ends"),
+        })
+    }
+
+    /// The start of the next line when nothing but blanks stands between, else the offset itself, made a line
+    /// start of its own: text behind a closing tag is a note.
+    fn after_line_end(&self, offset: usize) -> usize {
+        let rest = &self.text[offset..];
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
+        if rest[blanks..].starts_with('\n') { offset + blanks + 1 } else { offset }
+    }
+}
+
+/// Whether the text is nothing but whole blocks and blank lines.
+fn ends_whole(text: &str) -> bool {
+    let parsed = parse_flat(text);
+    parsed.trouble.is_none() && parsed.pieces.iter().all(|piece| piece.kind != Kind::Note)
+}
+
+/// [`parse`] for a tail; a nested unterminated block is never whole, so the recursion ends there.
+fn parse_flat(text: &str) -> Parsed {
+    let mut parser = Parser { text, at: 0, line: 1, counted: 0, note: None, pieces: Vec::new() };
+    while parser.at < text.len() {
+        let rest = &text[parser.at..];
+        let whole = OPENING.captures(rest).is_none_or(|opening| {
+            opening.get(3).is_some() || {
+                let word = parse_attributes(&opening[2]).into_iter().find(|(name, _)| name == "fence");
+                let closing = word.map_or_else(
+                    || format!("</{}>", &opening[1]),
+                    |(_, word)| format!("</{} {word}>", &opening[1]),
+                );
+                rest.contains(&closing)
+            }
+        });
+        if !whole {
+            return Parsed { pieces: parser.pieces, trouble: Some(Trouble::Torn { offset: parser.at, line: 0 }) };
+        }
+        match parser.block() {
+            Step::Block { piece, next } => {
+                parser.pieces.push(piece);
+                parser.at = next;
+            }
+            Step::NotABlock => parser.note_line(),
+            Step::Trouble(trouble) => return Parsed { pieces: parser.pieces, trouble: Some(trouble) },
+        }
+    }
+    parser.flush_note();
+    Parsed { pieces: parser.pieces, trouble: None }
+}
+
+fn block_name(found: &str) -> &'static str {
+    BLOCKS.iter().find(|name| **name == found).expect("the pattern is made of these names")
+}
+
+fn parse_attributes(text: &str) -> Vec<Attribute> {
+    ATTRIBUTE
+        .captures_iter(text)
+        .map(|found| {
+            let raw = found.get(2).or_else(|| found.get(3)).map_or("", |value| value.as_str());
+            (found[1].to_owned(), attributes::decode(raw))
+        })
+        .collect()
+}
+
+fn take(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
+    let at = attributes.iter().position(|(n, _)| n == name)?;
+    Some(attributes.remove(at).1)
+}
+
+/// The offset behind the line end that stands at `at`, if one does, and whether it is CRLF.
+fn line_end(text: &str, at: usize) -> (usize, bool) {
+    let rest = &text[at..];
+    if rest.starts_with("\r\n") {
+        (at + 2, true)
+    } else if rest.starts_with('\n') {
+        (at + 1, false)
+    } else {
+        (at, false)
+    }
+}
+
+/// The first `needle` at or after `from` that starts a line; `from` itself counts as one.
+fn find_at_line_start(text: &str, from: usize, needle: &str) -> Option<usize> {
+    if text[from..].starts_with(needle) {
+        return Some(from);
+    }
+    let with_line_feed = format!("\n{needle}");
+    text[from..].find(&with_line_feed).map(|i| from + i + 1)
+}
+
+/// The first opening tag `<NAME` at or after `from` that starts a line and is a whole opening tag.
+fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
+    let mut at = from;
+    while let Some(found) = find_at_line_start(text, at, opener) {
+        if OPENING.is_match(&text[found..]) {
+            return Some(found);
+        }
+        at = found + opener.len();
+    }
+    None
+}
+
+/// Offsets of all whole opening tags that start a line.
+fn block_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
+    text.match_indices("\n<").map(|(at, _)| at + 1).filter(|at| OPENING.is_match(&text[*at..]))
+}
+
+#[cfg(test)]
+#[path = "conversation_tests.rs"]
+mod tests;

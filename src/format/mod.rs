@@ -1,0 +1,4 @@
+//! Text formats as pairs: text to value and back. Pure; knows no file, no model, no tag's meaning.
+
+pub mod attributes;
+pub mod conversation;
