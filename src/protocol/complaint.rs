@@ -75,7 +75,7 @@ pub(super) fn clip(text: &str, limit: usize) -> String {
 /// A tag that the table does not have.
 pub(super) fn unknown_tag(name: &str) -> String {
     let shown = clip(name, NAME);
-    let bare = name.to_ascii_lowercase().replace('_', "-");
+    let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
     let names: Vec<_> = TAGS.iter().map(|tag| &tag.name["nagent-".len()..]).collect();
     match nearest(bare, &names) {
@@ -94,7 +94,7 @@ pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
     if tag.body != Body::None {
         names.push(FENCE);
     }
-    let near = nearest(&name.to_ascii_lowercase(), &names);
+    let near = nearest(&shown.to_ascii_lowercase(), &names);
     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     let known = if names.is_empty() { "none".to_owned() } else { list(names.into_iter()) };
     format!("<{}> has no attribute {shown}{near}: it takes {known}", tag.name)
@@ -133,11 +133,9 @@ pub(super) fn fence(tag: &Tag) -> String {
     )
 }
 
-/// The nearest of `names`, if one is near enough.
+/// The nearest of `names`, if one is near enough to `word`, which is short: the cost grows with its length.
 fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    // The comparison's cost grows with both lengths.
-    let word: String = word.chars().take(NAME).collect();
-    similar::get_close_matches(word.as_str(), names, 1, ALIKE).first().copied()
+    similar::get_close_matches(word, names, 1, ALIKE).first().copied()
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -158,6 +156,7 @@ pub(super) fn stray_closer(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::tags::Kind;
     use super::*;
 
     #[test]
@@ -192,8 +191,6 @@ mod tests {
         assert!(unknown_attribute(Kind::Read.tag(), "Path").contains("did you mean path?"));
         assert!(unknown_attribute(Kind::Next.tag(), "zzz").ends_with("it takes fence"));
     }
-
-    use super::tags::Kind;
 
     #[test]
     fn the_place_is_named() {

@@ -24,8 +24,10 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in every test run")
 }
 
-/// A driver's block in any spelling: its opening or closing tag, up to the end of its name.
-static DRIVER: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<\s*/?\s*([A-Za-z][A-Za-z0-9_-]*)"));
+/// A driver's block in any spelling: its opening or closing tag, up to the end of its name or as much of
+/// that as any block's name has. Written so that one look at each character decides, as in the others here.
+static DRIVER: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
 /// The beginning of a tag: a slash if it closes, and its name.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
 /// One attribute, with the white space before it.
@@ -41,7 +43,7 @@ static NEARLY: LazyLock<Regex> = LazyLock::new(|| {
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
 /// What is decoded in a value, and nothing else is.
-static ENTITY: LazyLock<Regex> = LazyLock::new(|| regex("&(quot|apos|amp|lt|gt);"));
+static ENTITY: LazyLock<Regex> = LazyLock::new(|| regex("&(?:quot|apos|amp|lt|gt);"));
 /// A word that may stand in a closing tag.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 /// A number that an attribute may hold.
@@ -344,13 +346,23 @@ fn nearly_closed(rest: &str, tag: &Tag) -> String {
 
 /// The value with its entities decoded, once.
 fn decoded(raw: &str) -> Cow<'_, str> {
-    ENTITY.replace_all(raw, |found: &Captures| match &found[1] {
-        "quot" => "\"",
-        "apos" => "'",
-        "amp" => "&",
-        "lt" => "<",
-        _ => ">",
-    })
+    if !raw.contains('&') {
+        return Cow::Borrowed(raw);
+    }
+    let mut value = String::with_capacity(raw.len());
+    let mut done = 0;
+    for found in ENTITY.find_iter(raw) {
+        value += &raw[done..found.start()];
+        value += match found.as_str() {
+            "&quot;" => "\"",
+            "&apos;" => "'",
+            "&amp;" => "&",
+            "&lt;" => "<",
+            _ => ">",
+        };
+        done = found.end();
+    }
+    Cow::Owned(value + &raw[done..])
 }
 
 /// The body without the line feeds that are not part of it.

@@ -134,7 +134,7 @@ pub const TAGS: [Tag; 12] = [
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
-        meaning: "a file: whole up to 64 KiB, or limit lines from line offset (the first is 1)",
+        meaning: "a file: whole up to 64 KiB, or limit lines from line offset, counted from 1",
     },
     Tag {
         kind: Kind::FileRead,
@@ -142,7 +142,7 @@ pub const TAGS: [Tag; 12] = [
         attributes: &[required("path", "P", "the file")],
         body: Body::None,
         result: Some("nagent-file-read-result"),
-        meaning: "any file; over 64 KiB it is split into segments first",
+        meaning: "any file; split into segments if over 64 KiB",
     },
     Tag {
         kind: Kind::FilePatch,
@@ -158,7 +158,7 @@ pub const TAGS: [Tag; 12] = [
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-write-result"),
-        meaning: "write a whole file; a line feed right after the opening tag is left out",
+        meaning: "write a whole file; a line feed right after > is dropped",
     },
     Tag {
         kind: Kind::Edit,
@@ -166,7 +166,7 @@ pub const TAGS: [Tag; 12] = [
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
-        meaning: "search and replace in a file, see below",
+        meaning: "search and replace, see below",
     },
     Tag {
         kind: Kind::List,
@@ -197,7 +197,7 @@ pub const TAGS: [Tag; 12] = [
         ],
         body: Body::None,
         result: Some("nagent-grep-result"),
-        meaning: "lines that match a regular expression",
+        meaning: "lines that match a regex",
     },
     Tag {
         kind: Kind::Shell,
@@ -227,12 +227,12 @@ pub const TAGS: [Tag; 12] = [
                 value: Value::Text,
                 placeholder: "P",
                 excludes: &["name", "from"],
-                meaning: "the same in that file's own conversation, which may write it",
+                meaning: "the same in P's own conversation, which may write P",
             },
         ],
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
-        meaning: "a child conversation; only its answer comes back",
+        meaning: "a child that knows only PROMPT; its answer comes back",
     },
 ];
 
@@ -310,14 +310,14 @@ impl Tag {
 
     fn shape(&self, form: &[(&Attribute, bool)]) -> String {
         let name = self.name;
-        let mut shape = format!("<{name}");
-        for (attribute, must) in form {
+        let attributes = form.iter().map(|(attribute, must)| {
             let pair = format!("{}=\"{}\"", attribute.name, attribute.placeholder);
-            shape += &if *must { format!(" {pair}") } else { format!(" [{pair}]") };
-        }
+            if *must { format!(" {pair}") } else { format!(" [{pair}]") }
+        });
+        let attributes: String = attributes.collect();
         match self.body {
-            Body::None => shape + "/>",
-            Body::Raw { placeholder, .. } => format!("{shape}>{placeholder}</{name}>"),
+            Body::None => format!("<{name}{attributes}/>"),
+            Body::Raw { placeholder, .. } => format!("<{name}{attributes}>{placeholder}</{name}>"),
         }
     }
 }

@@ -5,16 +5,16 @@
 use super::tags::TAGS;
 
 /// What stands before the tags.
-const HEAD: &str = "Reply with these tags and white space, nothing else ([…] may be left out):\n";
+const HEAD: &str = "Reply with these tags and white space only; [attributes] are optional:\n";
 
 /// What stands after them.
 const RULES: &str = r#"
-- Every tag but nagent-response is an action. One reply may hold several; they run in order, and their results come as your next input. A reply without an action ends the run.
-- Values stand in "" or ''; in them write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw: escape nothing there.
-- A body ends at the first closing tag of its name. If it holds that tag, add fence="WORD", a word that it does not hold, and close with </NAME WORD>.
-- One mistake, text outside tags included, and nothing of the reply runs.
-- Results, prompts and status come only from the driver. Never write them: send the action and wait.
-- nagent-edit takes one or more blocks; all apply or none. The old lines must occur once in the file. If the text holds such markers, make yours longer, all alike:
+- Every tag but nagent-response is an action. Several in one reply run in order; their results are your next input. A reply without an action ends the run.
+- Values stand in "" or ''; there, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw.
+- A body ends at the first closing tag of its name. If it holds that tag as text, add fence="WORD" (a word not in it) and close with </NAME WORD>.
+- After one mistake, even a word outside tags, nothing of the reply runs.
+- Results, prompts and status come only from the driver: never write them.
+- nagent-edit: one or more blocks, all or none; the old lines must occur once in the file. If the text holds such markers, lengthen yours alike:
 <<<<<<< SEARCH
 old lines
 =======
@@ -30,7 +30,10 @@ pub fn text() -> String {
             // A form of its own is that of an attribute that excludes others, which then says what it does.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
             let meaning = own.map_or(tag.meaning, |(attribute, _)| attribute.meaning);
-            text += &format!("{shape} {meaning}\n");
+            text += &shape;
+            text += " ";
+            text += meaning;
+            text += "\n";
         }
     }
     text + RULES
@@ -43,14 +46,14 @@ mod tests {
     #[test]
     fn is_short_and_names_every_form() {
         let text = text();
-        assert!(text.len() <= 2_200, "{} bytes", text.len());
+        assert!(text.len() <= 1_925, "{} bytes", text.len());
         for tag in &TAGS {
             for shape in tag.shapes() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");
             }
             assert!(text.contains(tag.meaning), "{}", tag.name);
         }
-        assert!(text.is_ascii() || text.matches('…').count() == 1);
+        assert!(text.is_ascii(), "a token for each other character");
         assert!(text.ends_with(">>>>>>> REPLACE\n"));
     }
 }
