@@ -3,3 +3,4 @@
 pub mod exit;
 pub mod format;
 pub mod llm;
+pub mod protocol;

@@ -1,0 +1,202 @@
+//! What is wrong with a reply, in words that teach the model what would be right.
+//!
+//! Wording only: the parser decides that something is wrong and where. Whatever is quoted from the
+//! reply is cut short, and its control characters and invisible ones are written as escapes.
+
+use std::fmt;
+
+use super::tags::{self, Body, FENCE, TAGS, Tag};
+
+/// Why a reply does not count, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where it goes wrong, in bytes from the start of the reply.
+    pub offset: usize,
+    /// The same in lines, the first being 1.
+    pub line: usize,
+    /// What is wrong, and what would be right. One sentence or two, no full stop.
+    pub message: String,
+    /// What stands there: at most 80 characters, escaped; empty at the end of the reply.
+    pub excerpt: String,
+}
+
+/// The longest excerpt, in characters.
+const EXCERPT: usize = 80;
+/// The longest name that is quoted from a reply, in characters.
+const NAME: usize = 40;
+/// How alike a word must be to be offered instead, from 0 to 1.
+const ALIKE: f32 = 0.6;
+
+impl Malformed {
+    /// The complaint about what stands at `offset` in `reply`, a character boundary.
+    pub(super) fn new(reply: &str, offset: usize, message: String) -> Self {
+        let (before, after) = reply.split_at(offset);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        Self { offset, line, message, excerpt: clip(after, EXCERPT) }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, line, message, excerpt } = self;
+        write!(f, "{message} (byte {offset}, line {line}")?;
+        if excerpt.is_empty() {
+            write!(f, ": end of the reply)")
+        } else {
+            write!(f, ": {excerpt})")
+        }
+    }
+}
+
+/// The beginning of `text` with what cannot be seen written as escapes, at most `limit` characters.
+pub(super) fn clip(text: &str, limit: usize) -> String {
+    let mut clipped = String::new();
+    let mut length = 0;
+    for char in text.chars() {
+        let shown: String = match char {
+            '"' | '\'' | '\\' => char.to_string(),
+            _ => char.escape_debug().collect(),
+        };
+        let more = shown.chars().count();
+        if length + more > limit {
+            while length >= limit {
+                clipped.pop();
+                length -= 1;
+            }
+            clipped.push('…');
+            return clipped;
+        }
+        clipped += &shown;
+        length += more;
+    }
+    clipped
+}
+
+/// A tag that the table does not have.
+pub(super) fn unknown_tag(name: &str) -> String {
+    let shown = clip(name, NAME);
+    let bare = shown.to_ascii_lowercase().replace('_', "-");
+    let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
+    let names: Vec<_> = TAGS.iter().map(|tag| &tag.name["nagent-".len()..]).collect();
+    match nearest(bare, &names) {
+        Some(near) => format!("there is no tag <{shown}>: the nearest is <nagent-{near}>"),
+        None => format!(
+            "there is no tag <{shown}>: the tags are {}",
+            list(TAGS.iter().map(|tag| tag.name))
+        ),
+    }
+}
+
+/// An attribute that the tag does not have.
+pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
+    let shown = clip(name, NAME);
+    let mut names: Vec<_> = tag.attributes.iter().map(|attribute| attribute.name).collect();
+    if tag.body != Body::None {
+        names.push(FENCE);
+    }
+    let near = nearest(&shown.to_ascii_lowercase(), &names);
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let known = if names.is_empty() { "none".to_owned() } else { list(names.into_iter()) };
+    format!("<{}> has no attribute {shown}{near}: it takes {known}", tag.name)
+}
+
+/// Text where only a tag or white space may stand.
+pub(super) fn stray_text(text: &str) -> String {
+    if text.starts_with("```") {
+        return "a code fence outside tags: write the tags bare, without ``` around them"
+            .to_owned();
+    }
+    if text.starts_with("<!") {
+        return "a comment or declaration outside tags: a reply holds tags and white space only"
+            .to_owned();
+    }
+    "text outside tags: put it into <nagent-response>".to_owned()
+}
+
+/// The reply holds a driver's block, and nothing that counts before it.
+pub(super) fn forged(block: &str) -> String {
+    let instead = match block {
+        "agent-response" => {
+            "write your tags without it around them, an answer as <nagent-response>"
+        }
+        _ => "write only the action, and wait for its result",
+    };
+    format!("<{block}> comes only from the driver, as all results and prompts do: {instead}")
+}
+
+/// What to do about a body that ended too early.
+pub(super) fn fence(tag: &Tag) -> String {
+    let name = tag.name;
+    format!(
+        "; the body of <{name}> ended at its first </{name}>: when it holds that tag as text, \
+         write <{name} fence=\"WORD\" …> and close it with </{name} WORD>, WORD being a word that the body does not hold"
+    )
+}
+
+/// The nearest of `names`, if one is near enough to `word`, which is short: the cost grows with its length.
+fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    similar::get_close_matches(word, names, 1, ALIKE).first().copied()
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The message for a body tag without a body, or a bodiless one with a body.
+pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
+    format!("<{}> {wrong}: write {}", tag.name, tag.shapes().join(" or "))
+}
+
+/// A closing tag that closes nothing.
+pub(super) fn stray_closer(name: &str) -> String {
+    let shown = clip(name, NAME);
+    let known = if tags::find(name).is_some() { "" } else { ", and there is no such tag" };
+    format!("</{shown}> closes nothing{known}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tags::Kind;
+    use super::*;
+
+    #[test]
+    fn excerpts_are_short_and_harmless() {
+        let check = |text: &str, expect: &str| assert_eq!(clip(text, 10), expect);
+        check("plain", "plain");
+        check("0123456789", "0123456789");
+        check("01234567890", "012345678…");
+        check("a\n\u{1b}b", r"a\n\u{1b}b");
+        check("a\u{202e}b", r"a\u{202e}b");
+        check("a\u{200b}bcdefgh", r"a\u{200b}…");
+        check(r#"say "\""#, r#"say "\""#);
+        check("ééééééééééé", "ééééééééé…");
+        check("", "");
+    }
+
+    #[test]
+    fn near_names_are_offered() {
+        let check = |name: &str, expect: &str| {
+            let message = unknown_tag(name);
+            assert!(message.ends_with(&format!("the nearest is <{expect}>")), "{message}");
+        };
+        check("nagent-sheel", "nagent-shell");
+        check("nagent_shell", "nagent-shell");
+        check("NAGENT-SHELL", "nagent-shell");
+        check("shell", "nagent-shell");
+        check("nagent-answer-response", "nagent-response");
+        check("nagent-patch", "nagent-file-patch");
+        check("nagent-conversations", "nagent-conversation");
+        assert!(unknown_tag("thought").ends_with("nagent-next, nagent-conversation"));
+        assert!(unknown_tag(&"x".repeat(1_000_000)).len() < 400);
+        assert!(unknown_attribute(Kind::Read.tag(), "Path").contains("did you mean path?"));
+        assert!(unknown_attribute(Kind::Next.tag(), "zzz").ends_with("it takes fence"));
+    }
+
+    #[test]
+    fn the_place_is_named() {
+        let complaint = Malformed::new("a\nbé\ncd", 6, "wrong".into());
+        assert_eq!(complaint.to_string(), "wrong (byte 6, line 3: cd)");
+        let complaint = Malformed::new("a\n", 2, "wrong".into());
+        assert_eq!(complaint.to_string(), "wrong (byte 2, line 2: end of the reply)");
+    }
+}

@@ -1,0 +1,95 @@
+//! Items as a reply: what [`judge`](super::judge) undoes.
+//!
+//! One tag a line, attributes in the table's order, a fence only where a body holds its own closing tag.
+//! A body is written as it is: line feeds that the parser would trim are the caller's to leave out.
+
+use std::fmt::Write;
+
+use super::tags::{Body, FENCE, Kind, Tag, Trim};
+use super::{Action, Item};
+
+/// The reply that these items are, each ending in a line feed.
+pub fn format(items: &[Item]) -> String {
+    let mut reply = String::new();
+    for item in items {
+        let (kind, values, body) = parts(item);
+        tag(&mut reply, kind.tag(), &values, body);
+        reply.push('\n');
+    }
+    reply
+}
+
+/// A value beside the name of its attribute.
+type Pair = (&'static str, Option<String>);
+
+fn parts(item: &Item) -> (Kind, Vec<Pair>, &str) {
+    let action = match item {
+        Item::Response(text) => return (Kind::Response, Vec::new(), text),
+        Item::Action(action) => action,
+    };
+    let some = |text: &String| Some(text.clone());
+    let number = |number: &Option<u64>| number.map(|number| number.to_string());
+    let (values, body) = match action {
+        Action::Read { path, offset, limit } => {
+            (vec![("path", some(path)), ("offset", number(offset)), ("limit", number(limit))], "")
+        }
+        Action::FileRead { path } | Action::List { path } => (vec![("path", some(path))], ""),
+        Action::FilePatch { index } => (vec![("index", some(index))], ""),
+        Action::Write { path, text: body } | Action::Edit { path, blocks: body } => {
+            (vec![("path", some(path))], body.as_str())
+        }
+        Action::Glob { pattern, path } => {
+            (vec![("pattern", some(pattern)), ("path", path.clone())], "")
+        }
+        Action::Grep { pattern, path, glob } => {
+            (vec![("pattern", some(pattern)), ("path", path.clone()), ("glob", glob.clone())], "")
+        }
+        Action::Shell { commands, timeout } => {
+            (vec![("timeout", number(timeout))], commands.as_str())
+        }
+        Action::Next { prompt } => (Vec::new(), prompt.as_str()),
+        Action::Conversation { prompt, name, from, file } => (
+            vec![("name", name.clone()), ("from", from.clone()), ("file", file.clone())],
+            prompt.as_str(),
+        ),
+    };
+    (action.kind(), values, body)
+}
+
+fn tag(reply: &mut String, tag: &Tag, values: &[Pair], body: &str) {
+    let name = tag.name;
+    *reply += "<";
+    *reply += name;
+    for (key, value) in values {
+        if let Some(value) = value {
+            attribute(reply, key, value);
+        }
+    }
+    let Body::Raw { trim, .. } = tag.body else {
+        *reply += "/>";
+        return;
+    };
+    let fence = body.contains(&format!("</{name}>")).then(|| fence_for(body));
+    if let Some(word) = &fence {
+        attribute(reply, FENCE, word);
+    }
+    *reply += if trim == Trim::First { ">\n" } else { ">" };
+    *reply += body;
+    let word = fence.map(|word| format!(" {word}")).unwrap_or_default();
+    // Writing to a String cannot fail.
+    let _ = write!(reply, "</{name}{word}>");
+}
+
+fn attribute(reply: &mut String, key: &str, value: &str) {
+    // The ampersand first, or it would be escaped twice.
+    let value = value.replace('&', "&amp;").replace('"', "&quot;");
+    let value = value.replace('<', "&lt;").replace('>', "&gt;");
+    // Writing to a String cannot fail.
+    let _ = write!(reply, " {key}=\"{value}\"");
+}
+
+/// A word that the body does not hold.
+fn fence_for(body: &str) -> String {
+    let words = (1_u64..).map(|number| format!("end-{number}"));
+    words.into_iter().find(|word| !body.contains(word.as_str())).unwrap_or_default()
+}

@@ -1,0 +1,430 @@
+//! A reply → its items, or what is wrong with it. Strict: one wrong byte, and nothing of it counts.
+//!
+//! Left to right, in one pass, with regular expressions that are anchored where the parser stands, so
+//! that the time grows with the reply's length and no faster. It never guesses: what would have been
+//! right is said in the complaint and left to the model. The grammar is at the head of the module.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::complaint::{self, Malformed};
+use super::tags::{self, Body, FENCE, Kind, Tag, Trim, Value};
+use super::{Action, Item, Verdict};
+
+/// The most tags that one reply may hold.
+pub const MAX_ITEMS: usize = 1_000;
+
+/// What may stand between tags, and between the parts of one.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// Compiles a pattern of this file.
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant pattern, compiled in every test run")
+}
+
+/// A driver's block in any spelling: its opening or closing tag, up to the end of its name or as much of
+/// that as any block's name has. Written so that one look at each character decides, as in the others here.
+static DRIVER: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
+/// The beginning of a tag: a slash if it closes, and its name.
+static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
+/// One attribute, with the white space before it.
+static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)')"#)
+});
+/// The end of an opening tag.
+static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
+/// What might have been meant as an attribute.
+static NEARLY: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"\A([ \t\r\n]*)([A-Za-z_][A-Za-z0-9_.:-]*)(?:[ \t\r\n]*(=)[ \t\r\n]*(["']?))?"#)
+});
+/// A tag of this protocol anywhere in a text.
+static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
+/// What is decoded in a value, and nothing else is.
+static ENTITY: LazyLock<Regex> = LazyLock::new(|| regex("&(?:quot|apos|amp|lt|gt);"));
+/// A word that may stand in a closing tag.
+static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
+/// A number that an attribute may hold.
+static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
+
+/// Says what a reply comes to. Never fails and never panics, whatever the text is.
+pub fn judge(reply: &str) -> Verdict<'_> {
+    let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut parser = Parser { reply, at, bodies: Vec::new() };
+    match parser.items() {
+        Ok((items, None)) => Verdict::Whole(items),
+        Ok((items, Some(block))) => {
+            let offset = parser.at;
+            Verdict::Forged { items, kept: &reply[..offset], block, offset }
+        }
+        Err(malformed) => Verdict::Malformed(malformed),
+    }
+}
+
+struct Parser<'a> {
+    reply: &'a str,
+    /// Where it stands, in bytes; always a character boundary.
+    at: usize,
+    /// Tags whose body ended at a plain closing tag.
+    bodies: Vec<&'static Tag>,
+}
+
+/// The values of one tag, in the order of the table's attributes.
+struct Values<'a> {
+    tag: &'static Tag,
+    given: Vec<Option<Cow<'a, str>>>,
+    fence: Option<Cow<'a, str>>,
+    /// Whether the tag ended in `/>`.
+    closed: bool,
+}
+
+impl<'a> Parser<'a> {
+    /// All items, up to the first block of the driver if there is one.
+    fn items(&mut self) -> Result<(Vec<Item>, Option<String>), Malformed> {
+        let mut items = Vec::new();
+        loop {
+            self.skip_space();
+            if self.rest().is_empty() {
+                break;
+            }
+            if let Some(block) = self.driver_block() {
+                if items.is_empty() {
+                    return Err(self.wrong(self.at, complaint::forged(&block)));
+                }
+                return Ok((items, Some(block)));
+            }
+            if items.len() == MAX_ITEMS {
+                let message =
+                    format!("more than {MAX_ITEMS} tags in one reply: send fewer at a time");
+                return Err(self.wrong(self.at, message));
+            }
+            items.push(self.item()?);
+        }
+        if items.is_empty() {
+            let message =
+                "the reply is empty: answer with <nagent-response>, or act with another tag";
+            return Err(self.wrong(self.at, message.to_owned()));
+        }
+        Ok((items, None))
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.reply[self.at..]
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.reply.len() - self.rest().trim_start_matches(SPACE).len();
+    }
+
+    fn wrong(&self, offset: usize, message: String) -> Malformed {
+        Malformed::new(self.reply, offset, message)
+    }
+
+    /// The driver's block that begins or ends here.
+    fn driver_block(&self) -> Option<String> {
+        tags::driver_block(&DRIVER.captures(self.rest())?[1])
+    }
+
+    /// One tag, whole.
+    fn item(&mut self) -> Result<Item, Malformed> {
+        let start = self.at;
+        let tag = self.name()?;
+        let mut values = self.attributes(tag, start)?;
+        let body = match tag.body {
+            Body::None => {
+                if !values.closed {
+                    self.close_at_once(tag, start)?;
+                }
+                ""
+            }
+            Body::Raw { may_be_empty, trim, .. } => {
+                if values.closed {
+                    return Err(self.wrong(start, complaint::shape(tag, "needs a body")));
+                }
+                let body = self.body(tag, values.fence.as_deref(), start)?;
+                if !may_be_empty && body.trim_matches(SPACE).is_empty() {
+                    return Err(self.wrong(start, complaint::shape(tag, "has an empty body")));
+                }
+                trimmed(body, trim)
+            }
+        };
+        Ok(build(&mut values, body.to_owned()))
+    }
+
+    /// `<name` of a tag that the table has.
+    fn name(&mut self) -> Result<&'static Tag, Malformed> {
+        let rest = self.rest();
+        let Some(found) = TAG.captures(rest) else {
+            let spaced = rest.strip_prefix('<').map(|rest| rest.trim_start_matches(SPACE));
+            let message = match spaced {
+                Some(name) if name.starts_with("nagent-") => {
+                    "no white space may stand between < and the tag's name".to_owned()
+                }
+                _ => complaint::stray_text(rest),
+            };
+            return Err(self.stray(message));
+        };
+        let (whole, name) = (&found[0], &found[2]);
+        if !found[1].is_empty() {
+            return Err(self.stray(complaint::stray_closer(name)));
+        }
+        let Some(tag) = tags::find(name) else {
+            if whole.len() == rest.len() {
+                return Err(self.wrong(self.at, "the reply ends inside a tag".to_owned()));
+            }
+            return Err(self.stray(complaint::unknown_tag(name)));
+        };
+        self.at += whole.len();
+        Ok(tag)
+    }
+
+    /// The complaint about something that is no tag of the table, with a word about fences when a body
+    /// seems to have ended too early: then the next tag closes one that was read before.
+    fn stray(&self, message: String) -> Malformed {
+        let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.rest()) };
+        let early = next.filter(|next| !next[1].is_empty());
+        let early = early.and_then(|next| self.bodies.iter().find(|tag| tag.name == &next[2]));
+        let hint = early.map(|tag| complaint::fence(tag)).unwrap_or_default();
+        self.wrong(self.at, message + &hint)
+    }
+
+    /// All attributes of a tag and the end of it.
+    fn attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values<'a>, Malformed> {
+        let given = vec![None; tag.attributes.len()];
+        let mut values = Values { tag, given, fence: None, closed: false };
+        while let Some(found) = ATTRIBUTE.captures(self.rest()) {
+            let key = found.get(1).map_or(self.at, |key| self.at + key.start());
+            self.attribute(&mut values, &found, key)?;
+            self.at += found[0].len();
+        }
+        let Some(end) = END.captures(self.rest()) else {
+            return Err(self.broken_tag(tag));
+        };
+        values.closed = !end[1].is_empty();
+        self.at += end[0].len();
+        for (attribute, given) in tag.attributes.iter().zip(&values.given) {
+            if attribute.required && given.is_none() {
+                let wrong = format!("needs {}, {}", attribute.name, attribute.meaning);
+                return Err(self.wrong(start, complaint::shape(tag, &wrong)));
+            }
+            let beside = |other: &&&str| {
+                tag.attribute(other).is_some_and(|(at, _)| values.given[at].is_some())
+            };
+            if given.is_some()
+                && let Some(other) = attribute.excludes.iter().find(beside)
+            {
+                let wrong = format!("takes either {} or {other}, not both", attribute.name);
+                return Err(self.wrong(start, complaint::shape(tag, &wrong)));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Takes one attribute, whose name begins at `at`, into `values`.
+    fn attribute(
+        &self,
+        values: &mut Values<'a>,
+        found: &Captures<'a>,
+        at: usize,
+    ) -> Result<(), Malformed> {
+        let tag = values.tag;
+        let key = &found[1];
+        let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
+        let value = decoded(raw);
+        let place = if key == FENCE && tag.body != Body::None {
+            if !WORD.is_match(&value) {
+                let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
+                return Err(self.wrong(at, message.to_owned()));
+            }
+            &mut values.fence
+        } else {
+            let Some((place, attribute)) = tag.attribute(key) else {
+                return Err(self.wrong(at, complaint::unknown_attribute(tag, key)));
+            };
+            let name = attribute.name;
+            if attribute.required && value.is_empty() {
+                let message =
+                    format!("{name} of <{}> is empty: it is {}", tag.name, attribute.meaning);
+                return Err(self.wrong(at, message));
+            }
+            let number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
+            if attribute.value == Value::Positive && !number() {
+                let meaning = attribute.meaning;
+                let message = format!(
+                    "{name} of <{}> must be a whole number from 1: it is {meaning}",
+                    tag.name
+                );
+                return Err(self.wrong(at, message));
+            }
+            &mut values.given[place]
+        };
+        if place.is_some() {
+            return Err(self.wrong(at, format!("<{}> has {key} twice", tag.name)));
+        }
+        *place = Some(value);
+        Ok(())
+    }
+
+    /// The complaint about an opening tag that goes on neither with an attribute nor with its end.
+    fn broken_tag(&self, tag: &Tag) -> Malformed {
+        let rest = self.rest();
+        let name = tag.name;
+        let inner = rest.trim_start_matches(SPACE);
+        let here = self.at + (rest.len() - inner.len());
+        if inner.is_empty() {
+            return self.wrong(here, format!("the reply ends inside <{name}>"));
+        }
+        if let Some(found) = NEARLY.captures(rest) {
+            let key = complaint::clip(&found[2], 40);
+            let quote = found.get(4).map(|quote| quote.as_str());
+            let message = match quote {
+                Some("") => format!("the value of {key} in <{name}> needs quotes: {key}=\"…\""),
+                Some(_) if !found[1].is_empty() => {
+                    format!(
+                        "the value of {key} in <{name}> has no closing quote; inside it, write &quot; for \""
+                    )
+                }
+                Some(_) => format!("white space is missing before {key} in <{name}>"),
+                None => {
+                    format!("{key} in <{name}> is a stray word: attributes are written {key}=\"…\"")
+                }
+            };
+            return self.wrong(here, message);
+        }
+        let message = if inner.starts_with('/') {
+            format!("<{name}> must end in /> with nothing between the two")
+        } else {
+            format!("unexpected text inside <{name}>: an attribute, > or /> should stand here")
+        };
+        self.wrong(here, message)
+    }
+
+    /// The closing tag of a tag without a body that was written as a pair.
+    fn close_at_once(&mut self, tag: &Tag, start: usize) -> Result<(), Malformed> {
+        self.skip_space();
+        let closing = self.rest().strip_prefix("</").and_then(|rest| rest.strip_prefix(tag.name));
+        let Some(rest) = closing.and_then(|rest| rest.strip_prefix('>')) else {
+            return Err(self.wrong(start, complaint::shape(tag, "has no body and ends in />")));
+        };
+        self.at = self.reply.len() - rest.len();
+        Ok(())
+    }
+
+    /// The raw body up to the first closing tag that matches, which is passed too.
+    fn body(
+        &mut self,
+        tag: &'static Tag,
+        fence: Option<&str>,
+        start: usize,
+    ) -> Result<&'a str, Malformed> {
+        let name = tag.name;
+        let closer = fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
+        let rest = self.rest();
+        let Some(length) = rest.find(&closer) else {
+            let message =
+                format!("<{name}> is not closed: no {closer} follows{}", nearly_closed(rest, tag));
+            return Err(self.wrong(start, message));
+        };
+        self.at += length + closer.len();
+        if fence.is_none() && !self.bodies.iter().any(|seen| seen.kind == tag.kind) {
+            self.bodies.push(tag);
+        }
+        Ok(&rest[..length])
+    }
+}
+
+/// Names what may have been meant to close a body.
+fn nearly_closed(rest: &str, tag: &Tag) -> String {
+    let near = regex(&format!(r"(?i)<\s*/\s*{}\s*[^<>\s]{{0,64}}\s*>", tag.name));
+    match near.find(rest) {
+        Some(found) => format!("; {} is not the same", complaint::clip(found.as_str(), 80)),
+        None => String::new(),
+    }
+}
+
+/// The value with its entities decoded, once.
+fn decoded(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('&') {
+        return Cow::Borrowed(raw);
+    }
+    let mut value = String::with_capacity(raw.len());
+    let mut done = 0;
+    for found in ENTITY.find_iter(raw) {
+        value += &raw[done..found.start()];
+        value += match found.as_str() {
+            "&quot;" => "\"",
+            "&apos;" => "'",
+            "&amp;" => "&",
+            "&lt;" => "<",
+            _ => ">",
+        };
+        done = found.end();
+    }
+    Cow::Owned(value + &raw[done..])
+}
+
+/// The body without the line feeds that are not part of it.
+fn trimmed(body: &str, trim: Trim) -> &str {
+    match trim {
+        Trim::First => {
+            body.strip_prefix("\r\n").or_else(|| body.strip_prefix('\n')).unwrap_or(body)
+        }
+        Trim::Outer => body.trim_matches(['\r', '\n']),
+    }
+}
+
+impl Values<'_> {
+    fn take(&mut self, name: &str) -> Option<String> {
+        let (place, _) = self.tag.attribute(name)?;
+        self.given[place].take().map(Cow::into_owned)
+    }
+
+    /// A required value: it was checked to be there.
+    fn text(&mut self, name: &str) -> String {
+        self.take(name).unwrap_or_default()
+    }
+
+    /// An optional value, an empty one counting as left out.
+    fn optional(&mut self, name: &str) -> Option<String> {
+        self.take(name).filter(|value| !value.is_empty())
+    }
+
+    /// An optional number: it was checked to be one.
+    fn number(&mut self, name: &str) -> Option<u64> {
+        self.take(name).and_then(|value| value.parse().ok())
+    }
+}
+
+fn build(values: &mut Values<'_>, body: String) -> Item {
+    Item::Action(match values.tag.kind {
+        Kind::Response => return Item::Response(body),
+        Kind::Read => Action::Read {
+            path: values.text("path"),
+            offset: values.number("offset"),
+            limit: values.number("limit"),
+        },
+        Kind::FileRead => Action::FileRead { path: values.text("path") },
+        Kind::FilePatch => Action::FilePatch { index: values.text("index") },
+        Kind::Write => Action::Write { path: values.text("path"), text: body },
+        Kind::Edit => Action::Edit { path: values.text("path"), blocks: body },
+        Kind::List => Action::List { path: values.text("path") },
+        Kind::Glob => {
+            Action::Glob { pattern: values.text("pattern"), path: values.optional("path") }
+        }
+        Kind::Grep => Action::Grep {
+            pattern: values.text("pattern"),
+            path: values.optional("path"),
+            glob: values.optional("glob"),
+        },
+        Kind::Shell => Action::Shell { commands: body, timeout: values.number("timeout") },
+        Kind::Next => Action::Next { prompt: body },
+        Kind::Conversation => Action::Conversation {
+            prompt: body,
+            name: values.optional("name"),
+            from: values.optional("from"),
+            file: values.optional("file"),
+        },
+    })
+}

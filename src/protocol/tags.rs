@@ -1,0 +1,392 @@
+//! The one description of the tags that a model may write, and the names that only the driver writes.
+//!
+//! The parser's checks, the text of the first context, the GBNF and the Lark grammar are all made from
+//! [`TAGS`], so that they cannot drift apart. A new tag is a row here, a variant of [`Kind`] and one of
+//! [`Action`](super::Action). This file holds the table and lookups in it, and parses nothing.
+
+/// Which tag it is, in the order of [`TAGS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant is described by its row in TAGS")]
+pub enum Kind {
+    Response,
+    Read,
+    FileRead,
+    FilePatch,
+    Write,
+    Edit,
+    List,
+    Glob,
+    Grep,
+    Shell,
+    Next,
+    Conversation,
+}
+
+/// One tag: its form, and what it means.
+#[derive(Debug)]
+pub struct Tag {
+    /// Which one.
+    pub kind: Kind,
+    /// The name as it stands in the tag; case matters.
+    pub name: &'static str,
+    /// The attributes it may carry, `fence` apart, which every tag with a body may carry.
+    pub attributes: &'static [Attribute],
+    /// What stands between the opening and the closing tag.
+    pub body: Body,
+    /// The block in which the driver answers; `None` for the tag that is no action.
+    pub result: Option<&'static str>,
+    /// One line for the model.
+    pub meaning: &'static str,
+}
+
+/// One attribute of a tag.
+#[derive(Debug)]
+pub struct Attribute {
+    /// The name; case matters.
+    pub name: &'static str,
+    /// Must it be there, and not be empty? An optional one that is empty counts as left out.
+    pub required: bool,
+    /// What its value is.
+    pub value: Value,
+    /// The letter or word that stands for the value in the text.
+    pub placeholder: &'static str,
+    /// Attributes that must not stand beside it.
+    pub excludes: &'static [&'static str],
+    /// One line for the model.
+    pub meaning: &'static str,
+}
+
+/// What an attribute's value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// Any text.
+    Text,
+    /// A whole number from 1, in decimal digits without a leading zero; it fits in 64 bits.
+    Positive,
+}
+
+/// What stands between the tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: `<name …/>`. `<name …></name>` is taken for the same.
+    None,
+    /// Raw text.
+    Raw {
+        /// The word that stands for it in the text.
+        placeholder: &'static str,
+        /// Whether it may be empty; otherwise it must hold more than white space.
+        may_be_empty: bool,
+        /// Which line feeds at its ends are not part of it.
+        trim: Trim,
+    },
+}
+
+/// Which line feeds at the ends of a body are not part of it. A carriage return before one goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trim {
+    /// One directly after the opening tag: what ends a file is the file's own.
+    First,
+    /// All at both ends.
+    Outer,
+}
+
+/// A required text attribute, the commonest sort.
+const fn required(
+    name: &'static str,
+    placeholder: &'static str,
+    meaning: &'static str,
+) -> Attribute {
+    Attribute { name, required: true, value: Value::Text, placeholder, excludes: &[], meaning }
+}
+
+/// An optional attribute.
+const fn optional(
+    name: &'static str,
+    value: Value,
+    placeholder: &'static str,
+    meaning: &'static str,
+) -> Attribute {
+    Attribute { name, required: false, value, placeholder, excludes: &[], meaning }
+}
+
+/// A body that is prose or commands.
+const fn prose(placeholder: &'static str) -> Body {
+    Body::Raw { placeholder, may_be_empty: false, trim: Trim::Outer }
+}
+
+/// Every tag that a model may write.
+pub const TAGS: [Tag; 12] = [
+    Tag {
+        kind: Kind::Response,
+        name: "nagent-response",
+        attributes: &[],
+        body: prose("TEXT"),
+        result: None,
+        meaning: "your answer to the user",
+    },
+    Tag {
+        kind: Kind::Read,
+        name: "nagent-read",
+        attributes: &[
+            required("path", "P", "the file"),
+            optional("offset", Value::Positive, "N", "the first line wanted, counted from 1"),
+            optional("limit", Value::Positive, "N", "how many lines"),
+        ],
+        body: Body::None,
+        result: Some("nagent-read-result"),
+        meaning: "a file: whole up to 64 KiB, or limit lines from line offset, counted from 1",
+    },
+    Tag {
+        kind: Kind::FileRead,
+        name: "nagent-file-read",
+        attributes: &[required("path", "P", "the file")],
+        body: Body::None,
+        result: Some("nagent-file-read-result"),
+        meaning: "any file; split into segments if over 64 KiB",
+    },
+    Tag {
+        kind: Kind::FilePatch,
+        name: "nagent-file-patch",
+        attributes: &[required("index", "P", "the index.json beside the segments")],
+        body: Body::None,
+        result: Some("nagent-file-patch-result"),
+        meaning: "merge edited segments; P is their index.json",
+    },
+    Tag {
+        kind: Kind::Write,
+        name: "nagent-write",
+        attributes: &[required("path", "P", "the file")],
+        body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
+        result: Some("nagent-write-result"),
+        meaning: "write a whole file; a line feed right after > is dropped",
+    },
+    Tag {
+        kind: Kind::Edit,
+        name: "nagent-edit",
+        attributes: &[required("path", "P", "the file")],
+        body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
+        result: Some("nagent-edit-result"),
+        meaning: "search and replace, see below",
+    },
+    Tag {
+        kind: Kind::List,
+        name: "nagent-list",
+        attributes: &[required("path", "P", "the folder")],
+        body: Body::None,
+        result: Some("nagent-list-result"),
+        meaning: "what a folder holds",
+    },
+    Tag {
+        kind: Kind::Glob,
+        name: "nagent-glob",
+        attributes: &[
+            required("pattern", "G", "the glob, as in src/**/*.rs"),
+            optional("path", Value::Text, "P", "the folder to look in"),
+        ],
+        body: Body::None,
+        result: Some("nagent-glob-result"),
+        meaning: "files whose path matches",
+    },
+    Tag {
+        kind: Kind::Grep,
+        name: "nagent-grep",
+        attributes: &[
+            required("pattern", "R", "the regular expression"),
+            optional("path", Value::Text, "P", "the folder or file to look in"),
+            optional("glob", Value::Text, "G", "only files whose path matches"),
+        ],
+        body: Body::None,
+        result: Some("nagent-grep-result"),
+        meaning: "lines that match a regex",
+    },
+    Tag {
+        kind: Kind::Shell,
+        name: "nagent-shell",
+        attributes: &[optional("timeout", Value::Positive, "S", "seconds until it is ended")],
+        body: prose("COMMANDS"),
+        result: Some("nagent-shell-result"),
+        meaning: "run in a shell, S seconds at most (600)",
+    },
+    Tag {
+        kind: Kind::Next,
+        name: "nagent-next",
+        attributes: &[],
+        body: prose("PROMPT"),
+        result: Some("nagent-next-input"),
+        meaning: "go on, with this prompt",
+    },
+    Tag {
+        kind: Kind::Conversation,
+        name: "nagent-conversation",
+        attributes: &[
+            optional("name", Value::Text, "N", "the child's name"),
+            optional("from", Value::Text, "SAVED", "the saved conversation that it starts from"),
+            Attribute {
+                name: "file",
+                required: false,
+                value: Value::Text,
+                placeholder: "P",
+                excludes: &["name", "from"],
+                meaning: "the same in P's own conversation, which may write P",
+            },
+        ],
+        body: prose("PROMPT"),
+        result: Some("nagent-conversation-result"),
+        meaning: "a child that knows only PROMPT; its answer comes back",
+    },
+];
+
+/// The attribute that every tag with a body may carry: the body then ends only at `</name WORD>`.
+pub const FENCE: &str = "fence";
+
+/// Blocks of the driver that answer no tag, the hooks of files from older tools among them.
+pub const DRIVER_BLOCKS: [&str; 9] = [
+    "initial_context",
+    "user-prompt",
+    "agent-response",
+    "nagent-turn-status",
+    "system",
+    "context-update",
+    "hook-per-run",
+    "hook-per-file-edit",
+    "hook-per-response",
+];
+
+/// The tag of this exact name.
+pub fn find(name: &str) -> Option<&'static Tag> {
+    TAGS.iter().find(|tag| tag.name == name)
+}
+
+/// Every block name that only the driver writes.
+pub fn driver_blocks() -> impl Iterator<Item = &'static str> {
+    DRIVER_BLOCKS.into_iter().chain(TAGS.iter().filter_map(|tag| tag.result))
+}
+
+/// The driver's block that a name stands for, however it is spelled: case and `_` for `-` do not matter,
+/// and the result of an action that does not exist (`nagent-foo-result`) counts too.
+pub fn driver_block(name: &str) -> Option<String> {
+    let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+    let name = plain(name);
+    if let Some(block) = driver_blocks().find(|block| plain(block) == name) {
+        return Some(block.to_owned());
+    }
+    (name.starts_with("nagent-") && name.ends_with("-result")).then_some(name)
+}
+
+impl Kind {
+    /// The row of this tag.
+    pub fn tag(self) -> &'static Tag {
+        static TABLE: [Tag; 12] = TAGS;
+        &TABLE[self as usize]
+    }
+}
+
+impl Tag {
+    /// The attribute of this exact name and its place.
+    pub fn attribute(&self, name: &str) -> Option<(usize, &'static Attribute)> {
+        self.attributes.iter().enumerate().find(|(_, attribute)| attribute.name == name)
+    }
+
+    /// The sets of attributes that may stand together, in the table's order: one without any attribute
+    /// that excludes others, then one for each that does. There the excluding one comes first and is a must.
+    pub fn forms(&self) -> Vec<Vec<(&'static Attribute, bool)>> {
+        let plain = self.attributes.iter().filter(|attribute| attribute.excludes.is_empty());
+        let mut forms = vec![plain.map(|attribute| (attribute, attribute.required)).collect()];
+        for one in self.attributes.iter().filter(|attribute| !attribute.excludes.is_empty()) {
+            let others = self
+                .attributes
+                .iter()
+                .filter(|other| other.excludes.is_empty() && !one.excludes.contains(&other.name));
+            let others = others.map(|other| (other, other.required));
+            forms.push(std::iter::once((one, true)).chain(others).collect());
+        }
+        forms
+    }
+
+    /// The form as the text shows it, one line for each set of attributes that may stand together.
+    pub fn shapes(&self) -> Vec<String> {
+        self.forms().iter().map(|form| self.shape(form)).collect()
+    }
+
+    fn shape(&self, form: &[(&Attribute, bool)]) -> String {
+        let name = self.name;
+        let attributes = form.iter().map(|(attribute, must)| {
+            let pair = format!("{}=\"{}\"", attribute.name, attribute.placeholder);
+            if *must { format!(" {pair}") } else { format!(" [{pair}]") }
+        });
+        let attributes: String = attributes.collect();
+        match self.body {
+            Body::None => format!("<{name}{attributes}/>"),
+            Body::Raw { placeholder, .. } => format!("<{name}{attributes}>{placeholder}</{name}>"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_finds_its_row() {
+        for (place, tag) in TAGS.iter().enumerate() {
+            assert_eq!(tag.kind as usize, place, "{}", tag.name);
+            assert_eq!(tag.kind.tag().name, tag.name);
+            assert!(find(tag.name).is_some_and(|found| found.kind == tag.kind));
+        }
+    }
+
+    #[test]
+    fn rows_are_sound() {
+        for tag in &TAGS {
+            assert!(tag.name.starts_with("nagent-"), "{}", tag.name);
+            assert!(driver_block(tag.name).is_none(), "{} is nobody's block", tag.name);
+            assert_eq!(tag.result.is_none(), tag.kind == Kind::Response, "{}", tag.name);
+            for (place, attribute) in tag.attributes.iter().enumerate() {
+                assert_eq!(tag.attribute(attribute.name).map(|(found, _)| found), Some(place));
+                assert_ne!(attribute.name, FENCE);
+                for other in attribute.excludes {
+                    assert!(tag.attribute(other).is_some_and(|(_, other)| !other.required));
+                }
+                assert!(attribute.excludes.is_empty() || !attribute.required);
+                assert!(!attribute.meaning.is_empty() && !attribute.placeholder.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn driver_blocks_are_known_in_every_spelling() {
+        for block in driver_blocks() {
+            assert_eq!(driver_block(block).as_deref(), Some(block));
+            assert_eq!(driver_block(&block.to_uppercase()).as_deref(), Some(block));
+            assert_eq!(driver_block(&block.replace('-', "_")).as_deref(), Some(block));
+        }
+        assert_eq!(driver_block("Nagent-Foo-Result").as_deref(), Some("nagent-foo-result"));
+        for other in ["nagent-shell", "systemd", "result", "nagent-result-x", "my-system", ""] {
+            assert_eq!(driver_block(other), None, "{other}");
+        }
+        assert_eq!(driver_blocks().count(), 9 + 11);
+    }
+
+    #[test]
+    fn shapes_read_like_the_contract() {
+        let shapes: Vec<_> = TAGS.iter().flat_map(Tag::shapes).collect();
+        assert_eq!(
+            shapes,
+            [
+                r#"<nagent-response>TEXT</nagent-response>"#,
+                r#"<nagent-read path="P" [offset="N"] [limit="N"]/>"#,
+                r#"<nagent-file-read path="P"/>"#,
+                r#"<nagent-file-patch index="P"/>"#,
+                r#"<nagent-write path="P">TEXT</nagent-write>"#,
+                r#"<nagent-edit path="P">BLOCKS</nagent-edit>"#,
+                r#"<nagent-list path="P"/>"#,
+                r#"<nagent-glob pattern="G" [path="P"]/>"#,
+                r#"<nagent-grep pattern="R" [path="P"] [glob="G"]/>"#,
+                r#"<nagent-shell [timeout="S"]>COMMANDS</nagent-shell>"#,
+                r#"<nagent-next>PROMPT</nagent-next>"#,
+                r#"<nagent-conversation [name="N"] [from="SAVED"]>PROMPT</nagent-conversation>"#,
+                r#"<nagent-conversation file="P">PROMPT</nagent-conversation>"#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! What holds for any items and any text.
+
+use proptest::prelude::*;
+
+use super::super::{Action, Item, Verdict, format, judge};
+use super::BAD;
+
+/// Text that likes to look like the protocol.
+fn text() -> impl Strategy<Value = String> {
+    let pieces = prop::collection::vec(
+        prop_oneof![
+            any::<char>().prop_map(String::from),
+            prop::sample::select(vec![
+                "<",
+                ">",
+                "/>",
+                "\"",
+                "'",
+                "&",
+                "&quot;",
+                "&amp;",
+                "\n",
+                "\r\n",
+                " ",
+                "=",
+                "end-1",
+                "end-2",
+                "fence=\"end-1\"",
+                "</nagent-shell>",
+                "</nagent-write>",
+                "</nagent-write",
+                "<nagent-shell>",
+                "</nagent-response end-1>",
+                "</nagent-response>",
+                "<nagent-read path=\"a\"/>",
+                "<system>",
+                "</nagent-conversation>",
+                "<nagent-shell-result>",
+                "<<<<<<< SEARCH",
+                "path=\"a\"",
+                "\u{feff}",
+            ])
+            .prop_map(String::from),
+        ],
+        0..12,
+    );
+    pieces.prop_map(|pieces| pieces.concat())
+}
+
+/// A body as the parser gives it: more than white space, and no line feeds at its ends.
+fn body() -> impl Strategy<Value = String> {
+    text().prop_map(|text| {
+        let text = text.trim_matches(['\r', '\n']);
+        if text.trim_matches([' ', '\t', '\r', '\n']).is_empty() {
+            "x".to_owned()
+        } else {
+            text.to_owned()
+        }
+    })
+}
+
+fn value() -> impl Strategy<Value = String> {
+    text().prop_map(|text| if text.is_empty() { "x".to_owned() } else { text })
+}
+
+fn maybe() -> impl Strategy<Value = Option<String>> {
+    prop::option::of(value())
+}
+
+fn number() -> impl Strategy<Value = Option<u64>> {
+    prop::option::of(prop_oneof![1..u64::MAX, Just(u64::MAX)])
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    let action = prop_oneof![
+        (value(), number(), number()).prop_map(|(path, offset, limit)| Action::Read {
+            path,
+            offset,
+            limit
+        }),
+        value().prop_map(|path| Action::FileRead { path }),
+        value().prop_map(|index| Action::FilePatch { index }),
+        (value(), text()).prop_map(|(path, text)| Action::Write { path, text }),
+        (value(), body()).prop_map(|(path, blocks)| Action::Edit { path, blocks }),
+        value().prop_map(|path| Action::List { path }),
+        (value(), maybe()).prop_map(|(pattern, path)| Action::Glob { pattern, path }),
+        (value(), maybe(), maybe()).prop_map(|(pattern, path, glob)| Action::Grep {
+            pattern,
+            path,
+            glob
+        }),
+        (body(), number()).prop_map(|(commands, timeout)| Action::Shell { commands, timeout }),
+        body().prop_map(|prompt| Action::Next { prompt }),
+        (body(), maybe(), maybe()).prop_map(|(prompt, name, from)| Action::Conversation {
+            prompt,
+            name,
+            from,
+            file: None
+        }),
+        (body(), value()).prop_map(|(prompt, file)| Action::Conversation {
+            prompt,
+            name: None,
+            from: None,
+            file: Some(file)
+        }),
+    ];
+    prop_oneof![1 => body().prop_map(Item::Response), 9 => action.prop_map(Item::Action)]
+}
+
+fn items() -> impl Strategy<Value = Vec<Item>> {
+    prop::collection::vec(item(), 1..6)
+}
+
+proptest! {
+    #[test]
+    fn judging_undoes_formatting(items in items()) {
+        let reply = format(&items);
+        prop_assert_eq!(judge(&reply), Verdict::Whole(items), "{}", reply);
+    }
+
+    /// A reply that is cut anywhere comes to the items that stand before the cut, or to nothing.
+    #[test]
+    fn a_prefix_never_runs_anything_else(items in items(), cut in any::<prop::sample::Index>()) {
+        let reply = format(&items);
+        let cut = cut.index(reply.len() + 1);
+        let cut = (0..=cut).rev().find(|at| reply.is_char_boundary(*at)).unwrap();
+        match judge(&reply[..cut]) {
+            Verdict::Whole(found) => prop_assert_eq!(&found, &items[..found.len()]),
+            Verdict::Forged { .. } => prop_assert!(false, "nothing was forged in {}", reply),
+            Verdict::Malformed(malformed) => prop_assert!(malformed.offset <= cut),
+        }
+    }
+
+    #[test]
+    fn a_forged_tail_keeps_what_stands_before(items in items(), tail in text()) {
+        let good = format(&items);
+        let reply = format!("{good}<nagent-shell-result>{tail}");
+        let block = "nagent-shell-result".to_owned();
+        let offset = good.len();
+        prop_assert_eq!(judge(&reply), Verdict::Forged { items, kept: &good, block, offset });
+    }
+
+    #[test]
+    fn any_text_has_a_verdict(text in text()) {
+        match judge(&text) {
+            Verdict::Whole(items) => {
+                prop_assert!(!items.is_empty());
+                let again = format(&items);
+                prop_assert_eq!(judge(&again), Verdict::Whole(items));
+            }
+            Verdict::Forged { items, kept, offset, .. } => {
+                prop_assert_eq!(kept, &text[..offset]);
+                prop_assert_eq!(judge(kept), Verdict::Whole(items));
+            }
+            Verdict::Malformed(malformed) => {
+                prop_assert!(text.is_char_boundary(malformed.offset));
+                prop_assert!(malformed.excerpt.chars().count() <= 80);
+                prop_assert!(!malformed.to_string().contains(char::is_control));
+            }
+        }
+    }
+
+    /// One wrong byte anywhere between the parts of a tag: never a panic, and text is never dropped.
+    #[test]
+    fn a_word_between_tags_is_never_ignored(items in items(), at in any::<prop::sample::Index>()) {
+        let mut tags: Vec<_> = items.iter().map(|item| format(std::slice::from_ref(item))).collect();
+        tags.insert(at.index(items.len() + 1), "word".to_owned());
+        prop_assert!(matches!(judge(&tags.concat()), Verdict::Malformed(_)));
+    }
+}
+
+#[test]
+fn every_prefix_of_a_bad_reply_has_a_verdict() {
+    for (reply, ..) in BAD {
+        for (at, _) in reply.char_indices() {
+            let _ = judge(&reply[..at]);
+            let _ = judge(&reply[at..]);
+        }
+    }
+}
