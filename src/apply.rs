@@ -136,7 +136,7 @@ pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
     let mut edits = Vec::with_capacity(blocks.len());
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
-        match edit(&file, !mark.is_empty(), block) {
+        match edit(body, &file, !mark.is_empty(), block) {
             Ok(edit) => edits.push((index, edit)),
             Err(reason) => refusals.push(reason.of(index, block)),
         }
@@ -192,7 +192,7 @@ pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
 }
 
 /// What one block does, looked at alone.
-fn edit(file: &[Line], marked: bool, block: &Block) -> Result<Edit, refuse::Reason> {
+fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, refuse::Reason> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
     // A mark that is shared, or that the file has anyway, is the file's affair.
@@ -226,7 +226,8 @@ fn edit(file: &[Line], marked: bool, block: &Block) -> Result<Edit, refuse::Reas
     }
     let written = write::write(&place, &search, &replace, file)
         .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
-    if written.removed == 0 && written.added == 0 {
+    let (from, to) = lines::bytes(file, &place.lines);
+    if text[from..to] == written.text {
         return Err(refuse::already_applied(&place.lines, file, false));
     }
     let same_mark = (marked && place.lines.start == 0) != search_mark.is_empty();

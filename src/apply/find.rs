@@ -24,29 +24,37 @@ pub(super) struct Place {
     pub shift: Shift,
 }
 
-#[derive(Clone, Copy, Default)]
+/// Blanks of a line that a reading overlooks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blanks {
+    None,
+    AtEnd,
+    /// At the end, and at the start if all lines are one shift apart.
+    Around,
+}
+
+#[derive(Clone, Copy)]
 struct Reading {
-    trailing: bool,
-    indent: bool,
+    blanks: Blanks,
     quotes: bool,
     blank_lines: bool,
 }
 
-const EXACT: Reading =
-    Reading { trailing: false, indent: false, quotes: false, blank_lines: false };
-const TRAILING: Reading = Reading { trailing: true, ..EXACT };
-const INDENT: Reading = Reading { indent: true, ..TRAILING };
-const QUOTES: Reading = Reading { quotes: true, ..TRAILING };
-const READINGS: [Reading; 8] = [
-    EXACT,
-    TRAILING,
-    INDENT,
-    QUOTES,
-    Reading { quotes: true, ..INDENT },
-    Reading { blank_lines: true, ..TRAILING },
-    Reading { blank_lines: true, ..INDENT },
-    Reading { blank_lines: true, quotes: true, ..INDENT },
-];
+const READINGS: [Reading; 8] = {
+    const fn reading(blanks: Blanks, quotes: bool, blank_lines: bool) -> Reading {
+        Reading { blanks, quotes, blank_lines }
+    }
+    [
+        reading(Blanks::None, false, false),
+        reading(Blanks::AtEnd, false, false),
+        reading(Blanks::Around, false, false),
+        reading(Blanks::AtEnd, true, false),
+        reading(Blanks::Around, true, false),
+        reading(Blanks::AtEnd, false, true),
+        reading(Blanks::Around, false, true),
+        reading(Blanks::Around, true, true),
+    ]
+};
 
 /// All places of a search, in the strictest reading that has any. The search holds text.
 pub(super) fn find(search: &[Line], file: &[Line]) -> Vec<Place> {
@@ -141,10 +149,10 @@ fn with_text(lines: &[Line]) -> Vec<usize> {
 
 impl Reading {
     fn same(self, search: &str, file: &str) -> bool {
-        let (search, file) = match (self.indent, self.trailing) {
-            (true, _) => (core(search), core(file)),
-            (false, true) => (trim_end(search), trim_end(file)),
-            (false, false) => return search == file,
+        let (search, file) = match self.blanks {
+            Blanks::Around => (core(search), core(file)),
+            Blanks::AtEnd => (trim_end(search), trim_end(file)),
+            Blanks::None => return search == file,
         };
         search == file
             || self.quotes
@@ -211,7 +219,7 @@ fn place(
     reading: Reading,
 ) -> Option<Place> {
     let pairs = || search.iter().zip(&map).filter_map(|(s, f)| f.map(|f| (*s, file[f])));
-    let shift = if reading.indent {
+    let shift = if reading.blanks == Blanks::Around {
         let indents: Vec<_> = pairs()
             .filter(|(s, _)| !is_blank(s.text))
             .map(|(s, f)| (indent(s.text), indent(f.text)))

@@ -153,18 +153,14 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &[Line]) -> Reaso
     if let Some(reason) = part_of_line(search, file) {
         return reason;
     }
-    match nearest(search, file) {
-        Some(window) => compare(search, file, window),
-        None => {
-            let message = format!(
-                "not in the file, and no line of it is like the search, which begins with `{}`: read the file again, and check the path",
-                inline(
-                    search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text)
-                )
-            );
-            Reason { cause: Cause::Missing, message, near: Vec::new() }
-        }
+    if let Some(window) = nearest(search, file) {
+        return compare(search, file, window);
     }
+    let message = format!(
+        "not in the file, and no line of it is like the search, which begins with `{}`: read the file again, and check the path",
+        inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
+    );
+    Reason { cause: Cause::Missing, message, near: Vec::new() }
 }
 
 /// Adds to a refusal that another block would write the lines it looks for.
@@ -298,7 +294,7 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let cut = line.char_indices().nth(QUOTE).map_or(line.len(), |(at, _)| at);
-    line[..cut].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.len() > 1)
+    line[..cut].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 /// Says where a search and the nearest stretch of the file part.

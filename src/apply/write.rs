@@ -33,7 +33,7 @@ enum Piece {
     /// A line of the file, as it is.
     Keep(usize),
     /// A new line, with the file's line whose end it takes.
-    New { text: String, like: usize, end: String },
+    New { text: String, like: usize },
 }
 
 struct Writer<'a> {
@@ -160,11 +160,7 @@ impl Writer<'_> {
                 self.at = line;
             } else if (i == old.start && inserted_before) || (i + 1 == old.end && inserted_after) {
                 // A blank line that the file lacks is nothing to keep, unless it sets off what is inserted.
-                self.pieces.push(Piece::New {
-                    text: String::new(),
-                    like: self.at,
-                    end: String::new(),
-                });
+                self.pieces.push(Piece::New { text: String::new(), like: self.at });
             }
         }
     }
@@ -181,7 +177,7 @@ impl Writer<'_> {
                 self.at = at;
             }
             let text = self.new_line(line.text, cores.as_ref().map(|cores| cores[k].as_str()))?;
-            self.pieces.push(Piece::New { text, like: self.at, end: line.end.to_owned() });
+            self.pieces.push(Piece::New { text, like: self.at });
         }
         self.pass(old);
         Ok(())
@@ -253,24 +249,23 @@ impl Writer<'_> {
         let mut text = String::new();
         let count = self.pieces.len();
         for (index, piece) in self.pieces.iter().enumerate() {
-            let (body, like, own) = match piece {
-                Piece::Keep(line) => (self.file[*line].text, *line, ""),
-                Piece::New { text, like, end } => (text.as_str(), *like, end.as_str()),
+            let (body, like) = match piece {
+                Piece::Keep(line) => (self.file[*line].text, *line),
+                Piece::New { text, like } => (text.as_str(), *like),
             };
             text.push_str(body);
             if !(at_end && index + 1 == count) {
-                text.push_str(self.line_end(like, own));
+                text.push_str(self.line_end(like));
             }
         }
         Written { text, removed: lines.len() - kept, added: count - kept }
     }
 
     /// The end of a line of the file; where it has none, of the line before it; where there is no other, the block's own.
-    fn line_end<'a>(&'a self, like: usize, own: &'a str) -> &'a str {
+    fn line_end(&self, like: usize) -> &str {
         let before = like.checked_sub(1).and_then(|before| self.file.get(before));
-        let ends =
-            [self.file.get(like).map(|line| line.end), before.map(|line| line.end), Some(own)];
-        ends.into_iter().flatten().find(|end| !end.is_empty()).unwrap_or("\n")
+        let lines = [self.file.get(like), before, self.replace.first()];
+        lines.into_iter().flatten().map(|line| line.end).find(|end| !end.is_empty()).unwrap_or("\n")
     }
 }
 

@@ -137,7 +137,7 @@ impl Open {
         let found =
             marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
         let opened = self.block.line;
-        let divider = Marker::Divider.text(self.length);
+        let equals = Marker::Divider.text(self.length);
         let message = match (found, self.divided) {
             (Some(Marker::Divider), false) => {
                 self.divided = true;
@@ -157,12 +157,12 @@ impl Open {
                 return Ok(false);
             }
             (Some(Marker::Divider), true) => format!(
-                "a second `{divider}` in the block that begins at line {opened}, so it is not certain where its search ends: \
+                "a second `{equals}` in the block that begins at line {opened}, so it is not certain where its search ends: \
                  if the text itself holds such a line, write all three markers of this block longer, with {} characters",
                 self.length + 1
             ),
             (Some(Marker::Replace), false) => format!(
-                "the block that begins at line {opened} has no `{divider}` between its search and its replacement{}",
+                "the block that begins at line {opened} has no `{equals}` between its search and its replacement{}",
                 self.hint()
             ),
             (Some(Marker::Search), _) => format!(
@@ -363,7 +363,9 @@ mod tests {
         fn what_is_written_reads_back(bodies in proptest::collection::vec((body(), body()), 1..4)) {
             let blocks: Vec<_> = bodies.into_iter().map(|(search, replace)| Block { search, replace, line: 0 }).collect();
             let mut back = parse(&format(&blocks)).unwrap();
-            back.iter_mut().for_each(|block| block.line = 0);
+            for block in &mut back {
+                block.line = 0;
+            }
             prop_assert_eq!(back, blocks);
         }
 
