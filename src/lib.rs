@@ -1,5 +1,6 @@
 //! nagent: placeholder map.
 
+pub mod apply;
 pub mod exit;
 pub mod format;
 pub mod llm;

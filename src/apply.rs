@@ -1,0 +1,236 @@
+//! Edit blocks and a text → the new text, or why not. Pure: it reads no file, and what it refuses it leaves whole.
+//!
+//! A block is applied when it is certain which lines it means. All blocks are looked up in the text as it
+//! was before any of them, so that their order does not matter, and all apply or none does. Tolerance is in looking a block up
+//! ([`find`](self)), never in what is written: lines that the search and the replacement share keep the file's own bytes, and what
+//! is new takes the file's indentation and line ends.
+
+mod find;
+mod indent;
+mod lines;
+mod refuse;
+mod write;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod traps;
+
+use crate::format::edit::Block;
+use lines::Line;
+use std::fmt;
+use std::ops::Range;
+
+/// A text with all blocks applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The new text.
+    pub text: String,
+    /// What each block did, in the order of the blocks.
+    pub changes: Vec<Change>,
+}
+
+/// What one block did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// The first line of the block's place in the new text, from 1.
+    pub first_line: usize,
+    /// Lines of the file that are gone.
+    pub removed: usize,
+    /// Lines that are new.
+    pub added: usize,
+    /// What had to be overlooked to find the block.
+    pub how: How,
+}
+
+/// What had to be overlooked to find a block. From the strictest: a laxer reading is tried only when no stricter one finds
+/// the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// Nothing.
+    Exact,
+    /// Line ends differ (CR LF, no last line end), or a byte order mark.
+    LineEnds,
+    /// Blanks at ends of lines differ.
+    Trailing,
+    /// One common indentation is between the two, or tabs stand for spaces.
+    Indent,
+    /// Typographic quotes, dashes or spaces stand for plain ones, or the other way round.
+    Quotes,
+    /// A blank line too many or too few.
+    BlankLines,
+}
+
+/// Why a block was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Its lines are not in the file.
+    Missing,
+    /// Its lines are in the file, but differently indented among themselves.
+    Indentation,
+    /// It holds a part of a line, where blocks hold whole lines.
+    PartOfLine,
+    /// Its lines are there more than once.
+    Twice,
+    /// The file already has what it would write.
+    AlreadyApplied,
+    /// Its search holds no text.
+    Empty,
+    /// Its search and its replacement are the same.
+    NoChange,
+    /// It changes lines that another block changes too.
+    Overlap,
+    /// It was found, but it is not certain what to write.
+    Unclear,
+}
+
+/// A line of the file, quoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quote {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Its text, cut at 200 characters.
+    pub text: String,
+}
+
+/// A block that was not applied, and why. `Display` gives all of it, for a model to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which block, from 1.
+    pub block: usize,
+    /// The line of its opening marker in the text of the blocks.
+    pub line: usize,
+    /// The class of the cause.
+    pub cause: Cause,
+    /// What is wrong, and what to do.
+    pub message: String,
+    /// The nearest lines of the file, 12 at most.
+    pub near: Vec<Quote>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} (line {}): {}", self.block, self.line, self.message)?;
+        let width = self.near.last().map_or(0, |quote| quote.line.to_string().len());
+        self.near
+            .iter()
+            .try_for_each(|quote| write!(f, "\n  {:>width$} | {}", quote.line, quote.text))
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What a block does to the lines of the file.
+struct Edit {
+    lines: Range<usize>,
+    written: write::Written,
+    how: How,
+}
+
+/// Applies all blocks to a text, or none: then every block that cannot be applied says why.
+///
+/// A file of 10,000 lines takes well under 2 ms; a refusal may take longer, since it looks for what is near.
+pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+    let (mark, body) = lines::split_mark(text);
+    let file = lines::split(body);
+    let mut edits = Vec::with_capacity(blocks.len());
+    let mut refusals = Vec::new();
+    for (index, block) in blocks.iter().enumerate() {
+        match edit(body, &file, !mark.is_empty(), block) {
+            Ok(edit) => edits.push((index, edit)),
+            Err(reason) => refusals.push(reason.of(index, block)),
+        }
+    }
+    for refusal in &mut refusals {
+        refuse::mention_other_blocks(refusal, blocks);
+    }
+    edits.sort_by_key(|(index, edit)| (edit.lines.start, *index));
+    for pair in edits.windows(2) {
+        let [(before, first), (after, second)] = pair else { continue };
+        // An empty file has one place, where each block would write.
+        if second.lines.start < first.lines.end
+            || (first.lines.is_empty() && second.lines.is_empty())
+        {
+            refusals.push(
+                refuse::overlap(&file, &first.lines, *before, &second.lines)
+                    .of(*after, &blocks[*after]),
+            );
+        }
+    }
+    if !refusals.is_empty() {
+        refusals.sort_by_key(|refusal| refusal.block);
+        return Err(refusals);
+    }
+
+    let mut out = String::with_capacity(
+        text.len() + edits.iter().map(|(_, edit)| edit.written.text.len()).sum::<usize>(),
+    );
+    out.push_str(mark);
+    let (mut at, mut gone, mut come) = (0, 0, 0);
+    let mut changes = Vec::with_capacity(edits.len());
+    for (index, edit) in &edits {
+        let (from, to) = lines::bytes(&file, &edit.lines);
+        out.push_str(&body[at..from]);
+        out.push_str(&edit.written.text);
+        at = to;
+        let (removed, added) = (edit.written.removed, edit.written.added);
+        changes.push((
+            *index,
+            Change {
+                first_line: edit.lines.start + come - gone + 1,
+                removed,
+                added,
+                how: edit.how,
+            },
+        ));
+        gone += removed;
+        come += added;
+    }
+    out.push_str(&body[at..]);
+    changes.sort_by_key(|(index, _)| *index);
+    Ok(Applied { text: out, changes: changes.into_iter().map(|(_, change)| change).collect() })
+}
+
+/// What one block does, looked at alone.
+fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, refuse::Reason> {
+    let (search_mark, search) = lines::split_mark(&block.search);
+    let (_, replace) = lines::split_mark(&block.replace);
+    // A mark that is shared, or that the file has anyway, is the file's affair.
+    let replace = if search_mark.is_empty() && !marked { block.replace.as_str() } else { replace };
+    if search.is_empty() && file.is_empty() {
+        let added = lines::split(replace).len();
+        if added == 0 {
+            return Err(refuse::no_change());
+        }
+        return Ok(Edit {
+            lines: 0..0,
+            written: write::Written { text: replace.to_owned(), removed: 0, added },
+            how: How::Exact,
+        });
+    }
+    let (search, replace) = (lines::split(search), lines::split(replace));
+    if search.iter().all(|line| lines::is_blank(line.text)) {
+        return Err(refuse::empty(file));
+    }
+    if search.len() == replace.len() && search.iter().zip(&replace).all(|(s, r)| s.text == r.text) {
+        return Err(refuse::no_change());
+    }
+    let mut places = find::find(&search, file);
+    let place = match places.len() {
+        0 => return Err(refuse::missing(&search, &replace, file)),
+        1 => places.remove(0),
+        _ => return Err(refuse::twice(&places, file)),
+    };
+    if let Some(lines) = find::already_applied(&place, &search, &replace, file) {
+        return Err(refuse::already_applied(&lines, file, true));
+    }
+    let written = write::write(&place, &search, &replace, file)
+        .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
+    let (from, to) = lines::bytes(file, &place.lines);
+    if text[from..to] == written.text {
+        return Err(refuse::already_applied(&place.lines, file, false));
+    }
+    let same_mark = (marked && place.lines.start == 0) != search_mark.is_empty();
+    let how = if same_mark { place.how } else { place.how.max(How::LineEnds) };
+    Ok(Edit { lines: place.lines, written, how })
+}

@@ -1,0 +1,71 @@
+//! A text as lines that keep their ends, and what counts as blank. Nothing here compares two texts.
+
+use std::ops::Range;
+
+/// A line: its text, and the line end that follows it (`"\n"`, `"\r\n"`, or nothing at the end of the text).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub text: &'a str,
+    pub end: &'a str,
+    /// Where the line starts, in bytes.
+    pub at: usize,
+}
+
+/// Splits at line feeds; a carriage return before one belongs to the line end.
+pub(super) fn split(text: &str) -> Vec<Line<'_>> {
+    let mut at = 0;
+    text.split_inclusive('\n')
+        .map(|line| {
+            let start = at;
+            at += line.len();
+            let body = line
+                .strip_suffix('\n')
+                .map_or(line, |body| body.strip_suffix('\r').unwrap_or(body));
+            Line { text: body, end: &line[body.len()..], at: start }
+        })
+        .collect()
+}
+
+/// The bytes that a range of lines takes up.
+pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
+    let end = lines.last().map_or(0, |line| line.at + line.text.len() + line.end.len());
+    let at = |index: usize| lines.get(index).map_or(end, |line| line.at);
+    (at(range.start), at(range.end))
+}
+
+/// A byte order mark, and the rest.
+pub(super) fn split_mark(text: &str) -> (&str, &str) {
+    text.strip_prefix('\u{feff}')
+        .map_or(("", text), |rest| (&text[..text.len() - rest.len()], rest))
+}
+
+/// The line without blanks at its end.
+pub(super) fn trim_end(text: &str) -> &str {
+    text.trim_end_matches([' ', '\t', '\r', '\u{b}', '\u{c}'])
+}
+
+/// The blanks that a line starts with.
+pub(super) fn indent(text: &str) -> &str {
+    &text[..text.len() - text.trim_start_matches([' ', '\t']).len()]
+}
+
+/// The line without blanks at either end.
+pub(super) fn core(text: &str) -> &str {
+    trim_end(text).trim_start_matches([' ', '\t'])
+}
+
+/// Whether a line holds blanks alone.
+pub(super) fn is_blank(text: &str) -> bool {
+    trim_end(text).is_empty()
+}
+
+/// The plain character that a typographic one stands for; all others stand for themselves.
+pub(super) fn plain(c: char) -> char {
+    match c {
+        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{2bc}' => '\'',
+        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' => '"',
+        '\u{2010}' | '\u{2011}' | '\u{2012}' | '\u{2013}' | '\u{2014}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{202f}' | '\u{2009}' => ' ',
+        c => c,
+    }
+}

@@ -1,0 +1,421 @@
+//! Why a block was not applied: the cause, the nearest lines, and what to do. It may look at a whole file, once, and never applies anything.
+
+use super::find::{self, Place};
+use super::lines::{Line, core, is_blank};
+use super::write::Unclear;
+use super::{Cause, Quote, Refusal};
+use crate::format::edit::Block;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Lines of the file that a refusal quotes.
+const MOST_QUOTES: usize = 12;
+/// Characters of a quoted line.
+const QUOTE: usize = 200;
+/// Characters of a line in the middle of a sentence.
+const INLINE: usize = 100;
+/// Places that are listed by number.
+const MOST_NUMBERS: usize = 100;
+/// Lines of a search that are compared with the file, and lines of the file that are looked through for like words.
+const MOST_COMPARED: usize = 400;
+const MOST_SCORED: usize = 200_000;
+
+/// A refusal that does not know its block yet.
+pub(super) struct Reason {
+    cause: Cause,
+    message: String,
+    near: Vec<Quote>,
+}
+
+impl Reason {
+    pub(super) fn of(self, index: usize, block: &Block) -> Refusal {
+        Refusal {
+            block: index + 1,
+            line: block.line,
+            cause: self.cause,
+            message: self.message,
+            near: self.near,
+        }
+    }
+}
+
+pub(super) fn no_change() -> Reason {
+    let message = "the search and the replacement are the same, so there is nothing to change: leave the block out, or write what is to be new";
+    Reason { cause: Cause::NoChange, message: message.to_owned(), near: Vec::new() }
+}
+
+pub(super) fn empty(file: &[Line]) -> Reason {
+    let message = "the search holds no text, which says where only in an empty file: copy the lines beside the place into the search, and \
+                   into the replacement together with what is new"
+        .to_owned();
+    Reason { cause: Cause::Empty, message, near: quotes(file, 0..file.len().min(4)) }
+}
+
+pub(super) fn overlap(
+    file: &[Line],
+    first: &Range<usize>,
+    other: usize,
+    second: &Range<usize>,
+) -> Reason {
+    let message = format!(
+        "it changes {}, and block {} changes {}: write one block for both",
+        span(second),
+        other + 1,
+        span(first)
+    );
+    let shared = second.start..second.end.min(first.end);
+    Reason { cause: Cause::Overlap, message, near: quotes(file, shared) }
+}
+
+pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
+    let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
+    let up_to = match places.iter().map(|place| place.how).max() {
+        Some(super::How::Exact | super::How::LineEnds) | None => "",
+        Some(super::How::Trailing) => " (blanks at line ends apart)",
+        Some(super::How::Indent) => " (indentation apart)",
+        Some(super::How::Quotes) => " (typographic quotes apart)",
+        Some(super::How::BlankLines) => " (blank lines apart)",
+    };
+    let message = format!(
+        "the search is in the file {} times{up_to}, at lines {}: add lines above or below it until it is there only once",
+        places.len(),
+        numbers(&lines)
+    );
+    let each = (MOST_QUOTES / lines.len().max(1)).max(1);
+    let near = lines.iter().take(MOST_QUOTES).flat_map(|range| {
+        let start = range.start.saturating_sub(usize::from(each > 2));
+        quotes(file, start..(start + each).min(file.len()))
+    });
+    let mut near: Vec<_> = near.collect();
+    near.dedup_by_key(|quote| quote.line);
+    Reason { cause: Cause::Twice, message, near }
+}
+
+pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], inserts: bool) -> Reason {
+    let tail = if inserts { "; to insert the same once more, add more lines around" } else { "" };
+    let message = format!(
+        "already applied: the replacement stands at {}, nothing is left to do{tail}",
+        span(lines)
+    );
+    Reason { cause: Cause::AlreadyApplied, message, near: quotes(file, lines.clone()) }
+}
+
+pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason {
+    let at = span(&place.lines);
+    let (why, lines) = match unclear {
+        Unclear::Margin => (
+            format!(
+                "found at {at} with less indentation than in the search, and a line of the replacement has too little of it to follow: \
+                 write search and replacement with the file's own indentation"
+            ),
+            place.lines.clone(),
+        ),
+        Unclear::Indentation => (
+            format!(
+                "found at {at} with another indentation than in the search, and the replacement's indentation follows the file rather than \
+                 the search: write both with the file's own indentation"
+            ),
+            place.lines.clone(),
+        ),
+        Unclear::BlankLine(line) => (
+            format!(
+                "found at {at}, but line {} is a blank line that the search leaves out just where new lines go: \
+                 copy it into the search, and into the replacement where it belongs",
+                line + 1
+            ),
+            line.saturating_sub(2)..(line + 3).min(file.len()),
+        ),
+    };
+    Reason { cause: Cause::Unclear, message: why, near: quotes(file, lines) }
+}
+
+/// The search is nowhere in the file: what comes nearest, and where they part.
+pub(super) fn missing(search: &[Line], replace: &[Line], file: &[Line]) -> Reason {
+    if file.is_empty() {
+        let message =
+            "the file is empty: leave the search empty, and the replacement is written".to_owned();
+        return Reason { cause: Cause::Missing, message, near: Vec::new() };
+    }
+    if let Some(reason) = standing(search, replace, file) {
+        return reason;
+    }
+    let mut cores = find::find_cores(search, file);
+    if !cores.is_empty() {
+        let near = quotes(file, cores[0].clone());
+        cores.truncate(MOST_NUMBERS);
+        let message = format!(
+            "the words are in the file at lines {}, but indentation or blank lines differ from line to line: copy the lines as they are",
+            numbers(&cores)
+        );
+        return Reason { cause: Cause::Indentation, message, near };
+    }
+    if let Some(reason) = part_of_line(search, file) {
+        return reason;
+    }
+    if let Some(window) = nearest(search, file) {
+        return compare(search, file, window);
+    }
+    let message = format!(
+        "not in the file, and no line of it is like the search, which begins with `{}`: read the file again, and check the path",
+        inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
+    );
+    Reason { cause: Cause::Missing, message, near: Vec::new() }
+}
+
+/// Adds to a refusal that another block would write the lines it looks for.
+pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
+    if refusal.cause != Cause::Missing {
+        return;
+    }
+    let Some(block) = blocks.get(refusal.block - 1) else { return };
+    let (search, first) = (block.search.trim(), block.search.lines().find(|line| !is_blank(line)));
+    let writes = |other: &Block| {
+        other.replace.contains(search)
+            || first.is_some_and(|first| {
+                let has = |text: &str| text.lines().any(|line| core(line) == core(first));
+                has(&other.replace) && !has(&other.search)
+            })
+    };
+    // Bounded: with very many blocks the first ones are enough of a hint.
+    let other = blocks
+        .iter()
+        .take(50)
+        .enumerate()
+        .find(|(index, other)| index + 1 != refusal.block && writes(other));
+    if let Some((index, _)) = other {
+        let hint = format!(
+            " (block {} writes such lines: all blocks are looked up in the file as it was before, so write one block for both)",
+            index + 1
+        );
+        refusal.message.push_str(&hint);
+    }
+}
+
+/// The replacement is there already.
+fn standing(search: &[Line], replace: &[Line], file: &[Line]) -> Option<Reason> {
+    let texts = replace
+        .iter()
+        .map(|line| core(line.text))
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>();
+    let olds: HashSet<&str> = search.iter().map(|line| core(line.text)).collect();
+    // One shared line that is left when others go says nothing.
+    if texts.is_empty() || (texts.len() < 2 && texts.iter().all(|text| olds.contains(text))) {
+        return None;
+    }
+    let place = find::find(replace, file).into_iter().next()?;
+    Some(already_applied(&place.lines, file, false))
+}
+
+fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
+    let mut texts = search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty());
+    let (text, None) = (texts.next()?, texts.next()) else { return None };
+    let lines: Vec<_> = (0..file.len())
+        .filter(|i| file[*i].text.contains(text))
+        .map(|i| i..i + 1)
+        .take(MOST_NUMBERS)
+        .collect();
+    let first = lines.first()?.clone();
+    let message = format!(
+        "a part of a line, found in lines {}: blocks hold whole lines, so copy the whole line",
+        numbers(&lines)
+    );
+    let near = lines
+        .iter()
+        .take(MOST_QUOTES)
+        .flat_map(|range| quotes(file, range.clone()))
+        .collect::<Vec<_>>();
+    let near = if near.is_empty() { quotes(file, first) } else { near };
+    Some(Reason { cause: Cause::PartOfLine, message, near })
+}
+
+/// The stretch of the file that has most in common with the search: by equal lines, else by equal words.
+fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
+    let mut at: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, line) in search.iter().enumerate().filter(|(_, line)| !is_blank(line.text)) {
+        let places = at.entry(core(line.text)).or_default();
+        // A line that is repeated over and over says little about where.
+        if places.len() < 4 {
+            places.push(i);
+        }
+    }
+    let weight = |text: &str| text.len().clamp(1, 40);
+    let mut votes: HashMap<isize, usize> = HashMap::new();
+    for (j, line) in file.iter().enumerate() {
+        let text = core(line.text);
+        for i in at.get(text).into_iter().flatten() {
+            *votes.entry(j.cast_signed() - i.cast_signed()).or_default() += weight(text);
+        }
+    }
+    // A line inserted or left out moves the rest by one: neighbouring offsets are the same place.
+    let score = |offset: isize| {
+        (offset - 3..=offset + 3).filter_map(|near| votes.get(&near)).sum::<usize>()
+    };
+    let best = votes.iter().map(|(offset, own)| (score(*offset), *own, -*offset)).max();
+    let all: usize =
+        search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
+    let offset = match best {
+        Some((score, _, offset)) if score * 4 >= all => -offset,
+        _ => by_words(search, file).or(best.map(|(_, _, offset)| -offset))?,
+    };
+    let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
+    let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
+        .unwrap_or(0)
+        .clamp(start + 1, file.len());
+    Some(start..end)
+}
+
+/// The offset of the stretch whose lines share most words with the search.
+fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
+    let words: HashSet<&str> =
+        search.iter().take(MOST_COMPARED).flat_map(|line| words(line.text)).collect();
+    let scores: Vec<usize> = file
+        .iter()
+        .take(MOST_SCORED)
+        .map(|line| {
+            let (mut shared, mut all) = (0, 1);
+            for word in self::words(line.text) {
+                all += word.len();
+                shared += if words.contains(word) { word.len() } else { 0 };
+            }
+            10 * shared * shared / all
+        })
+        .collect();
+    let size = search.len().min(scores.len());
+    let mut sum: usize = scores[..size].iter().sum();
+    let mut best = (sum, 0);
+    for start in 1..=scores.len() - size {
+        sum = sum + scores[start + size - 1] - scores[start - 1];
+        best = if sum > best.0 { (sum, start) } else { best };
+    }
+    (best.0 > 0).then_some(best.1.cast_signed())
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let cut = line.char_indices().nth(QUOTE).map_or(line.len(), |(at, _)| at);
+    line[..cut].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Says where a search and the nearest stretch of the file part.
+fn compare(search: &[Line], file: &[Line], window: Range<usize>) -> Reason {
+    let texts = |lines: &[Line]| {
+        let numbered = lines.iter().enumerate().filter(|(_, line)| !is_blank(line.text));
+        numbered
+            .map(|(i, line)| (i, core(line.text).to_owned()))
+            .take(MOST_COMPARED)
+            .unzip::<_, _, Vec<usize>, Vec<String>>()
+    };
+    let start = window.start.saturating_sub(3);
+    let (asked_at, asked) = texts(search);
+    let (there_at, there) = texts(&file[start..(window.end + 3).min(file.len())]);
+    let ops = capture_diff_slices(Algorithm::Myers, &asked, &there);
+    let agree: usize =
+        ops.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum();
+    let line = |index: usize| there_at.get(index).map_or(start, |i| start + i);
+    let ends = |index: usize| index == 0 || index + 1 == ops.len();
+    let parting = ops.iter().enumerate().find(|(i, op)| match op {
+        DiffOp::Equal { .. } => false,
+        // Lines around the stretch are not left out by the search.
+        DiffOp::Insert { .. } => !ends(*i),
+        _ => true,
+    });
+    let Some((index, op)) = parting.filter(|_| agree > 0) else {
+        let message = format!(
+            "not in the file; the nearest is {}, which begins with `{}` where the search has `{}`: read these lines again, and copy them",
+            span(&window),
+            inline(file[window.start].text),
+            inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
+        );
+        return Reason { cause: Cause::Missing, message, near: quotes(file, window) };
+    };
+    let (old, new) = (op.old_range(), op.new_range());
+    let asked_for = |i: usize| {
+        format!(
+            "line {} of the search, `{}`,",
+            asked_at.get(i).map_or(0, |i| i + 1),
+            inline(asked.get(i).map_or("", String::as_str))
+        )
+    };
+    // At the head of the stretch, the lines that face the search are the last ones.
+    let facing =
+        if index == 0 { new.end.saturating_sub(old.len()).max(new.start) } else { new.start };
+    let (what, at) = match op {
+        DiffOp::Insert { .. } => {
+            let at = line(new.start);
+            (
+                format!(
+                    "the search leaves out line {} of the file, `{}`",
+                    at + 1,
+                    inline(file[at].text)
+                ),
+                at,
+            )
+        }
+        DiffOp::Replace { .. } => {
+            let at = line(facing);
+            (
+                format!(
+                    "{} is `{}` at line {} of the file",
+                    asked_for(old.start),
+                    inline(file[at].text.trim()),
+                    at + 1
+                ),
+                at,
+            )
+        }
+        _ => {
+            let at = line(if new.start == 0 { 0 } else { new.start - 1 });
+            let side = if new.start == 0 { "before" } else { "after" };
+            (format!("{} is not in the file {side} line {}", asked_for(old.start), at + 1), at)
+        }
+    };
+    let message = format!(
+        "not in the file; {agree} of {} lines agree with {}, but {what}: read these lines again, and copy them",
+        asked.len(),
+        span(&window)
+    );
+    let from = if window.len() <= MOST_QUOTES {
+        window.start
+    } else {
+        at.saturating_sub(4).max(window.start)
+    };
+    Reason {
+        cause: Cause::Missing,
+        message,
+        near: quotes(file, from.min(at)..window.end.max(at + 1)),
+    }
+}
+
+fn quotes(file: &[Line], range: Range<usize>) -> Vec<Quote> {
+    let end = range.end.min(file.len()).min(range.start.saturating_add(MOST_QUOTES));
+    (range.start..end).map(|i| Quote { line: i + 1, text: cut(file[i].text, QUOTE) }).collect()
+}
+
+fn inline(text: &str) -> String {
+    cut(text.trim_end(), INLINE)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+fn span(lines: &Range<usize>) -> String {
+    if lines.len() <= 1 {
+        format!("line {}", lines.start + 1)
+    } else {
+        format!("lines {} to {}", lines.start + 1, lines.end)
+    }
+}
+
+fn numbers(places: &[Range<usize>]) -> String {
+    let mut list: Vec<String> =
+        places.iter().take(MOST_NUMBERS).map(|lines| (lines.start + 1).to_string()).collect();
+    if places.len() > MOST_NUMBERS {
+        list.push("…".to_owned());
+    }
+    list.join(", ")
+}

@@ -1,0 +1,378 @@
+//! Edit blocks as models write them: text ↔ blocks. It knows nothing of the file that they are meant for.
+//!
+//! ```text
+//! edits  = blank* (block blank*)+              the whole may stand in one code fence
+//! block  = "<"{n} " SEARCH"  eol line*         n is seven or more, the same for a block's three markers
+//!          "="{n}            eol line*
+//!          ">"{n} " REPLACE" (eol | end)
+//! eol    = blanks, then LF or CR LF
+//! ```
+//!
+//! A marker starts its line. A run of another length is text: a block with longer markers can hold lines
+//! that look like markers. A second `=` line of the block's own length is refused and never guessed at, since
+//! nobody can tell which of the two divides. Bodies are raw, and are whole lines with their ends: a body is
+//! empty or ends in a line feed.
+
+/// One search/replace block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// The lines to look for: empty, or whole lines that each end in a line feed.
+    pub search: String,
+    /// The lines to put there instead: empty, or whole lines that each end in a line feed.
+    pub replace: String,
+    /// The line of the opening marker in the text that was parsed, from 1.
+    pub line: usize,
+}
+
+/// What is wrong with the text of the blocks, in words that tell its author what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct Complaint {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there, and what to write instead.
+    pub message: String,
+}
+
+/// The fewest characters in a marker.
+const SHORTEST: usize = 7;
+/// How much of a line a complaint quotes, in characters.
+const EXCERPT: usize = 80;
+/// What a whole block looks like, for complaints.
+const SHAPE: &str = "a block is `<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new lines, `>>>>>>> REPLACE`";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    Search,
+    Divider,
+    Replace,
+}
+
+impl Marker {
+    fn text(self, length: usize) -> String {
+        match self {
+            Self::Search => format!("{} SEARCH", "<".repeat(length)),
+            Self::Divider => "=".repeat(length),
+            Self::Replace => format!("{} REPLACE", ">".repeat(length)),
+        }
+    }
+}
+
+/// A block whose closing marker has not come yet.
+struct Open {
+    block: Block,
+    length: usize,
+    divided: bool,
+    /// The first line of the body that is nearly a marker: of another length, or without its word.
+    nearly: Option<(usize, String)>,
+}
+
+/// Reads all blocks of a text.
+///
+/// Strict: the first thing that is not in the grammar is the answer, and no block is returned then.
+pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
+    let fence = fence_lines(text);
+    let mut blocks = Vec::new();
+    let mut open: Option<Open> = None;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let number = index + 1;
+        match &mut open {
+            Some(block) => {
+                if block.take(line, number)? {
+                    blocks.extend(open.take().map(|open| open.block));
+                }
+            }
+            None if line.trim().is_empty()
+                || fence.is_some_and(|(first, last)| index == first || index == last) => {}
+            None => match marker(line) {
+                Some((Marker::Search, length)) => {
+                    let block =
+                        Block { search: String::new(), replace: String::new(), line: number };
+                    open = Some(Open { block, length, divided: false, nearly: None });
+                }
+                _ => return Err(outside(line, number)),
+            },
+        }
+    }
+    if let Some(open) = open {
+        return Err(open.unclosed());
+    }
+    if blocks.is_empty() {
+        return Err(Complaint { line: 1, message: format!("no edit block: {SHAPE}") });
+    }
+    Ok(blocks)
+}
+
+/// Writes blocks so that [`parse`] gives them back (their `line` apart, which is where they then stand).
+///
+/// Markers are longer than any run at the start of a line of the block. A body without a last line feed gets one.
+pub fn format(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    for block in blocks {
+        let longest =
+            block.search.lines().chain(block.replace.lines()).map(run_at_start).max().unwrap_or(0);
+        let length = SHORTEST.max(longest + 1);
+        text.push_str(&Marker::Search.text(length));
+        text.push('\n');
+        push_lines(&mut text, &block.search);
+        text.push_str(&Marker::Divider.text(length));
+        text.push('\n');
+        push_lines(&mut text, &block.replace);
+        text.push_str(&Marker::Replace.text(length));
+        text.push('\n');
+    }
+    text
+}
+
+fn push_lines(text: &mut String, body: &str) {
+    text.push_str(body);
+    if !body.is_empty() && !body.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+impl Open {
+    /// Takes one line; true when it closed the block.
+    fn take(&mut self, line: &str, number: usize) -> Result<bool, Complaint> {
+        let found =
+            marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
+        let opened = self.block.line;
+        let equals = Marker::Divider.text(self.length);
+        let message = match (found, self.divided) {
+            (Some(Marker::Divider), false) => {
+                self.divided = true;
+                // What looked odd in the search has nothing to do with a missing end.
+                self.nearly = None;
+                return Ok(false);
+            }
+            (Some(Marker::Replace), true) => return Ok(true),
+            (None, divided) => {
+                if self.nearly.is_none()
+                    && (marker(line).is_some() || run_at_start(line) >= SHORTEST)
+                {
+                    self.nearly = Some((number, excerpt(line)));
+                }
+                let body = if divided { &mut self.block.replace } else { &mut self.block.search };
+                body.push_str(line);
+                return Ok(false);
+            }
+            (Some(Marker::Divider), true) => format!(
+                "a second `{equals}` in the block that begins at line {opened}, so it is not certain where its search ends: \
+                 if the text itself holds such a line, write all three markers of this block longer, with {} characters",
+                self.length + 1
+            ),
+            (Some(Marker::Replace), false) => format!(
+                "the block that begins at line {opened} has no `{equals}` between its search and its replacement{}",
+                self.hint()
+            ),
+            (Some(Marker::Search), _) => format!(
+                "a new block begins before the one that begins at line {opened} was closed with `{}`{}: if this line belongs to \
+                 the text, write all three markers of that block longer, with {} characters",
+                Marker::Replace.text(self.length),
+                self.hint(),
+                self.length + 1
+            ),
+        };
+        Err(Complaint { line: number, message })
+    }
+
+    fn unclosed(self) -> Complaint {
+        let wanted = if self.divided { Marker::Replace } else { Marker::Divider };
+        let wanted = wanted.text(self.length);
+        let message =
+            format!("this block is not closed: a line `{wanted}` is missing{}", self.hint());
+        Complaint { line: self.block.line, message }
+    }
+
+    fn hint(&self) -> String {
+        self.nearly.as_ref().map_or_else(String::new, |(number, text)| {
+            format!(
+                " (line {number} is `{text}`: the markers of a block have one length, here {}, and read `{}`, `{}`, `{}`)",
+                self.length,
+                Marker::Search.text(self.length),
+                Marker::Divider.text(self.length),
+                Marker::Replace.text(self.length)
+            )
+        })
+    }
+}
+
+/// The marker that a line is, with the length of its run.
+fn marker(line: &str) -> Option<(Marker, usize)> {
+    let length = run_at_start(line);
+    if length < SHORTEST {
+        return None;
+    }
+    // The run is of one ASCII character, so that `length` is a boundary.
+    let word = line[length..].trim();
+    let marker = match (line.as_bytes()[0], word) {
+        (b'<', "SEARCH") => Marker::Search,
+        (b'=', "") => Marker::Divider,
+        (b'>', "REPLACE") => Marker::Replace,
+        _ => return None,
+    };
+    Some((marker, length))
+}
+
+/// How often the first character of a line is repeated, when it is one of a marker's.
+fn run_at_start(line: &str) -> usize {
+    match line.as_bytes().first() {
+        Some(&first @ (b'<' | b'=' | b'>')) => {
+            line.bytes().take_while(|byte| *byte == first).count()
+        }
+        _ => 0,
+    }
+}
+
+fn outside(line: &str, number: usize) -> Complaint {
+    let text = excerpt(line);
+    let message = if marker(line).is_some() {
+        format!(
+            "`{text}` outside any block: the `<<<<<<< SEARCH` that opens it is missing; {SHAPE}"
+        )
+    } else if marker(line.trim_start()).is_some() {
+        format!("`{text}`: a marker starts at the beginning of its line")
+    } else if run_at_start(line) >= SHORTEST {
+        format!("`{text}` is no marker; {SHAPE}")
+    } else {
+        format!("text outside the blocks: `{text}`; write explanations elsewhere; {SHAPE}")
+    };
+    Complaint { line: number, message }
+}
+
+/// The indexes of the two lines of a code fence around the whole text.
+fn fence_lines(text: &str) -> Option<(usize, usize)> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let (first, opening) = lines.next()?;
+    let (last, closing) = lines.last()?;
+    let run = opening.chars().take_while(|c| *c == '`').count();
+    (run >= 3 && !opening[run..].contains('`') && closing.trim_end() == &opening[..run])
+        .then_some((first, last))
+}
+
+fn excerpt(line: &str) -> String {
+    let line = line.trim_end();
+    let mut cut: String = line.chars().take(EXCERPT).collect();
+    if cut.len() < line.len() {
+        cut.push('…');
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, expect: Result<&[(&str, &str)], (usize, &str)>) {
+        let got = parse(text);
+        match (&got, expect) {
+            (Ok(blocks), Ok(expect)) => {
+                let blocks: Vec<_> =
+                    blocks.iter().map(|b| (b.search.as_str(), b.replace.as_str())).collect();
+                assert_eq!(blocks, expect, "{text}");
+            }
+            (Err(complaint), Err((line, part))) => {
+                assert_eq!(complaint.line, line, "{complaint}");
+                assert!(complaint.message.contains(part), "{complaint}");
+            }
+            _ => panic!("{text}\n{got:?}"),
+        }
+    }
+
+    #[test]
+    fn blocks_that_parse() {
+        let one: &[(&str, &str)] = &[("a\n", "b\n")];
+        check("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", Ok(one));
+        check("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", Ok(one));
+        check("\n \n<<<<<<< SEARCH  \na\n======= \nb\n>>>>>>> REPLACE \n\n", Ok(one));
+        check("```\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```\n", Ok(one));
+        check("\n```diff\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n```", Ok(one));
+        check("<<<<<<<< SEARCH\na\n========\nb\n>>>>>>>> REPLACE\n", Ok(one));
+        check(
+            "<<<<<<< SEARCH\r\na\r\n=======\r\nb\r\n>>>>>>> REPLACE\r\n",
+            Ok(&[("a\r\n", "b\r\n")]),
+        );
+        check("<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n", Ok(&[("", "")]));
+        check("<<<<<<< SEARCH\n\n=======\n\n\n>>>>>>> REPLACE\n", Ok(&[("\n", "\n\n")]));
+        check(
+            "<<<<<<< SEARCH\nT\n========\n=======\nU\n========\n>>>>>>> REPLACE\n",
+            Ok(&[("T\n========\n", "U\n========\n")]),
+        );
+        check(
+            "<<<<<<<< SEARCH\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n========\n\n>>>>>>>> REPLACE\n",
+            Ok(&[("<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n", "\n")]),
+        );
+        check(
+            "<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n=======\nd\n>>>>>>> REPLACE\n",
+            Ok(&[("a\n", ""), ("c\n", "d\n")]),
+        );
+        check(
+            "<<<<<<< SEARCH\n<<<<<<< HEAD\n  =======\n=======\n=======x\n>>>>>>> REPLACE",
+            Ok(&[("<<<<<<< HEAD\n  =======\n", "=======x\n")]),
+        );
+    }
+
+    #[test]
+    fn blocks_that_do_not() {
+        check("", Err((1, "no edit block")));
+        check("\n\n", Err((1, "no edit block")));
+        check("```\n```", Err((1, "no edit block")));
+        check("hello", Err((1, "text outside the blocks: `hello`")));
+        check("=======\n", Err((1, "the `<<<<<<< SEARCH` that opens it is missing")));
+        check(" <<<<<<< SEARCH\n", Err((1, "beginning of its line")));
+        check("\n<<<<<<< HEAD\n", Err((2, "is no marker")));
+        check("<<<<<<< SEARCH\na\n", Err((1, "`=======` is missing")));
+        check("<<<<<<< SEARCH\na\n=======\nb\n", Err((1, "`>>>>>>> REPLACE` is missing")));
+        check("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>>\n", Err((1, "line 5 is `>>>>>>>`")));
+        check(
+            "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>>> REPLACE\n",
+            Err((1, "have one length, here 7")),
+        );
+        check(
+            "<<<<<<< SEARCH\na\n========\nb\n>>>>>>> REPLACE\n",
+            Err((5, "line 3 is `========`")),
+        );
+        check("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", Err((3, "has no `=======`")));
+        check(
+            "<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n",
+            Err((5, "a second `=======`")),
+        );
+        check(
+            "<<<<<<< SEARCH\na\n=======\nb\n<<<<<<< SEARCH\n",
+            Err((5, "before the one that begins at line 1")),
+        );
+        check("<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE\nDone.\n", Err((5, "`Done.`")));
+        check("```\n<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE\n", Err((1, "text outside")));
+        check(&"é".repeat(200), Err((1, "é…`")));
+    }
+
+    fn body() -> impl Strategy<Value = String> {
+        let line = prop_oneof![
+            "[ -~é\t\r]{0,12}",
+            (0..12usize, "[<=>]").prop_map(|(n, c)| c.repeat(n)),
+            (6..10usize).prop_map(|n| Marker::Search.text(n)),
+            (6..10usize).prop_map(|n| Marker::Replace.text(n)),
+        ];
+        proptest::collection::vec(line, 0..6)
+            .prop_map(|lines| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(bodies in proptest::collection::vec((body(), body()), 1..4)) {
+            let blocks: Vec<_> = bodies.into_iter().map(|(search, replace)| Block { search, replace, line: 0 }).collect();
+            let mut back = parse(&format(&blocks)).unwrap();
+            for block in &mut back {
+                block.line = 0;
+            }
+            prop_assert_eq!(back, blocks);
+        }
+
+        #[test]
+        fn no_text_panics(text in "(?s).{0,200}", noise in body()) {
+            let _ = parse(&text);
+            let _ = parse(&noise);
+        }
+    }
+}
