@@ -334,10 +334,13 @@ mod tests {
     fn aliases_that_multiply_are_refused() {
         let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
         for (last, next) in "abcdefghijkl".chars().zip("bcdefghijklm".chars()) {
-            text.push_str(&format!(
-                "{next}: &{next} [{}]\n",
-                vec![format!("*{last}"); 10].join(", ")
-            ));
+            let list = vec![format!("*{last}"); 10].join(", ");
+            text.extend([
+                next.to_string(),
+                ": &".to_owned(),
+                next.to_string(),
+                format!(" [{list}]\n"),
+            ]);
         }
         text.push_str("paths: *m\n");
         check(&[("context.yaml", &text)], "", &["bad YAML"]);

@@ -26,12 +26,12 @@ pub struct GitFacts {
 
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn facts(cwd: &Path) -> GitFacts {
-    let mut facts = GitFacts::default();
     // core.worktree could name any folder; the one that holds .git is where the user works.
-    facts.toplevel = cwd
+    let toplevel = cwd
         .ancestors()
         .find(|folder| fs::symlink_metadata(folder.join(".git")).is_ok())
         .map(Path::to_owned);
+    let mut facts = GitFacts { toplevel, ..GitFacts::default() };
     let opened = match &facts.toplevel {
         Some(top) => Repository::open_ext(top, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]),
         None => Repository::discover(cwd),

@@ -4,9 +4,9 @@
 //! prints, none decides what the loop does, none parses a protocol or a format.
 //!
 //! - [`names`]: how file names are shown, which names are near a missing one
-//! - [`read`]: one regular file, whole or a range of lines, in bounded memory
-//! - [`look`]: list a folder, find files by pattern, search in them
-//! - [`boundary`]: which files a tag may write, and opening one of them
+//! - [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
+//! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
+//! - [`boundary`], [`opening`], [`denied`]: which files a tag may write, opening one of them, and why not
 //! - [`replace`]: putting new content in place of the old
 //! - [`git`]: what a repository says about the working folder
 //! - [`context_files`]: the text that every conversation starts with
@@ -18,8 +18,13 @@
 
 pub mod boundary;
 pub mod context_files;
+pub mod denied;
 pub mod git;
+pub mod grep;
 pub mod look;
+pub mod look_error;
 pub mod names;
+pub mod opening;
 pub mod read;
+pub mod read_error;
 pub mod replace;

@@ -4,6 +4,7 @@
 //! a file of procfs is refused before anything is read from it. It does not know the tags.
 
 use super::names::{hint, shown};
+use super::read_error::ReadError;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
@@ -15,7 +16,7 @@ pub const WHOLE_LIMIT: u64 = 64 * 1024;
 /// How far lines are counted for the error about a file that is too large, in bytes.
 const COUNT_LIMIT: u64 = 256 << 20;
 /// How far into a file the first line of a range is looked for, in bytes.
-const SEEK_LIMIT: u64 = 4 << 30;
+pub(super) const SEEK_LIMIT: u64 = 4 << 30;
 const CHUNK: usize = 64 * 1024;
 
 /// Which lines to read.
@@ -46,124 +47,6 @@ pub struct TextRead {
     pub cut: bool,
     /// Every byte that was read is part of valid UTF-8.
     pub valid_utf8: bool,
-}
-
-/// Why a file was not read, with what to do instead.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// There is no such file.
-    #[error("no such file: {path}{hint}")]
-    Missing {
-        /// The path that was asked for.
-        path: String,
-        /// What is near, or nothing.
-        hint: String,
-    },
-    /// A folder.
-    #[error("{path} is a folder; use <nagent-list path=\"{path}\"/> to see what is in it")]
-    Folder {
-        /// The path that was asked for.
-        path: String,
-    },
-    /// A FIFO, a socket or a device.
-    #[error(
-        "{path} is a {kind}, which is never read: it may block for ever; only regular files are"
-    )]
-    Special {
-        /// The path that was asked for.
-        path: String,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// A file of procfs, sysfs or their kin.
-    #[error(
-        "{path} is in {filesystem}, which is not read by tags; use a command in <nagent-shell> for what it tells"
-    )]
-    Virtual {
-        /// The path that was asked for.
-        path: String,
-        /// Name of the file system.
-        filesystem: &'static str,
-    },
-    /// The file holds NUL bytes.
-    #[error("{path} is binary{}: {bytes} bytes, a NUL byte at offset {at}; look at it with `file` or `xxd` in <nagent-shell>{}",
-        if *.utf16 { " or UTF-16 text" } else { "" }, if *.utf16 { ", or convert it with `iconv -f UTF-16 -t UTF-8`" } else { "" })]
-    Binary {
-        /// The path that was asked for.
-        path: String,
-        /// Size of the file.
-        bytes: u64,
-        /// Where the first NUL byte is, from 0.
-        at: u64,
-        /// The file starts with the byte order mark of UTF-16.
-        utf16: bool,
-    },
-    /// Larger than what is shown whole, and no range was given.
-    #[error("{path} has {bytes} bytes and {}{lines} lines, too much to show whole ({limit} bytes at most); read a range of lines, \
-        as in <nagent-read path=\"{path}\" offset=\"1\" limit=\"200\"/>, or all of it in segments with <nagent-file-read path=\"{path}\"/>",
-        if *.counted { "" } else { "more than " })]
-    TooLarge {
-        /// The path that was asked for.
-        path: String,
-        /// Size of the file.
-        bytes: u64,
-        /// Lines, as far as they were counted.
-        lines: u64,
-        /// All lines were counted.
-        counted: bool,
-        /// What is shown whole, in bytes.
-        limit: u64,
-    },
-    /// The range starts behind the last line.
-    #[error("{path} has {lines} lines, so there is no line {offset}; offset counts lines from 1")]
-    PastEnd {
-        /// The path that was asked for.
-        path: String,
-        /// Lines of the file.
-        lines: u64,
-        /// The line that was asked for.
-        offset: u64,
-    },
-    /// An offset or a limit of 0.
-    #[error("offset counts lines from 1 and limit is at least 1, but {name} is 0")]
-    Zero {
-        /// Which of them.
-        name: &'static str,
-    },
-    /// The range starts so far in that looking for it would take too long.
-    #[error(
-        "{path}: line {offset} is more than {SEEK_LIMIT} bytes into the file; use `sed -n` or `tail -c` in <nagent-shell>"
-    )]
-    TooFar {
-        /// The path that was asked for.
-        path: String,
-        /// The line that was asked for.
-        offset: u64,
-    },
-    /// The run was asked to stop.
-    #[error("reading {path} was interrupted")]
-    Stopped {
-        /// The path that was asked for.
-        path: String,
-    },
-    /// The system refused.
-    #[error("cannot read {path}: {source}{}", advice(.source))]
-    Io {
-        /// The path that was asked for.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; look at its owner and mode with `ls -l` in <nagent-shell>"
-        }
-        io::ErrorKind::InvalidInput => "; the path is empty or holds a NUL byte",
-        _ => "",
-    }
 }
 
 /// Opens a regular file for reading, without ever waiting for it.
@@ -369,7 +252,7 @@ impl Source<'_> {
                 piece.truncate(error.valid_up_to());
             }
         }
-        let lines = newlines(&piece) + u64::from(piece.last().is_some_and(|last| *last != b'\n'));
+        let lines = count_lines(&piece);
         let (text, valid_utf8) = match String::from_utf8(piece) {
             Ok(text) => (text, true),
             Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
@@ -381,7 +264,12 @@ impl Source<'_> {
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+/// Lines of a text; one without a line feed at its end counts too.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    newlines(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
 }
 
 #[cfg(test)]
@@ -456,7 +344,7 @@ mod tests {
 
     #[test]
     fn pieces_of_a_large_file_end_at_lines_and_join_to_the_file() {
-        let whole: String = (1..=40_000).map(|n| format!("line {n} ä\r\n")).collect();
+        let whole: String = "line ä\r\n".repeat(40_000);
         let (_dir, path) = file(whole.as_bytes());
         let mut joined = String::new();
         let mut next = 1;

@@ -5,8 +5,10 @@
 //! written in place, since a new file would part it from its other names. All of it goes through the open
 //! folder, never through a path. What may be written is not decided here.
 
-use super::boundary::{Denied, Opened, missing, same, true_path};
+use super::denied::{Denied, missing};
 use super::names::shown;
+use super::opening::{Opened, same, true_path};
+use super::read::count_lines;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -71,11 +73,9 @@ pub fn replace(
         Some((_, stat)) if stat.st_nlink > 1 => in_place(&opened, stat, bytes)?,
         _ => beside(&opened, bytes)?,
     }
-    let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64
-        + u64::from(bytes.last().is_some_and(|last| *last != b'\n'));
     Ok(Written {
         bytes: bytes.len() as u64,
-        lines,
+        lines: count_lines(bytes),
         created: opened.old.is_none(),
         previous,
         path: opened.path,
