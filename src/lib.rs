@@ -5,3 +5,4 @@ pub mod exit;
 pub mod format;
 pub mod llm;
 pub mod protocol;
+pub mod sys;

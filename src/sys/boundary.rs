@@ -1,0 +1,503 @@
+//! The write boundary: which files the write tags may touch.
+//!
+//! It is asked about true paths only, of folders that are open ([`super::opening`]): a path is text, and what it leads
+//! to can change between a look and a write. It comes from the user's flags and environment alone; nothing here reads
+//! a policy from the working tree, and nothing widens it later.
+//!
+//! Who may write what:
+//!
+//! ```text
+//! main conversation        /tmp, /var/tmp, $TMPDIR unless it holds the home folder or the working tree
+//! per-file conversation    its target
+//! both                     --write folders, this conversation's own splits
+//! nobody                   anything in a .git or a folder that git would take for one; nagent's root,
+//!                          but for the splits and a target that the user named
+//! ```
+
+use super::denied::Denied;
+use super::names::{expand_home, shown};
+use super::opening::same;
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Component, Path, PathBuf};
+
+/// The folders that a boundary is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// The run's folder; relative paths start here.
+    pub cwd: &'a Path,
+    /// The git toplevel of `cwd`, if any.
+    pub toplevel: Option<&'a Path>,
+    /// The home folder, if any.
+    pub home: Option<&'a Path>,
+    /// nagent's own root folder.
+    pub root: &'a Path,
+    /// The value of `TMPDIR`, if set.
+    pub tmpdir: Option<&'a OsStr>,
+}
+
+/// Which files may be written.
+#[derive(Debug)]
+pub struct Boundary {
+    pub(super) cwd: PathBuf,
+    pub(super) home: Option<PathBuf>,
+    /// Folders, by their true path, in and below which files may be written.
+    roots: Vec<PathBuf>,
+    target: Option<Target>,
+    /// nagent's root, by its true path.
+    forbidden: PathBuf,
+    /// Folders within `forbidden` that may be written.
+    allowed: Vec<PathBuf>,
+}
+
+/// The file of a per-file conversation.
+#[derive(Debug)]
+struct Target {
+    path: PathBuf,
+    /// Held open, so that its inode cannot be given to another file: device and inode are then an identity,
+    /// and its birth time need not be asked.
+    handle: Option<(File, Stat)>,
+    /// The target is being opened for the first time: it is whatever its path leads to.
+    is_new: bool,
+}
+
+impl Boundary {
+    /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
+    pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
+        let mut boundary = Self::empty(places);
+        for folder in ["/tmp", "/var/tmp"] {
+            boundary.add_root(settled(Path::new(folder)));
+        }
+        let notes = match boundary.tmpdir(places) {
+            Ok(None) => Vec::new(),
+            Ok(Some(folder)) => {
+                boundary.add_root(folder);
+                Vec::new()
+            }
+            Err(why) => {
+                let tmpdir = shown(places.tmpdir.unwrap_or_default());
+                vec![format!("TMPDIR ({tmpdir}) is no folder that may be written: {why}")]
+            }
+        };
+        (boundary, notes)
+    }
+
+    /// The boundary of a file's own conversation: that file, by its true path, and while it is the same file
+    /// also where it was moved to. It need not exist yet.
+    pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, Denied> {
+        let mut boundary = Self::empty(places);
+        let path = settled(&boundary.absolute(target)?);
+        // Folders that are missing are made when something is written, not before.
+        let folder = path.parent().unwrap_or(&path);
+        boundary.target = Some(Target { path: path.clone(), handle: None, is_new: true });
+        boundary.target = Some(if folder.is_dir() {
+            let opened = boundary.open_for_write(&path)?;
+            Target { path: opened.path, handle: opened.old, is_new: false }
+        } else {
+            boundary.permit(target, folder, &path, None)?;
+            Target { path, handle: None, is_new: false }
+        });
+        Ok(boundary)
+    }
+
+    /// Adds a folder that the user named with `--write`.
+    pub fn allow_folder(&mut self, folder: &Path) -> Result<(), Denied> {
+        let path = self.cwd.join(expand_home(folder, self.home.as_deref()));
+        let path = fs::canonicalize(&path)
+            .map_err(|error| Denied::io("use as a folder to write in", folder, error))?;
+        if !path.is_dir() {
+            return Err(Denied::io("use as a folder to write in", folder, Errno::NOTDIR));
+        }
+        self.add_root(path);
+        Ok(())
+    }
+
+    /// Adds a folder of nagent's root, for this conversation's own splits. It need not exist yet.
+    pub fn allow_splits(&mut self, folder: &Path) {
+        let folder = settled(&self.cwd.join(folder));
+        self.allowed.push(folder.clone());
+        self.add_root(folder);
+    }
+
+    /// Notes which file the target is now, after it was replaced.
+    pub fn renew_target(&mut self) {
+        if let Some(path) = self.target.as_ref().map(|target| target.path.clone())
+            && let Ok(opened) = self.open_for_write(&path)
+            && let Some(target) = &mut self.target
+        {
+            target.handle = opened.old;
+        }
+    }
+
+    /// One line for a prompt or an error: what may be written.
+    pub fn describe(&self) -> String {
+        let mut may: Vec<String> = Vec::new();
+        may.extend(self.target.iter().map(|target| shown(&target.path)));
+        may.extend(self.roots.iter().map(|root| format!("{}/", shown(root).trim_end_matches('/'))));
+        if may.is_empty() {
+            return "this conversation writes no files".to_owned();
+        }
+        format!("this conversation writes {} and nothing else", may.join(", "))
+    }
+
+    fn empty(places: Places<'_>) -> Self {
+        Self {
+            cwd: places.cwd.to_owned(),
+            home: places.home.map(Path::to_owned),
+            roots: Vec::new(),
+            target: None,
+            forbidden: settled(&places.cwd.join(places.root)),
+            allowed: Vec::new(),
+        }
+    }
+
+    fn add_root(&mut self, folder: PathBuf) {
+        if !self.roots.contains(&folder) {
+            self.roots.push(folder);
+        }
+    }
+
+    /// The folder that `TMPDIR` names, unless it would make more writable than temporary files.
+    fn tmpdir(&self, places: Places<'_>) -> Result<Option<PathBuf>, &'static str> {
+        let Some(tmpdir) = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty()) else {
+            return Ok(None);
+        };
+        let tmpdir = Path::new(tmpdir);
+        if !tmpdir.is_absolute() {
+            return Err("it is a relative path");
+        }
+        let Ok(tmpdir) = fs::canonicalize(tmpdir) else { return Err("there is no such folder") };
+        if !tmpdir.is_dir() {
+            return Err("it is no folder");
+        }
+        if self.roots.iter().any(|root| tmpdir.starts_with(root)) {
+            return Ok(None);
+        }
+        let holds = |folder: Option<&Path>| {
+            folder.is_some_and(|folder| settled(folder).starts_with(&tmpdir))
+        };
+        if tmpdir.parent().is_none() {
+            Err("it is the root of the file system")
+        } else if holds(places.home) {
+            Err("it holds the home folder")
+        } else if holds(Some(places.cwd)) || holds(places.toplevel) {
+            Err("it holds the working tree")
+        } else if self.forbidden.starts_with(&tmpdir) {
+            Err("it holds nagent's own folder")
+        } else {
+            Ok(Some(tmpdir))
+        }
+    }
+
+    /// Whether the file `path`, in the existing folder `folder` and both by their true paths, may be written.
+    pub(super) fn permit(
+        &self,
+        asked: &Path,
+        folder: &Path,
+        path: &Path,
+        stat: Option<&Stat>,
+    ) -> Result<(), Denied> {
+        if path.components().any(|part| is_git(part.as_os_str()))
+            || folder.ancestors().any(is_git_folder)
+        {
+            return Err(Denied::Git { path: shown(asked) });
+        }
+        if self.target.as_ref().is_some_and(|target| target.is_at(path, stat)) {
+            return Ok(());
+        }
+        if path.starts_with(&self.forbidden)
+            && !self.allowed.iter().any(|folder| path.starts_with(folder))
+        {
+            return Err(Denied::Root { path: shown(asked), root: shown(&self.forbidden) });
+        }
+        let was_moved = || self.target.as_ref().is_some_and(|target| target.was_moved(stat));
+        if self.roots.iter().any(|root| path != root && path.starts_with(root)) || was_moved() {
+            return Ok(());
+        }
+        let resolved = if self.cwd.join(asked) == path {
+            String::new()
+        } else {
+            format!(" (which is {})", shown(path))
+        };
+        let file = attribute(&shown(path));
+        let way =
+            format!("<nagent-conversation file=\"{file}\">what to change</nagent-conversation>");
+        let instead = match &self.target {
+            None => format!("a project file is changed in its own conversation: {way}"),
+            Some(target) if target.path == path => {
+                "what is there now is another file with several hard links; ask the user to look at it".to_owned()
+            }
+            Some(_) => format!("another file has a conversation of its own: {way}"),
+        };
+        Err(Denied::Outside { path: shown(asked), resolved, may: self.describe(), instead })
+    }
+}
+
+impl Target {
+    /// Whether the file at a path is the target. One with several hard links is written in place, so it must be the
+    /// very file that was opened: a link planted at the target's path would carry the write elsewhere. One with a
+    /// single link may be another file than it was, as an editor saved it.
+    fn is_at(&self, path: &Path, stat: Option<&Stat>) -> bool {
+        self.is_new
+            || path == self.path && stat.is_none_or(|stat| stat.st_nlink <= 1 || self.is_same(stat))
+    }
+
+    /// Whether a file, wherever it is, is the one that was opened, and has no other name.
+    fn was_moved(&self, stat: Option<&Stat>) -> bool {
+        stat.is_some_and(|stat| stat.st_nlink <= 1 && self.is_same(stat))
+    }
+
+    fn is_same(&self, stat: &Stat) -> bool {
+        self.handle.as_ref().is_some_and(|(_, known)| same(known, stat))
+    }
+}
+
+pub(super) fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}
+
+/// What git takes for a repository's own folder, whatever its name: bare ones, and those that a `.git` file names.
+fn is_git_folder(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join("HEAD")).is_ok()
+        && folder.join("objects").is_dir()
+        && folder.join("refs").is_dir()
+}
+
+/// The path with all links resolved as far as it exists; what does not exist is taken as it is written.
+fn settled(path: &Path) -> PathBuf {
+    let mut missing: Vec<Component<'_>> = Vec::new();
+    let mut existing = path;
+    loop {
+        if let Ok(mut settled) = fs::canonicalize(existing) {
+            settled.extend(missing.iter().rev());
+            return settled;
+        }
+        match (existing.parent(), existing.components().next_back()) {
+            (Some(up), Some(last)) => {
+                missing.push(last);
+                existing = up;
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}
+
+fn attribute(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    /// A folder `in` that may be written, `out` that may not, and `root` as nagent's own.
+    pub(in super::super) struct World {
+        _dir: TempDir,
+        pub(in super::super) top: PathBuf,
+        pub(in super::super) boundary: Boundary,
+    }
+
+    pub(in super::super) fn world() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for folder in ["in", "out", "root/splits/s", "in-evil", "home"] {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        let (cwd, root, home) = (top.join("out"), top.join("root"), top.join("home"));
+        let places =
+            Places { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
+        let mut boundary = Boundary::empty(places);
+        boundary.add_root(top.join("in"));
+        World { _dir: dir, top, boundary }
+    }
+
+    impl World {
+        pub(in super::super) fn at(&self, path: &str) -> PathBuf {
+            self.top.join(path)
+        }
+
+        pub(in super::super) fn file(&self, path: &str) -> PathBuf {
+            fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+            fs::write(self.at(path), "old").unwrap();
+            self.at(path)
+        }
+
+        #[track_caller]
+        pub(in super::super) fn opens(&self, path: impl AsRef<Path>, expect: &str) {
+            let opened = self.boundary.open_for_write(&self.top.join(path)).unwrap();
+            assert_eq!(opened.path(), self.at(expect));
+        }
+
+        #[track_caller]
+        pub(in super::super) fn denies(&self, path: impl AsRef<Path>, expect: &str) {
+            let denied =
+                self.boundary.open_for_write(&self.top.join(path)).unwrap_err().to_string();
+            assert!(denied.contains(expect), "{denied}");
+        }
+
+        fn for_file(&mut self, target: &str) -> Result<(), Denied> {
+            let (cwd, root, home) = (self.at("out"), self.at("root"), self.at("home"));
+            let places =
+                Places { cwd: &cwd, toplevel: None, home: Some(&home), root: &root, tmpdir: None };
+            self.boundary = Boundary::for_file(places, &self.at(target))?;
+            Ok(())
+        }
+    }
+
+    pub(in super::super) const OUTSIDE: &str = "is outside of the write boundary";
+
+    #[test]
+    fn a_repositorys_own_data_is_never_written() {
+        let world = world();
+        world.file("in/repo/.git/hooks/x");
+        for folder in ["bare.git/objects", "bare.git/refs", "bare.git/hooks"] {
+            fs::create_dir_all(world.at("in").join(folder)).unwrap();
+        }
+        world.file("in/bare.git/HEAD");
+        symlink(".git", world.at("in/repo/data")).unwrap();
+        symlink("../elsewhere", world.at("in/repo2")).unwrap();
+        for path in [
+            "in/repo/.git/config",
+            "in/repo/.git/hooks/x",
+            "in/repo/.GIT/new",
+            "in/repo/data/config",
+            "in/new/.git",
+            "in/bare.git/hooks/x",
+            "in/bare.git/config",
+        ] {
+            world.denies(path, "repository's own data");
+        }
+        world.opens("in/repo/.gitignore", "in/repo/.gitignore");
+        world.opens("in/x.git/y", "in/x.git/y");
+    }
+
+    #[test]
+    fn nagents_root_is_never_written_but_for_what_was_allowed() {
+        let mut world = world();
+        world.boundary.add_root(world.top.clone());
+        world.denies("root/config.json", "nagent's own folder");
+        world.denies("root/conversations/new", "nagent's own folder");
+        symlink("../root", world.at("in/link")).unwrap();
+        world.denies("in/link/x", "nagent's own folder");
+        world.boundary.allow_splits(&world.at("root/splits/s"));
+        world.opens("root/splits/s/1.txt", "root/splits/s/1.txt");
+        world.denies("root/splits/s2/1.txt", "nagent's own folder");
+        world.for_file("root/context.md").unwrap();
+        world.opens("root/context.md", "root/context.md");
+        world.denies("root/config.json", "nagent's own folder");
+    }
+
+    #[test]
+    fn a_per_file_conversation_writes_its_target_only() {
+        let mut world = world();
+        world.file("out/target");
+        world.for_file("out/target").unwrap();
+        world.opens("out/target", "out/target");
+        world.opens("out/../out/target", "out/target");
+        world.denies("out/other", "another file has a conversation of its own");
+        world.denies("in/x", OUTSIDE);
+        world.denies("/tmp/x", OUTSIDE);
+        world.for_file("out/new/file").unwrap();
+        assert!(!world.at("out/new").exists());
+        world.denies("out/new/other", OUTSIDE);
+        world.opens("out/new/file", "out/new/file");
+        symlink("../in/linked", world.at("out/link")).unwrap();
+        world.for_file("out/link").unwrap();
+        world.opens("out/link", "in/linked");
+        assert!(matches!(world.for_file("out/.git/config"), Err(Denied::Git { .. })));
+        assert!(matches!(world.for_file("out"), Err(Denied::Folder { .. })));
+    }
+
+    #[test]
+    fn a_target_is_the_file_that_was_opened() {
+        let mut world = world();
+        let target = world.file("out/target");
+        let secret = world.file("out/secret");
+        world.for_file("out/target").unwrap();
+        // An editor saves by rename: another inode, one name.
+        fs::write(world.at("out/saved"), "saved").unwrap();
+        fs::rename(world.at("out/saved"), &target).unwrap();
+        world.opens("out/target", "out/target");
+        world.boundary.renew_target();
+        // Another name of the target is not the target, the target itself still is.
+        fs::hard_link(&target, world.at("out/alias")).unwrap();
+        world.denies("out/alias", OUTSIDE);
+        world.opens("out/target", "out/target");
+        // It was moved, and has no other name.
+        fs::remove_file(&target).unwrap();
+        world.opens("out/alias", "out/alias");
+        fs::rename(world.at("out/alias"), world.at("root/alias")).unwrap();
+        world.denies("root/alias", "nagent's own folder");
+        // Something else was planted in its place.
+        fs::hard_link(&secret, &target).unwrap();
+        world.denies("out/target", "another file with several hard links");
+        fs::remove_file(&target).unwrap();
+        symlink("secret", &target).unwrap();
+        world.denies("out/target", OUTSIDE);
+    }
+
+    #[test]
+    fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
+        let world = world();
+        let (tree, root, home) =
+            (world.at("in/tree/deep"), world.at("root/n"), world.at("home/me"));
+        for folder in [&tree, &root, &home] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        symlink("home", world.at("link")).unwrap();
+        world.file("out/file");
+        let toplevel = world.at("in/tree");
+        let check = |tmpdir: &Path, expect: Result<Option<PathBuf>, &str>| {
+            let places = Places {
+                cwd: &tree,
+                toplevel: Some(&toplevel),
+                home: Some(&home),
+                root: &root,
+                tmpdir: Some(tmpdir.as_os_str()),
+            };
+            // As for a main conversation, but without /tmp, where this test's folders are.
+            assert_eq!(Boundary::empty(places).tmpdir(places), expect, "{}", tmpdir.display());
+        };
+        check(Path::new("/"), Err("it is the root of the file system"));
+        check(Path::new("/proc/self/root"), Err("it is the root of the file system"));
+        check(&home, Err("it holds the home folder"));
+        check(&world.at("home"), Err("it holds the home folder"));
+        check(&world.at("link"), Err("it holds the home folder"));
+        check(&tree, Err("it holds the working tree"));
+        check(&world.at("in/tree"), Err("it holds the working tree"));
+        check(&world.at("in"), Err("it holds the working tree"));
+        check(&world.at("root"), Err("it holds nagent's own folder"));
+        check(Path::new("."), Err("it is a relative path"));
+        check(&world.at("nowhere"), Err("there is no such folder"));
+        check(&world.at("out/file"), Err("it is no folder"));
+        check(Path::new(""), Ok(None));
+        check(&world.at("out"), Ok(Some(world.at("out"))));
+        check(&world.at("in/tree/deep/../../../out/"), Ok(Some(world.at("out"))));
+    }
+
+    #[test]
+    fn a_main_conversation_writes_temp_folders() {
+        let world = world();
+        let (cwd, root) = (world.at("out"), world.at("root"));
+        let places = Places {
+            cwd: &cwd,
+            toplevel: None,
+            home: Some(Path::new("/home/me")),
+            root: &root,
+            tmpdir: Some(OsStr::new("/home")),
+        };
+        let (boundary, notes) = Boundary::for_main(places);
+        assert_eq!(boundary.roots, [settled(Path::new("/tmp")), settled(Path::new("/var/tmp"))]);
+        assert_eq!(
+            notes,
+            ["TMPDIR (/home) is no folder that may be written: it holds the home folder"]
+        );
+        let (boundary, notes) =
+            Boundary::for_main(Places { tmpdir: Some(OsStr::new("/tmp")), ..places });
+        assert_eq!((boundary.roots.len(), notes.len()), (2, 0));
+    }
+}

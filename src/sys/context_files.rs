@@ -1,0 +1,348 @@
+//! The text that every conversation starts with: `context.yaml`, else `context.md`, in nagent's root.
+//!
+//! `context.yaml` is a list of paths, or a mapping with that list under `paths`. An entry whose name is
+//! `context.yaml` is such a list itself. Paths are relative to the file that names them. Whatever cannot be
+//! had is a warning, never silence and never an error: a run goes on without it.
+
+use super::names::{expand_home, shown};
+use super::read::open_regular;
+use serde_yaml::Value;
+use std::collections::HashSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The largest file, in bytes.
+const FILE_LIMIT: u64 = 1 << 20;
+/// The largest sum, in bytes.
+const TOTAL_LIMIT: u64 = 4 << 20;
+/// How many files, lists of files among them.
+const FILES: usize = 256;
+/// How deep lists may name lists.
+const DEPTH: usize = 16;
+/// How many warnings; what goes wrong after them is counted.
+const WARNINGS: usize = 20;
+
+/// One file's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Where it came from: the path as resolved from the file that names it.
+    pub path: PathBuf,
+    /// The file's text; bytes that are no UTF-8 are U+FFFD, with a warning.
+    pub text: String,
+}
+
+/// Loads the context files of a root, in the order in which they are named, each file once.
+///
+/// `home` stands for `~`. Files over 1 MiB, more than 256 files, more than 4 MiB in all and lists nested deeper
+/// than 16 are left out with a warning.
+pub fn load(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
+    let mut loader = Loader { home, ..Loader::default() };
+    let (yaml, text) = (root.join("context.yaml"), root.join("context.md"));
+    // A link that leads nowhere counts as a file that is missing, not as none.
+    if fs::symlink_metadata(&yaml).is_ok() {
+        loader.entry(&yaml);
+    } else if fs::symlink_metadata(&text).is_ok() {
+        loader.entry(&text);
+    }
+    if loader.left_out > 0 {
+        loader
+            .warnings
+            .push(format!("{} more warnings about context files left out", loader.left_out));
+    }
+    (loader.parts, loader.warnings)
+}
+
+#[derive(Default)]
+struct Loader<'a> {
+    home: Option<&'a Path>,
+    parts: Vec<Part>,
+    warnings: Vec<String>,
+    left_out: usize,
+    /// Resolved paths of the files that were read.
+    seen: HashSet<PathBuf>,
+    /// Resolved paths of the lists that are being read.
+    open: Vec<PathBuf>,
+    bytes: u64,
+}
+
+impl Loader<'_> {
+    fn warn(&mut self, path: &Path, why: impl AsRef<str>) {
+        if self.warnings.len() < WARNINGS {
+            let by = self
+                .open
+                .last()
+                .map(|list| format!(", named in {}", shown(list)))
+                .unwrap_or_default();
+            self.warnings.push(format!(
+                "context file {}{by}: {}; it is left out",
+                shown(path),
+                why.as_ref()
+            ));
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn entry(&mut self, path: &Path) {
+        let is_list = path.file_name().is_some_and(|name| name == "context.yaml");
+        // What cannot be resolved is warned about by the attempt to read it.
+        let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if self.open.contains(&resolved) {
+            return self.warn(path, "it names itself, directly or through others");
+        }
+        if self.seen.contains(&resolved) {
+            return;
+        }
+        if self.seen.len() >= FILES {
+            return self.warn(path, format!("there are more than {FILES} files"));
+        }
+        if is_list && self.open.len() >= DEPTH {
+            return self.warn(path, format!("lists are nested deeper than {DEPTH}"));
+        }
+        let text = match self.read(path) {
+            Ok(text) => text,
+            Err(why) => return self.warn(path, why),
+        };
+        self.seen.insert(resolved.clone());
+        if is_list {
+            self.open.push(resolved);
+            self.list(path, &text);
+            self.open.pop();
+        } else {
+            self.parts.push(Part { path: path.to_owned(), text });
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<String, String> {
+        let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        if meta.len() <= FILE_LIMIT {
+            file.take(FILE_LIMIT + 1)
+                .read_to_end(&mut bytes)
+                .map_err(|error| format!("cannot read it: {error}"))?;
+        }
+        let count = meta.len().max(bytes.len() as u64);
+        if count > FILE_LIMIT {
+            return Err(format!("it has {count} bytes, more than {FILE_LIMIT}"));
+        }
+        if self.bytes + count > TOTAL_LIMIT {
+            return Err(format!("with it there would be more than {TOTAL_LIMIT} bytes in all"));
+        }
+        if bytes.contains(&0) {
+            return Err("it is binary".to_owned());
+        }
+        self.bytes += count;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
+            let list = shown(path);
+            self.warnings.push(format!(
+                "context file {list}: some bytes are no UTF-8; they are shown as U+FFFD"
+            ));
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        }))
+    }
+
+    fn list(&mut self, list: &Path, text: &str) {
+        let entries = match serde_yaml::from_str(text) {
+            // The place stands in the error's own text.
+            Err(error) => return self.warn(list, format!("bad YAML: {error}")),
+            Ok(Value::Sequence(entries)) => entries,
+            Ok(Value::Mapping(mut map)) => {
+                let entries = map.remove("paths");
+                for key in map.keys() {
+                    let key =
+                        key.as_str().map_or_else(|| "a key that is no text".to_owned(), shown);
+                    self.warn(
+                        list,
+                        format!("it has the key {key}, but only `paths` is known: the key"),
+                    );
+                }
+                match entries {
+                    Some(Value::Sequence(entries)) => entries,
+                    Some(_) => return self.warn(list, "`paths` is no list"),
+                    None => return self.warn(list, "it has no `paths`"),
+                }
+            }
+            Ok(_) => {
+                return self.warn(list, "it is neither a list of paths nor a mapping with `paths`");
+            }
+        };
+        for (index, entry) in entries.iter().enumerate() {
+            match entry.as_str().filter(|entry| !entry.trim().is_empty()) {
+                Some(entry) => {
+                    let entry = expand_home(Path::new(entry), self.home);
+                    self.entry(&list.parent().unwrap_or(Path::new(".")).join(entry));
+                }
+                None => self.warn(list, format!("entry {} is no path", index + 1)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    fn tree(files: &[(&str, &str)]) -> TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        dir
+    }
+
+    /// The texts joined with commas, and the warnings.
+    fn loaded(dir: &TempDir) -> (String, Vec<String>) {
+        let (parts, warnings) = load(dir.path(), Some(&dir.path().join("home")));
+        (parts.into_iter().map(|part| part.text).collect::<Vec<_>>().join(","), warnings)
+    }
+
+    #[track_caller]
+    fn check(files: &[(&str, &str)], texts: &str, warnings: &[&str]) {
+        let (got, warned) = loaded(&tree(files));
+        assert_eq!(got, texts);
+        assert_eq!(warned.len(), warnings.len(), "{warned:?}");
+        for (warned, expect) in warned.iter().zip(warnings) {
+            assert!(warned.contains(expect), "{warned}");
+        }
+    }
+
+    #[test]
+    fn yaml_comes_before_md_and_nothing_is_fine() {
+        check(&[], "", &[]);
+        check(&[("context.md", "m")], "m", &[]);
+        check(&[("context.md", "m"), ("context.yaml", "[a.md]"), ("a.md", "a")], "a", &[]);
+        check(&[("context.yaml", "paths:\n  - a.md\n"), ("a.md", "a")], "a", &[]);
+    }
+
+    #[test]
+    fn nested_lists_expand_relative_to_themselves_and_each_file_comes_once() {
+        let files = [
+            ("context.yaml", "- sub/context.yaml\n- a.md\n- ./sub/../a.md\n- ~/h.md\n"),
+            ("sub/context.yaml", "[b.md, ../a.md]"),
+            ("sub/b.md", "b"),
+            ("a.md", "a"),
+            ("home/h.md", "h"),
+        ];
+        check(&files, "b,a,h", &[]);
+    }
+
+    #[test]
+    fn cycles_and_missing_files_are_warnings_that_name_who_names_them() {
+        let files = [
+            ("context.yaml", "[s/context.yaml, no.md]"),
+            ("s/context.yaml", "[../context.yaml, b.md]"),
+            ("s/b.md", "b"),
+        ];
+        check(&files, "b", &["it names itself", "no such file"]);
+        let (_, warnings) = loaded(&tree(&files));
+        assert!(
+            warnings[0].contains("named in ") && warnings[0].contains("s/context.yaml: it names"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn bad_yaml_says_where() {
+        check(
+            &[("context.yaml", "- a.md\n- [b\n")],
+            "",
+            &["bad YAML: did not find expected ',' or ']' at line 3"],
+        );
+        check(
+            &[("context.yaml", "- 1\n- a.md\n- {x: y}\n"), ("a.md", "a")],
+            "a",
+            &["entry 1 is", "entry 3 is"],
+        );
+        check(&[("context.yaml", "paht: [a.md]")], "", &["key paht", "no `paths`"]);
+        check(&[("context.yaml", "")], "", &["neither a list"]);
+        check(&[("context.yaml", "paths: a.md")], "", &["`paths` is no list"]);
+    }
+
+    #[test]
+    fn what_is_no_small_text_file_is_left_out_with_a_warning() {
+        let dir = tree(&[
+            ("context.yaml", "[fifo, folder, binary, large, latin, link]"),
+            ("binary", "a\0"),
+            ("folder/x", ""),
+        ]);
+        let at = |name: &str| dir.path().join(name);
+        rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+        fs::File::create(at("large")).unwrap().set_len(FILE_LIMIT + 1).unwrap();
+        fs::write(at("latin"), b"caf\xe9").unwrap();
+        symlink("/proc/self/environ", at("link")).unwrap();
+        let (texts, warnings) = loaded(&dir);
+        assert_eq!(texts, "caf\u{fffd}");
+        let expect = [
+            "is a FIFO",
+            "is a folder",
+            "it is binary",
+            "it has 1048577 bytes",
+            "no UTF-8",
+            "procfs",
+        ];
+        assert_eq!(warnings.len(), expect.len(), "{warnings:?}");
+        for (warning, expect) in warnings.iter().zip(expect) {
+            assert!(warning.contains(expect), "{warning}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_not_taken_for_no_file() {
+        let dir = tree(&[("context.md", "m")]);
+        symlink("nowhere", dir.path().join("context.yaml")).unwrap();
+        let (texts, warnings) = loaded(&dir);
+        assert_eq!((texts.as_str(), warnings.len()), ("", 1));
+    }
+
+    #[test]
+    fn depth_number_and_size_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut at = dir.path().to_owned();
+        for _ in 0..40 {
+            fs::create_dir_all(&at).unwrap();
+            fs::write(at.join("context.yaml"), "[n/context.yaml]").unwrap();
+            at.push("n");
+        }
+        assert!(loaded(&dir).1[0].contains("nested deeper than 16"));
+
+        let names: Vec<String> = (0..300).map(|n| format!("{n}.md")).collect();
+        let dir = tree(&[("context.yaml", &format!("[{}]", names.join(", ")))]);
+        for name in &names {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let (parts, warnings) = load(dir.path(), None);
+        assert_eq!((parts.len(), warnings.len()), (255, WARNINGS + 1));
+        assert!(warnings[0].contains("more than 256 files"), "{}", warnings[0]);
+
+        let megabyte = "x".repeat(1 << 20);
+        let files: Vec<(&str, &str)> =
+            ["a", "b", "c", "d", "e"].iter().map(|name| (*name, megabyte.as_str())).collect();
+        let dir = tree(&files);
+        fs::write(dir.path().join("context.yaml"), "[a, b, c, d, e]").unwrap();
+        let (parts, warnings) = load(dir.path(), None);
+        assert_eq!((parts.len(), warnings.len()), (3, 2), "the list itself counts");
+    }
+
+    #[test]
+    fn aliases_that_multiply_are_refused() {
+        let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+        for (last, next) in "abcdefghijkl".chars().zip("bcdefghijklm".chars()) {
+            let list = vec![format!("*{last}"); 10].join(", ");
+            text.extend([
+                next.to_string(),
+                ": &".to_owned(),
+                next.to_string(),
+                format!(" [{list}]\n"),
+            ]);
+        }
+        text.push_str("paths: *m\n");
+        check(&[("context.yaml", &text)], "", &["bad YAML"]);
+    }
+}

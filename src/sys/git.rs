@@ -1,0 +1,230 @@
+//! What a repository says about the working folder: its top and its remotes.
+//!
+//! Asked through libgit2, which starts no program that the repository's configuration names. A repository
+//! is data that anybody may have written: what it says about its own place is not believed, secrets in
+//! addresses are cut out, and no damage in it is an error here.
+
+use super::names::shown;
+use git2::{ErrorCode, Repository, RepositoryOpenFlags};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Remotes that are reported.
+const REMOTES: usize = 20;
+
+/// What is known about the repository that a folder is in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitFacts {
+    /// The nearest folder that holds `.git`, at or above the working folder; none in a bare repository.
+    pub toplevel: Option<PathBuf>,
+    /// Names and addresses of the remotes, sorted by name; credentials are cut out of the addresses.
+    pub remotes: Vec<(String, String)>,
+    /// What could not be found out, and why.
+    pub notes: Vec<String>,
+}
+
+/// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
+pub fn facts(cwd: &Path) -> GitFacts {
+    // core.worktree could name any folder; the one that holds .git is where the user works.
+    let toplevel = cwd
+        .ancestors()
+        .find(|folder| fs::symlink_metadata(folder.join(".git")).is_ok())
+        .map(Path::to_owned);
+    let mut facts = GitFacts { toplevel, ..GitFacts::default() };
+    let opened = match &facts.toplevel {
+        Some(top) => Repository::open_ext(top, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]),
+        None => Repository::discover(cwd),
+    };
+    let remotes = opened.and_then(|repository| remotes(&repository));
+    match (remotes, &facts.toplevel) {
+        (Ok(remotes), _) => facts.remotes = remotes,
+        (Err(error), None) if error.code() == ErrorCode::NotFound => {}
+        (Err(error), top) => {
+            let place = shown(top.as_deref().unwrap_or(cwd));
+            let advice = match error.code() {
+                ErrorCode::Owner => {
+                    "; it belongs to another user: `git config --global --add safe.directory` with its path trusts it"
+                }
+                _ => "",
+            };
+            facts.notes.push(format!(
+                "the git repository at {place} cannot be read: {}{advice}",
+                error.message()
+            ));
+        }
+    }
+    if facts.remotes.len() > REMOTES {
+        facts.notes.push(format!("{} more remotes left out", facts.remotes.len() - REMOTES));
+        facts.remotes.truncate(REMOTES);
+    }
+    facts
+}
+
+fn remotes(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
+    let mut remotes = Vec::new();
+    for name in repository.remotes()?.iter_bytes() {
+        let Ok(name) = std::str::from_utf8(name) else { continue };
+        let Ok(remote) = repository.find_remote(name) else { continue };
+        let url = String::from_utf8_lossy(remote.url_bytes()).into_owned();
+        remotes.push((shown(name), shown(without_credentials(&url))));
+    }
+    remotes.sort();
+    Ok(remotes)
+}
+
+/// The address without its user and password, and without a query, which may hold a token. The user of an
+/// ssh address stays: it is a part of the address, and no secret.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let is_ssh = scheme.is_empty() || scheme.to_ascii_lowercase().contains("ssh");
+    let rest = if is_ssh { rest } else { rest.split(['?', '#']).next().unwrap_or_default() };
+    let authority = rest.find('/').unwrap_or(rest.len());
+    // A password with an unescaped slash in it moves the end of the authority; the last @ still ends it.
+    let port = rest[..authority]
+        .split_once(':')
+        .is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let end = match rest[..authority].rfind('@') {
+        None if scheme.is_empty() || port => None,
+        None => rest.rfind('@'),
+        found => found,
+    };
+    let Some(end) = end else { return format!("{scheme}{rest}") };
+    let (user, host) = (&rest[..end], &rest[end + 1..]);
+    let user = user.split([':', '/']).next().unwrap_or_default();
+    if is_ssh && !user.is_empty() {
+        format!("{scheme}{user}@{host}")
+    } else {
+        format!("{scheme}{host}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    fn repository() -> (TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        Repository::init(&path).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn credentials_are_cut_out_of_addresses() {
+        let check = |url: &str, expect: &str| assert_eq!(without_credentials(url), expect, "{url}");
+        check("https://github.com/a/b.git", "https://github.com/a/b.git");
+        check("https://user:token@github.com/a/b", "https://github.com/a/b");
+        check("https://ghp_token@github.com/a", "https://github.com/a");
+        check("https://u:p@ss@host:8443/a", "https://host:8443/a");
+        check("https://u:p/a@ss@host/a", "https://host/a");
+        check("https://host:8443/@scope/a", "https://host:8443/@scope/a");
+        check("https://host/a?private_token=x", "https://host/a");
+        check("HTTPS://:t@host", "HTTPS://host");
+        check("git@github.com:a/b.git", "git@github.com:a/b.git");
+        check("ssh://git:secret@host:22/a", "ssh://git@host:22/a");
+        check("user:secret@host:a/b", "user@host:a/b");
+        check("../other@repo", "../other@repo");
+        check("/srv/git/a.git", "/srv/git/a.git");
+        check("https://ü@ü", "https://ü");
+        check("", "");
+    }
+
+    #[test]
+    fn top_and_remotes_are_found_from_below() {
+        let (_dir, path) = repository();
+        let repository = Repository::open(&path).unwrap();
+        repository.remote("origin", "https://me:secret@host/x.git").unwrap();
+        repository.remote("backup", "git@host:x.git").unwrap();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        let facts = facts(&path.join("a/b"));
+        let remote = |name: &str, url: &str| (name.to_owned(), url.to_owned());
+        assert_eq!(
+            facts.remotes,
+            [remote("backup", "git@host:x.git"), remote("origin", "https://host/x.git")]
+        );
+        assert_eq!((facts.toplevel, facts.notes), (Some(path), vec![]));
+    }
+
+    #[test]
+    fn no_repository_is_no_note() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(facts(dir.path()), GitFacts::default());
+        assert_eq!(facts(Path::new("/nonexistent/folder")), GitFacts::default());
+    }
+
+    #[test]
+    fn a_bare_repository_has_no_top() {
+        let dir = tempfile::tempdir().unwrap();
+        let bare = Repository::init_bare(dir.path()).unwrap();
+        bare.remote("origin", "host:x").unwrap();
+        let facts = facts(&dir.path().join("objects"));
+        assert_eq!((facts.toplevel, facts.remotes.len(), facts.notes.len()), (None, 1, 0));
+    }
+
+    #[test]
+    fn damage_leaves_the_top_and_a_note() {
+        let (_dir, path) = repository();
+        fs::write(path.join(".git/config"), "[core\nbroken").unwrap();
+        let damaged = facts(&path);
+        assert_eq!(
+            (damaged.toplevel.as_ref(), damaged.remotes.len(), damaged.notes.len()),
+            (Some(&path), 0, 1)
+        );
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/nonexistent", dir.path().join(".git")).unwrap();
+        let dangling = facts(dir.path());
+        assert_eq!((dangling.toplevel.is_some(), dangling.notes.len()), (true, 1));
+    }
+
+    #[test]
+    fn what_a_repository_says_about_its_place_is_not_believed() {
+        let (_dir, path) = repository();
+        Repository::open(&path).unwrap().config().unwrap().set_str("core.worktree", "/").unwrap();
+        assert_eq!(facts(&path).toplevel, Some(path));
+    }
+
+    #[test]
+    fn a_worktree_has_its_own_top() {
+        let (_dir, path) = repository();
+        let other = tempfile::tempdir().unwrap();
+        let worktrees = path.join(".git/worktrees/w");
+        fs::create_dir_all(&worktrees).unwrap();
+        fs::write(worktrees.join("HEAD"), "ref: refs/heads/w\n").unwrap();
+        fs::write(worktrees.join("commondir"), "../..\n").unwrap();
+        fs::write(worktrees.join("gitdir"), format!("{}/.git\n", other.path().display())).unwrap();
+        fs::write(other.path().join(".git"), format!("gitdir: {}\n", worktrees.display())).unwrap();
+        Repository::open(&path).unwrap().remote("origin", "host:x").unwrap();
+        let facts = facts(other.path());
+        assert_eq!((facts.toplevel.as_deref(), facts.remotes.len()), (Some(other.path()), 1));
+    }
+
+    #[test]
+    fn programs_that_the_configuration_names_are_not_started() {
+        let (_dir, path) = repository();
+        let mark = path.join("started");
+        let program = format!("touch {}", mark.display());
+        let mut config = Repository::open(&path).unwrap().config().unwrap();
+        for key in [
+            "core.fsmonitor",
+            "core.sshCommand",
+            "core.pager",
+            "gpg.program",
+            "diff.external",
+            "core.hooksPath",
+        ] {
+            config.set_str(key, &program).unwrap();
+        }
+        Repository::open(&path)
+            .unwrap()
+            .remote("origin", &format!("ext::sh -c 'touch {}'", mark.display()))
+            .unwrap();
+        assert_eq!(facts(&path).remotes.len(), 1);
+        assert!(!mark.exists());
+    }
+}

@@ -1,0 +1,323 @@
+//! Searches lines in files by a regular expression, for a model.
+//!
+//! What is left out, and in which order files come, is as in [`super::look`]. Line by line, as grep does it: no
+//! match reaches over a line's end. It does not know the tags.
+
+use super::look::{
+    Found, Matcher, STOP_EVERY, Skipped, as_asked, examine, interrupted, reason, walk,
+};
+use super::look_error::LookError;
+use super::names::shown;
+use super::read::open_regular;
+use regex::bytes::{Regex, RegexBuilder};
+use std::io::Read;
+use std::path::Path;
+
+/// Memory of a compiled regular expression.
+pub(super) const REGEX_LIMIT: usize = 8 << 20;
+/// Lines that `grep` shows.
+const MATCHES: u64 = 500;
+/// Bytes of lines that `grep` shows.
+const MATCH_BYTES: usize = 256 * 1024;
+/// Characters of a line that are shown.
+const LINE_CHARS: usize = 300;
+/// Larger files are not searched.
+const FILE_LIMIT: u64 = 64 << 20;
+
+/// Lines that match a regular expression, as `path:line: text`, in the files below `asked` or in that file.
+///
+/// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
+/// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
+pub fn grep(
+    cwd: &Path,
+    pattern: &str,
+    asked: &Path,
+    only: Option<&str>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Found, LookError> {
+    let root = cwd.join(asked);
+    let kind = examine(asked, &root)?;
+    let regex = RegexBuilder::new(pattern)
+        .size_limit(REGEX_LIMIT)
+        .dfa_size_limit(REGEX_LIMIT)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => LookError::RegexSize,
+            error => LookError::Regex(reason(&error.to_string())),
+        })?;
+    let mut search = Search {
+        regex,
+        found: Found::default(),
+        buffer: Vec::new(),
+        stop,
+        binary: 0,
+        large: Skipped::default(),
+        unreadable: Skipped::default(),
+    };
+    if kind.is_dir() {
+        let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
+        for entry in walk(&root, root == Path::new("/")).build() {
+            if stop() {
+                search.found.stopped = true;
+                break;
+            }
+            match entry {
+                Err(error) => search.unreadable.add(|| error.to_string()),
+                Ok(entry) => {
+                    if entry.file_type().is_some_and(|kind| kind.is_file())
+                        && matcher.as_ref().is_none_or(|matcher| matcher.path(entry.path(), false))
+                    {
+                        search.file(entry.path(), &as_asked(asked, &root, entry.path()));
+                    }
+                }
+            }
+        }
+    } else {
+        open_regular(&root)?;
+        search.file(&root, asked);
+    }
+    let Search { mut found, binary, large, unreadable, .. } = search;
+    if found.total > found.shown {
+        found.notes.push(format!(
+            "{} more matching lines not shown, in {} files in all; use a narrower pattern, path or glob",
+            found.total - found.shown,
+            found.files
+        ));
+    }
+    if found.total == 0 {
+        found.notes.push(format!(
+            "no line matches in {} files searched; what .gitignore names is left out",
+            found.searched
+        ));
+    }
+    if binary > 0 {
+        found.notes.push(format!("{binary} binary files not searched"));
+    }
+    large.note(&mut found, "not searched, being over 64 MiB; use `grep` in <nagent-shell>");
+    unreadable.note(&mut found, "could not be read");
+    Ok(interrupted(found))
+}
+
+struct Search<'a> {
+    regex: Regex,
+    found: Found,
+    buffer: Vec<u8>,
+    stop: &'a dyn Fn() -> bool,
+    binary: u64,
+    large: Skipped,
+    unreadable: Skipped,
+}
+
+impl Search<'_> {
+    fn file(&mut self, path: &Path, name: &Path) {
+        match load(path, &mut self.buffer) {
+            Err(error) => return self.unreadable.add(|| error),
+            Ok(false) => return self.large.add(|| shown(name)),
+            Ok(true) => {}
+        }
+        if self.buffer.contains(&0) {
+            self.binary += 1;
+            return;
+        }
+        self.found.searched += 1;
+        let before = self.found.total;
+        // Line by line, since an expression for the whole buffer could match across lines.
+        for (index, line) in self.buffer.split(|byte| *byte == b'\n').enumerate() {
+            if index % STOP_EVERY == STOP_EVERY - 1 && (self.stop)() {
+                self.found.stopped = true;
+                break;
+            }
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let Some(found) = self.regex.find(line) else { continue };
+            let is_after_last = line.is_empty()
+                && index > 0
+                && std::ptr::eq(line.as_ptr(), self.buffer.as_ptr_range().end);
+            if is_after_last || self.buffer.is_empty() {
+                continue;
+            }
+            self.found.total += 1;
+            if self.found.shown < MATCHES && self.found.body.len() < MATCH_BYTES {
+                let text = excerpt(line, found.start(), found.end());
+                self.found.line(&format!("{}:{}: {text}", shown(name), index + 1));
+            }
+        }
+        self.found.files += u64::from(self.found.total > before);
+    }
+}
+
+/// Reads a file into the buffer; false when it is too large.
+fn load(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
+    buffer.clear();
+    let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
+    if meta.len() > FILE_LIMIT {
+        return Ok(false);
+    }
+    let count = file
+        .take(FILE_LIMIT + 1)
+        .read_to_end(buffer)
+        .map_err(|error| format!("{}: {error}", shown(path)))?;
+    Ok(count as u64 <= FILE_LIMIT)
+}
+
+/// The line, or 300 characters of it around the match, with `…` where something is left out.
+fn excerpt(line: &[u8], start: usize, end: usize) -> String {
+    // A character has at most four bytes, so that this part of the line is enough.
+    let from = start.saturating_sub(LINE_CHARS * 4);
+    let to = line.len().min(end.min(start + LINE_CHARS * 4) + LINE_CHARS * 4);
+    let head = String::from_utf8_lossy(&line[char_start(line, from)..start]);
+    let tail = String::from_utf8_lossy(&line[start..char_start(line, to)]);
+    let (before, after) = (head.chars().count(), tail.chars().count());
+    let whole = from == 0 && to == line.len();
+    if whole && before + after <= LINE_CHARS {
+        return format!("{head}{tail}");
+    }
+    // A third stands before the match, more where the line ends soon after it.
+    let lead = before.min((LINE_CHARS / 3).max(LINE_CHARS.saturating_sub(after)));
+    let rest = after.min(LINE_CHARS - lead);
+    let mut text = String::new();
+    if from > 0 || lead < before {
+        text.push('…');
+    }
+    text.extend(head.chars().skip(before - lead));
+    text.extend(tail.chars().take(rest));
+    if to < line.len() || rest < after {
+        text.push('…');
+    }
+    text
+}
+
+/// The first byte at or after `at` that does not continue a character.
+fn char_start(line: &[u8], at: usize) -> usize {
+    (at..line.len()).take(4).find(|index| line[*index] & 0xc0 != 0x80).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::look::tests::{GO_ON, globbed, tree};
+    use super::super::look::{glob, list};
+    use super::*;
+    use std::cell::Cell;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> Found {
+        grep(dir.path(), pattern, Path::new(path), only, GO_ON).unwrap()
+    }
+
+    #[test]
+    fn grep_shows_path_line_and_text_in_the_order_of_paths() {
+        let dir = tree(&[
+            ("b.txt", "one\r\ntwo\n"),
+            ("a/z.txt", "x\n\none more"),
+            ("a.txt", "none\n"),
+            ("n.rs", "one"),
+        ]);
+        let found = grepped(&dir, "^one", ".", Some("*.txt"));
+        assert_eq!(found.body, "a/z.txt:3: one more\nb.txt:1: one\n");
+        assert_eq!((found.total, found.files, found.searched), (2, 2, 3));
+        assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt:2: two\n");
+        assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1: one\n");
+        assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2: \n");
+        assert_eq!(
+            grepped(&dir, r"o\s*t", ".", None).text(),
+            "(no line matches in 4 files searched; what .gitignore names is left out)\n"
+        );
+    }
+
+    #[test]
+    fn grep_leaves_out_binary_and_huge_files_and_links_and_says_so() {
+        let dir = tree(&[("bin", "word\0"), ("text", "word")]);
+        fs::File::create(dir.path().join("huge")).unwrap().set_len(FILE_LIMIT + 1).unwrap();
+        symlink("text", dir.path().join("link")).unwrap();
+        let found = grepped(&dir, "word", ".", None);
+        assert_eq!(found.body, "text:1: word\n");
+        assert_eq!(found.notes.len(), 2);
+        assert!(found.text().contains("1 binary files not searched"));
+        assert!(found.text().contains("over 64 MiB; use `grep` in <nagent-shell>: huge"));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_match() {
+        let check = |line: &str, chars: usize, starts: &str, ends: &str| {
+            let at = line.find("WORD").unwrap();
+            let text = excerpt(line.as_bytes(), at, at + 4);
+            assert!(
+                text.contains("WORD") && text.starts_with(starts) && text.ends_with(ends),
+                "{text}"
+            );
+            assert_eq!(text.chars().count(), chars);
+        };
+        let long = "ä".repeat(5_000);
+        check("a WORD b", 8, "a ", " b");
+        check(&format!("WORD{long}"), 301, "WORD", "…");
+        check(&format!("{long}WORD"), 301, "…", "WORD");
+        check(&format!("{long}WORD{long}"), 302, "…", "…");
+        check(&format!("{}WORD", "ä".repeat(296)), 300, "ä", "WORD");
+        assert_eq!(excerpt(&b"x".repeat(100_000), 0, 100_000).chars().count(), 301);
+        assert_eq!(excerpt(b"\xff\xfeWORD\xe4", 2, 6), "\u{fffd}\u{fffd}WORD\u{fffd}");
+    }
+
+    #[test]
+    fn grep_counts_what_it_does_not_show() {
+        let dir = tree(&[("a", &"word\n".repeat(700)), ("b", "word")]);
+        let found = grepped(&dir, "word", ".", None);
+        assert_eq!((found.shown, found.total, found.files), (500, 701, 2));
+        assert!(found.text().contains("(201 more matching lines not shown, in 2 files in all"));
+    }
+
+    #[test]
+    fn a_bad_pattern_is_explained() {
+        let dir = tree(&[]);
+        let check = |pattern: &str, expect: &str| {
+            let error =
+                grep(dir.path(), pattern, Path::new("."), None, GO_ON).unwrap_err().to_string();
+            assert!(error.contains(expect) && !error.contains('\n'), "{error}");
+        };
+        check("fn main(", "unclosed group; a plain (");
+        check("(?=x)", "look-around");
+        check(r"(\w{1000}){1000}", "too large");
+    }
+
+    #[test]
+    fn odd_names_are_shown_escaped() {
+        let dir = tree(&[]);
+        fs::write(dir.path().join(OsStr::from_bytes(b"\xff\x1b[2J")), "word").unwrap();
+        assert_eq!(grepped(&dir, "word", ".", None).body, "$'\\377\\033[2J':1: word\n");
+        assert_eq!(globbed(&dir, "*", "."), "$'\\377\\033[2J' ");
+    }
+
+    #[test]
+    fn a_stop_ends_it_with_what_there_is() {
+        let dir = tree(&[("a", "word"), ("b", "word"), ("c", "word")]);
+        let asked = Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 2
+        };
+        let found = grep(dir.path(), "word", Path::new("."), None, &stop).unwrap();
+        assert!(
+            found.stopped && found.text().contains("a:1: word\n(interrupted"),
+            "{}",
+            found.text()
+        );
+        assert!(list(dir.path(), Path::new("."), &|| true).unwrap().stopped);
+        assert!(glob(dir.path(), "*", Path::new("."), &|| true).unwrap().stopped);
+    }
+
+    #[test]
+    fn ignored_files_stay_out_even_where_the_glob_names_them() {
+        let dir = tree(&[
+            (".gitignore", "*.log\nbuild/\n"),
+            ("a.log", "word"),
+            ("build/b.txt", "word"),
+            ("c.txt", "word"),
+        ]);
+        assert_eq!(globbed(&dir, "*.log", "."), "");
+        assert_eq!(globbed(&dir, "*.txt", "."), "c.txt ");
+        assert_eq!(grepped(&dir, "word", ".", None).body, "c.txt:1: word\n");
+        assert_eq!(grepped(&dir, "word", "a.log", None).body, "a.log:1: word\n");
+    }
+}

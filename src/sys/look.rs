@@ -1,0 +1,461 @@
+//! Looks around for a model: one folder's entries, files by pattern; what [`super::grep`] shares with them.
+//!
+//! What `.gitignore` (and `.ignore`) leaves out is left out here, as in ripgrep; entries with a leading dot
+//! are shown, `.git` is not. Inside a repository the rules of that repository count, up to its top. Outside
+//! of one, the `.gitignore` files of the searched folder and below it count: those above it do not, since
+//! a `*` in the home folder's, as keepers of dot files have it, would hide everything.
+//!
+//! Symbolic links are shown but not followed. The order is that of the paths, so that the same tree gives
+//! the same text. Everything is bounded, and what was left out is said. It does not know the tags.
+
+use super::look_error::LookError;
+use super::names::{hint, shown};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::{DirEntry, WalkBuilder};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, FileType, Metadata};
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Entries of a folder, or paths of a pattern, that are shown.
+const ENTRIES: usize = 1_000;
+/// Entries of one folder that are looked at.
+const FOLDER_LIMIT: usize = 200_000;
+/// Lines between two questions whether to stop.
+pub(super) const STOP_EVERY: usize = 4_096;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// A line each: entries, paths, or `path:line: text`. Ends with a line feed unless empty.
+    pub body: String,
+    /// Lines in `body`.
+    pub shown: u64,
+    /// Lines that there are; more than `shown` where a limit was met.
+    pub total: u64,
+    /// Files that hold a match; 0 for a list or a glob.
+    pub files: u64,
+    /// Files that were searched; 0 for a list or a glob.
+    pub searched: u64,
+    /// What was left out and why, a sentence each.
+    pub notes: Vec<String>,
+    /// The run was asked to stop, and the counts are those up to then.
+    pub stopped: bool,
+}
+
+impl Found {
+    /// The body followed by the notes, each in parentheses on its own line.
+    pub fn text(&self) -> String {
+        let mut text = self.body.clone();
+        for note in &self.notes {
+            _ = writeln!(text, "({note})");
+        }
+        text
+    }
+
+    pub(super) fn line(&mut self, line: &str) {
+        self.body.push_str(line);
+        self.body.push('\n');
+        self.shown += 1;
+    }
+}
+
+/// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and for files, after a tab,
+/// the size in bytes. At most 1,000 are shown.
+///
+/// `asked` is relative to `cwd`.
+pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, LookError> {
+    let root = cwd.join(asked);
+    if !examine(asked, &root)?.is_dir() {
+        return Err(LookError::NotFolder { path: shown(asked) });
+    }
+    let failed = |source| LookError::Io { path: shown(asked), source };
+    let mut found = Found::default();
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(&root).map_err(failed)? {
+        if names.len() >= FOLDER_LIMIT {
+            found.notes.push(format!(
+                "there are more than {FOLDER_LIMIT} entries; the rest was not looked at"
+            ));
+            break;
+        }
+        if names.len() % STOP_EVERY == 0 && stop() {
+            found.stopped = true;
+            break;
+        }
+        let name = entry.map_err(failed)?.file_name();
+        if name != ".git" {
+            names.insert(name);
+        }
+    }
+    let all = names.len();
+    let mut kept = BTreeSet::new();
+    for entry in walk(&root, false)
+        .max_depth(Some(1))
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.depth() == 1)
+    {
+        if kept.len() % STOP_EVERY == 0 && stop() {
+            found.stopped = true;
+            break;
+        }
+        kept.insert(entry.file_name().to_owned());
+    }
+    names.retain(|name| kept.contains(name));
+    found.total = names.len() as u64;
+    for name in names.iter().take(ENTRIES) {
+        let path = root.join(name);
+        let line = match fs::symlink_metadata(&path) {
+            Ok(meta) => entry_line(&shown(name), &meta, &path),
+            // It went away, or the folder may be listed but not entered.
+            Err(error) => format!("{}\t{error}", shown(name)),
+        };
+        found.line(&line);
+    }
+    if found.total > found.shown {
+        found.notes.push(format!(
+            "{} more entries not shown; narrow it down with <nagent-glob>",
+            found.total - found.shown
+        ));
+    }
+    let ignored = all - names.len();
+    if ignored > 0 && !found.stopped {
+        found.notes.push(format!(
+            "{ignored} more ignored by .gitignore; `ls` in <nagent-shell> shows all"
+        ));
+    }
+    if all == 0 && !found.stopped {
+        found.notes.push("the folder is empty".to_owned());
+    }
+    Ok(interrupted(found))
+}
+
+fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
+    let kind = meta.file_type();
+    match () {
+        () if kind.is_dir() => format!("{name}/"),
+        () if kind.is_symlink() => match fs::read_link(path) {
+            Ok(target) => format!("{name}@ -> {}", shown(target)),
+            Err(error) => format!("{name}@\t{error}"),
+        },
+        () if kind.is_file() => format!("{name}\t{}", meta.len()),
+        () if kind.is_fifo() => format!("{name}|"),
+        () if kind.is_socket() => format!("{name}="),
+        () => format!("{name}\tdevice"),
+    }
+}
+
+/// Files and folders (with a trailing `/`) below `asked` that match a glob of `.gitignore`'s kind, as paths
+/// that start with `asked`. At most 1,000 are shown.
+pub fn glob(
+    cwd: &Path,
+    pattern: &str,
+    asked: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<Found, LookError> {
+    let root = cwd.join(asked);
+    if !examine(asked, &root)?.is_dir() {
+        return Err(LookError::NotFolder { path: shown(asked) });
+    }
+    let matcher = Matcher::new(&root, pattern)?;
+    let mut found = Found::default();
+    let mut entries = 0;
+    let mut unreadable = Skipped::default();
+    for entry in walk(&root, false).build() {
+        if stop() {
+            found.stopped = true;
+            break;
+        }
+        let entry = match entry {
+            Ok(entry) if entry.depth() > 0 => entry,
+            Ok(_) => continue,
+            Err(error) => {
+                unreadable.add(|| error.to_string());
+                continue;
+            }
+        };
+        entries += 1;
+        let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if matcher.path(entry.path(), is_dir) {
+            found.total += 1;
+            if found.total <= ENTRIES as u64 {
+                let slash = if is_dir { "/" } else { "" };
+                found.line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
+            }
+        }
+    }
+    if found.total > found.shown {
+        found.notes.push(format!(
+            "{} more paths not shown; use a narrower pattern or path",
+            found.total - found.shown
+        ));
+    }
+    if found.total == 0 {
+        found.notes.push(format!(
+            "nothing matches among {entries} files and folders; a pattern with a / inside is matched from {}, one without at any \
+             depth, and what .gitignore names is left out",
+            shown(asked)
+        ));
+    }
+    unreadable.note(&mut found, "could not be looked at");
+    Ok(interrupted(found))
+}
+
+/// Things that were left out, the first of them by name.
+#[derive(Default)]
+pub(super) struct Skipped {
+    count: u64,
+    names: Vec<String>,
+}
+
+impl Skipped {
+    pub(super) fn add(&mut self, name: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.names.len() < 3 {
+            self.names.push(name());
+        }
+    }
+
+    pub(super) fn note(&self, found: &mut Found, what: &str) {
+        if self.count > 0 {
+            let dots = if self.count > self.names.len() as u64 { ", …" } else { "" };
+            let (count, names) = (self.count, self.names.join(", "));
+            found.notes.push(format!("{count} {what}: {names}{dots}"));
+        }
+    }
+}
+
+/// A glob as `.gitignore` writes them, matched against what was found rather than given to the walk, where
+/// it would bring back ignored files.
+pub(super) struct Matcher(Override);
+
+impl Matcher {
+    pub(super) fn new(root: &Path, glob: &str) -> Result<Self, LookError> {
+        let wrong = |why: &str| LookError::Glob { glob: glob.to_owned(), why: why.to_owned() };
+        let plain = glob.strip_prefix("./").unwrap_or(glob);
+        // A pattern that spells out the folder it is looked for in.
+        let below = Path::new(plain)
+            .strip_prefix(root)
+            .ok()
+            .and_then(Path::to_str)
+            .filter(|_| plain.starts_with('/'));
+        let plain = below.map_or_else(|| plain.to_owned(), |below| format!("/{below}"));
+        if plain.trim().is_empty() {
+            return Err(wrong("it is empty"));
+        }
+        if plain.starts_with('~')
+            || Path::new(&plain).components().any(|part| part == std::path::Component::ParentDir)
+        {
+            return Err(wrong(
+                "the folder to look in goes into `path`, and the pattern stays below it",
+            ));
+        }
+        let mut builder = OverrideBuilder::new(root);
+        builder.add(&plain).map_err(|error| wrong(&reason(&error.to_string())))?;
+        builder.build().map(Self).map_err(|error| wrong(&reason(&error.to_string())))
+    }
+
+    pub(super) fn path(&self, path: &Path, is_dir: bool) -> bool {
+        let matched = self.0.matched(path, is_dir);
+        if self.0.num_whitelists() > 0 { matched.is_whitelist() } else { !matched.is_ignore() }
+    }
+}
+
+/// The last line of an error's text, which says what is wrong; those before it repeat the pattern.
+pub(super) fn reason(text: &str) -> String {
+    let last = text.trim().lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// What is at `root`, a symbolic link followed.
+pub(super) fn examine(asked: &Path, root: &Path) -> Result<FileType, LookError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            LookError::Missing { path: shown(asked), hint: hint(root) }
+        }
+        _ => LookError::Io { path: shown(asked), source: error },
+    };
+    let kind = fs::metadata(root).map_err(failed)?.file_type();
+    let real = fs::canonicalize(root).map_err(failed)?;
+    if ["/proc", "/sys", "/dev"].iter().any(|top| real.starts_with(top)) {
+        return Err(LookError::Virtual { path: shown(asked) });
+    }
+    Ok(kind)
+}
+
+pub(super) fn walk(root: &Path, is_top: bool) -> WalkBuilder {
+    let in_repository = fs::canonicalize(root)
+        .is_ok_and(|real| real.ancestors().any(|folder| folder.join(".git").exists()));
+    let mut builder = WalkBuilder::new(root);
+    builder
+        .hidden(false)
+        .parents(in_repository)
+        .require_git(in_repository)
+        .follow_links(false)
+        .sort_by_file_name(Ord::cmp)
+        .filter_entry(move |entry| entry.file_name() != ".git" && !(is_top && is_kernels(entry)));
+    builder
+}
+
+/// The kernel's folders, for a walk that starts at `/`.
+fn is_kernels(entry: &DirEntry) -> bool {
+    entry.depth() == 1 && ["proc", "sys", "dev"].iter().any(|name| entry.file_name() == *name)
+}
+
+/// The path of an entry, written as the folder was.
+pub(super) fn as_asked(asked: &Path, root: &Path, path: &Path) -> PathBuf {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    if asked == Path::new(".") { below.to_owned() } else { asked.join(below) }
+}
+
+pub(super) fn interrupted(mut found: Found) -> Found {
+    if found.stopped {
+        found.notes.push("interrupted: the rest was not looked at".to_owned());
+    }
+    found
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    pub(in super::super) const GO_ON: &dyn Fn() -> bool = &|| false;
+
+    pub(in super::super) fn tree(files: &[(&str, &str)]) -> TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        dir
+    }
+
+    fn listed(dir: &TempDir, path: &str) -> Found {
+        list(dir.path(), Path::new(path), GO_ON).unwrap()
+    }
+
+    pub(in super::super) fn globbed(dir: &TempDir, pattern: &str, path: &str) -> String {
+        glob(dir.path(), pattern, Path::new(path), GO_ON).unwrap().body.replace('\n', " ")
+    }
+
+    #[test]
+    fn a_list_shows_kinds_sizes_and_hidden_entries_but_not_git() {
+        let dir = tree(&[
+            ("b.txt", "12345"),
+            ("a/x", ""),
+            (".hidden", ""),
+            (".git/config", ""),
+            ("odd\nname", "1"),
+        ]);
+        symlink("b.txt", dir.path().join("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            dir.path().join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let found = listed(&dir, ".");
+        assert_eq!(
+            found.body,
+            ".hidden\t0\na/\nb.txt\t5\nlink@ -> b.txt\n$'odd\\nname'\t1\npipe|\n"
+        );
+        assert_eq!((found.shown, found.total, found.notes.len()), (6, 6, 0));
+        assert_eq!(listed(&tree(&[]), ".").text(), "(the folder is empty)\n");
+    }
+
+    #[test]
+    fn a_list_leaves_out_what_is_ignored_and_says_so() {
+        let dir =
+            tree(&[(".gitignore", "*.o\n/target/\n"), ("a.o", ""), ("b.c", ""), ("target/x", "")]);
+        let found = listed(&dir, ".");
+        assert_eq!(
+            found.text(),
+            ".gitignore\t13\nb.c\t0\n(2 more ignored by .gitignore; `ls` in <nagent-shell> shows all)\n"
+        );
+        assert_eq!(listed(&dir, "target").body, "x\t0\n");
+    }
+
+    #[test]
+    fn a_long_list_says_how_many_more() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..1_005 {
+            fs::write(dir.path().join(format!("{n:04}")), "").unwrap();
+        }
+        let found = listed(&dir, ".");
+        assert_eq!((found.shown, found.total), (1_000, 1_005));
+        assert!(found.text().contains("(5 more entries not shown"));
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_an_error_that_teaches() {
+        let dir = tree(&[("source/a", "")]);
+        let check = |path: &str, expect: &str| {
+            let error = list(dir.path(), Path::new(path), GO_ON).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check("sourc", "near: ");
+        check("source/a", "read a file with <nagent-read");
+        check("/proc/self", "is not searched");
+    }
+
+    #[test]
+    fn a_glob_is_gitignores_kind_and_paths_start_as_asked() {
+        let dir = tree(&[
+            ("src/a.rs", ""),
+            ("src/deep/b.rs", ""),
+            ("c.rs", ""),
+            ("d.txt", ""),
+            (".git/e.rs", ""),
+            (".x/f.rs", ""),
+        ]);
+        let check = |pattern: &str, path: &str, expect: &str| {
+            assert_eq!(globbed(&dir, pattern, path), expect, "{pattern}");
+        };
+        check("*.rs", ".", ".x/f.rs c.rs src/a.rs src/deep/b.rs ");
+        check("src/*.rs", ".", "src/a.rs ");
+        check("./src/**/*.rs", ".", "src/a.rs src/deep/b.rs ");
+        check("*.rs", "src", "src/a.rs src/deep/b.rs ");
+        check("**/*.rs", "./src/deep", "./src/deep/b.rs ");
+        check("*.{txt,md}", ".", "d.txt ");
+        check("deep", ".", "src/deep/ ");
+        check("/*.rs", ".", "c.rs ");
+        check("!*.rs", "src", "src/deep/ ");
+        let absolute = format!("{}/src/*.rs", dir.path().display());
+        check(&absolute, ".", "src/a.rs ");
+        let wrong = |pattern: &str, expect: &str| {
+            let error = glob(dir.path(), pattern, Path::new("."), GO_ON).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        wrong("{a,b", "is no glob");
+        wrong("../*.rs", "goes into `path`");
+        wrong(" ", "it is empty");
+        let nothing = glob(dir.path(), "*.zig", Path::new("."), GO_ON).unwrap();
+        assert!(
+            nothing.text().contains("nothing matches among 8 files and folders"),
+            "{}",
+            nothing.text()
+        );
+    }
+
+    #[test]
+    fn rules_above_the_repository_do_not_count_and_its_own_do() {
+        let dir = tree(&[
+            (".gitignore", "*\n"),
+            ("repo/.git/HEAD", ""),
+            ("repo/.gitignore", "no\n"),
+            ("repo/sub/yes", "w"),
+            ("repo/sub/no", "w"),
+        ]);
+        assert_eq!(globbed(&dir, "*", "repo/sub"), "repo/sub/yes ");
+        let dir = tree(&[(".gitignore", "*\n"), ("plain/yes", "w")]);
+        assert_eq!(globbed(&dir, "*", "plain"), "plain/yes ");
+    }
+}

@@ -1,0 +1,176 @@
+//! File names: how they are shown, how a path that somebody wrote becomes one to open, and which names are
+//! near a missing one.
+//!
+//! A name is bytes that anybody may have chosen. Shown, it must stay on its line and away from the
+//! terminal's control codes; it is shown so that a shell takes it back. This file opens no file.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Names looked at in one folder when one of them may be meant; more are left out.
+const SIBLINGS: usize = 5_000;
+
+/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with
+/// control characters, invisible ones, and bytes that are no UTF-8 escaped.
+pub fn shown(name: impl AsRef<OsStr>) -> String {
+    let bytes = name.as_ref().as_bytes();
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.chars().any(is_hidden)
+    {
+        return text.to_owned();
+    }
+    let mut out = String::from("$'");
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                '\'' | '\\' => out.extend(['\\', c]),
+                c if c.is_ascii_control() => push_byte(&mut out, c as u8),
+                c if is_hidden(c) => {
+                    _ = write!(out, "\\U{:08x}", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            push_byte(&mut out, *byte);
+        }
+    }
+    out.push('\'');
+    out
+}
+
+/// A byte in octal, always three digits: `\x` would swallow hexadecimal digits that follow it.
+fn push_byte(out: &mut String, byte: u8) {
+    _ = write!(out, "\\{byte:03o}");
+}
+
+/// Whether a character moves the cursor, reorders the line or cannot be seen.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The path with a leading `~` or `~/` replaced by the home folder, when there is one.
+pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_owned(),
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// Words for an error about a path that leads nowhere: which part of it is missing, and what is there under
+/// a similar name. Empty when nothing can be said.
+pub fn hint(path: &Path) -> String {
+    let mut missing = path;
+    let folder = loop {
+        match missing.parent() {
+            Some(up) if up.as_os_str().is_empty() => break Path::new("."),
+            Some(up) if fs::symlink_metadata(up).is_ok() => break up,
+            Some(up) => missing = up,
+            None => return String::new(),
+        }
+    };
+    let mut text = String::new();
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
+        text.push_str("; it is a symbolic link to a missing file");
+    } else if folder.is_file() {
+        _ = write!(text, "; {} is a file, not a folder", shown(folder));
+    } else if missing != path {
+        _ = write!(text, "; there is no {}", shown(missing));
+    }
+    let near = near(folder, missing.file_name().unwrap_or_default());
+    if !near.is_empty() {
+        let paths: Vec<String> =
+            near.iter().map(|name| shown(missing.with_file_name(name))).collect();
+        _ = write!(text, "; near: {}", paths.join(", "));
+    }
+    text
+}
+
+/// Up to three names in `folder` that look like `name`, the nearest first; letter case counts for nothing.
+fn near(folder: &Path, name: &OsStr) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<(String, String)> = entries
+        .take(SIBLINGS)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .map(|name| (name.to_lowercase(), name))
+        .collect();
+    names.sort();
+    let keys: Vec<&str> = names.iter().map(|(key, _)| key.as_str()).collect();
+    let wanted = name.to_string_lossy().to_lowercase();
+    let mut found: Vec<String> = Vec::new();
+    for key in similar::get_close_matches(wanted.as_str(), &keys, 3, 0.6) {
+        for (_, name) in names.iter().filter(|(other, _)| other == key) {
+            if !found.contains(name) {
+                found.push(name.clone());
+            }
+        }
+    }
+    found.truncate(3);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_are_shown_as_they_are_and_others_as_the_shell_takes_them() {
+        let check = |name: &[u8], expect: &str| assert_eq!(shown(OsStr::from_bytes(name)), expect);
+        check(b"src/main.rs", "src/main.rs");
+        check("Größe mit Raum.txt".as_bytes(), "Größe mit Raum.txt");
+        check(b"a\nb", r"$'a\nb'");
+        check(b"\x1b[31mred", r"$'\033[31mred'");
+        check(b"\xff\xfe", r"$'\377\376'");
+        check("a\u{202e}b".as_bytes(), r"$'a\U0000202eb'");
+        check(b"it's\\\x07", r"$'it\'s\\\007'");
+    }
+
+    #[test]
+    fn a_shell_reads_the_shown_name_back() {
+        let name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+        let script = format!("printf %s {}", shown(OsStr::from_bytes(&name)));
+        let output =
+            std::process::Command::new("bash").args(["-c", &script]).output().expect("bash starts");
+        assert_eq!(output.stdout, name);
+    }
+
+    #[test]
+    fn home_is_expanded_only_as_a_first_component() {
+        let check = |path: &str, expect: &str| {
+            assert_eq!(expand_home(Path::new(path), Some(Path::new("/h"))), Path::new(expect));
+        };
+        check("~", "/h");
+        check("~/a", "/h/a");
+        check("~user/a", "~user/a");
+        check("a/~/b", "a/~/b");
+    }
+
+    #[test]
+    fn a_hint_names_what_is_near_and_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir(at("source")).unwrap();
+        fs::write(at("source/config.yaml"), "").unwrap();
+        fs::write(at("source/README.md"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        let check = |path: &str, expect: &str| {
+            let hint = hint(&at(path)).replace(&format!("{}/", dir.path().display()), "");
+            assert_eq!(hint, expect, "{path}");
+        };
+        check("source/config.yml", "; near: source/config.yaml");
+        check("source/readme.md", "; near: source/README.md");
+        check("sorce/config.yaml", "; there is no sorce; near: source");
+        check("source/README.md/x", "; source/README.md is a file, not a folder");
+        check("dangling", "; it is a symbolic link to a missing file; near: dangling");
+        check("zzz", "");
+    }
+}

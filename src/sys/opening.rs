@@ -1,0 +1,380 @@
+//! Opens a file for writing, within the write boundary.
+//!
+//! The folder of the file is opened first, and its true path is what the boundary is asked about. From then on there
+//! is only that open folder and one plain name in it: what happens to the path meanwhile does not matter.
+//! Who may write what is said in [`super::boundary`]; nothing is written here but missing folders.
+
+use super::boundary::{Boundary, is_git};
+use super::denied::Denied;
+use super::names::{expand_home, shown};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// How many symbolic links in a row are resolved for a last component; the kernel's own limit.
+const LINKS: usize = 40;
+
+/// How a folder is opened only to stand on it.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A file that may be written, by the folder that was opened and its name in there.
+#[derive(Debug)]
+pub struct Opened {
+    pub(super) dir: OwnedFd,
+    pub(super) name: OsString,
+    pub(super) path: PathBuf,
+    pub(super) old: Option<(File, Stat)>,
+}
+
+impl Opened {
+    /// The true path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is such a file already.
+    pub fn exists(&self) -> bool {
+        self.old.is_some()
+    }
+}
+
+impl Boundary {
+    /// Opens a file for writing, or says why it may not be written. Missing folders within the boundary are made.
+    ///
+    /// The path may start with `~`, is relative to the run's folder, and may lead through symbolic links: what counts
+    /// is where it leads.
+    pub fn open_for_write(&self, asked: &Path) -> Result<Opened, Denied> {
+        let mut path = self.absolute(asked)?;
+        for _ in 0..LINKS {
+            match self.open_name(asked, &path)? {
+                Step::Opened(opened) => return Ok(opened),
+                Step::Link(target) => path = target,
+            }
+        }
+        Err(Denied::io("open", asked, Errno::LOOP))
+    }
+
+    /// The path from `/` on, still with its links and `..`.
+    pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, Denied> {
+        let bytes = asked.as_os_str().as_bytes();
+        let wrong = |why| Err(Denied::Path { path: shown(asked), why });
+        if bytes.is_empty() {
+            return wrong("it is empty");
+        }
+        if bytes.contains(&0) {
+            return wrong("it holds a NUL byte");
+        }
+        if bytes.ends_with(b"/") || bytes.ends_with(b"/.") || matches!(bytes, b"." | b"~") {
+            return Err(Denied::Folder { path: shown(asked) });
+        }
+        if bytes.starts_with(b"~") && (!bytes.starts_with(b"~/") || self.home.is_none()) {
+            return wrong(
+                "only ~/ stands for a home folder; a name that starts with ~ is written ./~…",
+            );
+        }
+        Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
+    }
+
+    /// Opens the last component of an absolute path, if it is no link.
+    fn open_name(&self, asked: &Path, path: &Path) -> Result<Step, Denied> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Denied::Folder { path: shown(asked) });
+        };
+        if path.components().any(|part| is_git(part.as_os_str())) {
+            return Err(Denied::Git { path: shown(asked) });
+        }
+        let (dir, folder) = self.open_folder(asked, parent, name)?;
+        let path = folder.join(name);
+        let permit = |stat: Option<&Stat>| self.permit(asked, &folder, &path, stat);
+        let stat = match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => {
+                permit(None)?;
+                return Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old: None }));
+            }
+            Err(errno) => return Err(Denied::io("look at", asked, errno)),
+        };
+        let special = |kind| Err(Denied::Special { path: shown(asked), kind });
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return follow(&dir, &folder, name, &stat).map(Step::Link),
+            FileType::Directory => return Err(Denied::Folder { path: shown(asked) }),
+            FileType::Fifo => return special("FIFO"),
+            FileType::Socket => return special("socket"),
+            _ => return special("device"),
+        }
+        permit(Some(&stat))?;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&dir, name, flags, Mode::empty())
+            .map_err(|errno| Denied::io("open", asked, errno))?;
+        let opened =
+            rustix::fs::fstat(&file).map_err(|errno| Denied::io("look at", asked, errno))?;
+        if !same(&stat, &opened) {
+            return Err(Denied::Changed { path: shown(asked) });
+        }
+        let writable =
+            rustix::fs::accessat(&dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
+        let mode = Mode::from_raw_mode(opened.st_mode);
+        // Nothing is read-only to root, but a file without any write bit is meant to stay.
+        if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
+            return Err(Denied::ReadOnly { path: shown(asked), mode: mode.bits() });
+        }
+        let old = Some((File::from(file), opened));
+        Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old }))
+    }
+
+    /// Opens the folder of a file and finds its true path. What is missing is made, if the file may be written.
+    fn open_folder(
+        &self,
+        asked: &Path,
+        parent: &Path,
+        name: &OsStr,
+    ) -> Result<(OwnedFd, PathBuf), Denied> {
+        let failed = |errno: Errno| Denied::io("open the folder of", asked, errno);
+        let mut missing: Vec<&OsStr> = Vec::new();
+        let mut existing = parent;
+        let mut dir = loop {
+            match rustix::fs::open(existing, FOLDER, Mode::empty()) {
+                Ok(dir) => break dir,
+                Err(Errno::NOENT) => match (existing.parent(), existing.file_name()) {
+                    (Some(up), Some(name)) => {
+                        missing.push(name);
+                        existing = up;
+                    }
+                    _ => {
+                        return Err(Denied::Path {
+                            path: shown(asked),
+                            why: "it goes up with .. from a folder that does not exist",
+                        });
+                    }
+                },
+                Err(errno) => return Err(failed(errno)),
+            }
+        };
+        let mut folder = true_path(&dir, existing)
+            .map_err(|error| Denied::io("open the folder of", asked, error))?;
+        missing.reverse();
+        if !missing.is_empty() {
+            let whole = missing.iter().fold(folder.clone(), |path, name| path.join(name));
+            self.permit(asked, &folder, &whole.join(name), None)?;
+        }
+        for name in missing {
+            match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),
+            }
+            folder.push(name);
+            dir = rustix::fs::openat(&dir, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(|errno| match errno {
+                    Errno::LOOP | Errno::NOTDIR => {
+                        Denied::Link { path: shown(&folder), why: "to a missing folder" }
+                    }
+                    errno => failed(errno),
+                })?;
+        }
+        Ok((dir, folder))
+    }
+}
+
+enum Step {
+    Opened(Opened),
+    Link(PathBuf),
+}
+
+/// Device and inode; one file as long as one of the two is held open.
+pub(super) fn same(a: &Stat, b: &Stat) -> bool {
+    a.st_dev == b.st_dev && a.st_ino == b.st_ino
+}
+
+/// Where a last component that is a link leads to.
+fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<PathBuf, Denied> {
+    let path = folder.join(name);
+    let failed = |errno: Errno| Denied::io("follow the link", &path, errno);
+    // As the kernel does it in folders like /tmp: what another user planted there is not followed.
+    let holder = rustix::fs::statat(dir, ".", AtFlags::empty()).map_err(failed)?;
+    let own = rustix::process::geteuid().as_raw();
+    if Mode::from_raw_mode(holder.st_mode).contains(Mode::SVTX | Mode::WOTH)
+        && ![own, holder.st_uid].contains(&link.st_uid)
+    {
+        return Err(Denied::Link { path: shown(&path), why: "of another user in a shared folder" });
+    }
+    let target = rustix::fs::readlinkat(dir, name, Vec::new()).map_err(failed)?;
+    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+    if target.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(Denied::Folder { path: shown(&path) });
+    }
+    Ok(folder.join(target))
+}
+
+/// The path of an open folder, checked to lead back to it.
+pub(super) fn true_path(dir: &OwnedFd, opened_as: &Path) -> io::Result<PathBuf> {
+    let path = match path_of(dir) {
+        Some(path) => path,
+        None => fs::canonicalize(opened_as)?,
+    };
+    let here = rustix::fs::fstat(dir)?;
+    match rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(there) if same(&here, &there) => Ok(path),
+        _ => Err(io::Error::other("the folder was moved or removed meanwhile")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn path_of(dir: &OwnedFd) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+        .ok()
+        .filter(|path| path.is_absolute())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn path_of(_: &OwnedFd) -> Option<PathBuf> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::boundary::tests::{OUTSIDE, world};
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn containment_is_by_folder_and_not_by_prefix() {
+        let world = world();
+        world.file("in/old");
+        world.opens("in/new", "in/new");
+        world.opens("in/old", "in/old");
+        world.opens("in/../in//./x", "in/x");
+        world.opens("out/../in/x", "in/x");
+        world.denies("in-evil/x", OUTSIDE);
+        world.denies("out/x", OUTSIDE);
+        world.denies("in/../out/x", OUTSIDE);
+        world.denies("new", OUTSIDE);
+        world.denies("/etc/passwd", OUTSIDE);
+        world.denies("out/x", "<nagent-conversation file=");
+        assert!(!world.at("out/x").exists() && !world.at("in/new").exists());
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_runs_folder_and_home_is_expanded() {
+        let mut world = world();
+        world.boundary.allow_folder(Path::new("~")).unwrap();
+        let path =
+            |asked: &str| world.boundary.open_for_write(Path::new(asked)).map(|opened| opened.path);
+        assert_eq!(path("../in/x").unwrap(), world.at("in/x"));
+        assert_eq!(path("~/x").unwrap(), world.at("home/x"));
+        let check = |asked: &str, expect: &str| {
+            let denied = path(asked).unwrap_err().to_string();
+            assert!(denied.contains(expect), "{denied}");
+        };
+        check("~user/x", "only ~/ stands for");
+        check("", "it is empty");
+        check("../in/a\0b", "NUL byte");
+        check("../in/", "is a folder");
+        check("../in/.", "is a folder");
+        check("../in/..", "is a folder");
+        check("/", "is a folder");
+        check(".", "is a folder");
+        check(&"x/".repeat(3_000), "is a folder");
+        check(&format!("../in/{}y", "x/".repeat(3_000)), "too long");
+        assert!(world.boundary.allow_folder(Path::new("nowhere")).is_err());
+    }
+
+    #[test]
+    fn missing_folders_are_made_within_the_boundary_only() {
+        let world = world();
+        world.opens("in/a/b/c", "in/a/b/c");
+        assert!(world.at("in/a/b").is_dir());
+        world.denies("out/a/b", OUTSIDE);
+        world.denies("in/.git/a/b", ".git");
+        world.denies("in/new/../x", "it goes up with ..");
+        assert!(
+            !world.at("out/a").exists()
+                && !world.at("in/.git").exists()
+                && !world.at("in/new").exists()
+        );
+    }
+
+    #[test]
+    fn links_count_by_where_they_lead() {
+        let world = world();
+        world.file("out/secret");
+        world.file("in/file");
+        for (target, link) in [
+            ("../out/secret", "in/link"),
+            ("../out", "in/folder"),
+            ("/proc/self/root", "in/top"),
+            ("../out/new", "in/dangling"),
+            ("../out/no", "in/nofolder"),
+            ("loop", "in/loop"),
+            ("../in/file", "out/inward"),
+            ("made", "in/inner"),
+            ("..", "in/up"),
+            ("x/", "in/slash"),
+        ] {
+            symlink(target, world.at(link)).unwrap();
+        }
+        world.denies("in/link", OUTSIDE);
+        world.denies("in/link", "which is ");
+        world.denies("in/folder/x", OUTSIDE);
+        world.denies(format!("in/top{}", world.at("out/x").display()), OUTSIDE);
+        world.denies("in/dangling", OUTSIDE);
+        world.denies("in/nofolder/x", "to a missing folder");
+        world.denies("in/loop", "cannot open");
+        world.denies("in/up", "is a folder");
+        world.denies("in/slash", "is a folder");
+        world.denies("/proc/self/cwd/x", OUTSIDE);
+        world.opens("out/inward", "in/file");
+        world.opens("in/inner", "in/made");
+        assert_eq!(fs::read_to_string(world.at("out/secret")).unwrap(), "old");
+        assert!(!world.at("out/new").exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_link_of_another_user_in_a_shared_folder_is_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, lchown};
+        let world = world();
+        fs::create_dir(world.at("in/shared")).unwrap();
+        fs::set_permissions(world.at("in/shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink("../target", world.at("in/shared/link")).unwrap();
+        world.opens("in/shared/link", "in/target");
+        // Only root can give a link away.
+        if rustix::process::geteuid().is_root() {
+            lchown(world.at("in/shared/link"), Some(12_345), None).unwrap();
+            world.denies("in/shared/link", "of another user");
+        }
+    }
+
+    #[test]
+    fn only_regular_writable_files_are_opened() {
+        use std::os::unix::fs::PermissionsExt;
+        let world = world();
+        rustix::fs::mknodat(
+            CWD,
+            world.at("in/fifo"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(world.at("in/socket")).unwrap();
+        fs::set_permissions(world.file("in/read-only"), fs::Permissions::from_mode(0o444)).unwrap();
+        world.denies("in/fifo", "is a FIFO");
+        world.denies("in/socket", "is a socket");
+        world.denies("in/read-only", "is read-only (mode 0444)");
+        world.denies("in/read-only/x", "cannot open the folder");
+        fs::create_dir(world.at("in/folder")).unwrap();
+        world.denies("in/folder", "is a folder");
+    }
+}

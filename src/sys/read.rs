@@ -1,0 +1,440 @@
+//! Reads one regular file for a model: whole when it is small, else a range of lines.
+//!
+//! Memory is bounded by the size of the piece, whatever the file is. Nothing here waits: a FIFO, a device or
+//! a file of procfs is refused before anything is read from it. It does not know the tags.
+
+use super::names::{hint, shown};
+use super::read_error::ReadError;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File, FileType, Metadata};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// A file up to this many bytes is shown whole, and no piece is larger.
+pub const WHOLE_LIMIT: u64 = 64 * 1024;
+/// How far lines are counted for the error about a file that is too large, in bytes.
+const COUNT_LIMIT: u64 = 256 << 20;
+/// How far into a file the first line of a range is looked for, in bytes.
+pub(super) const SEEK_LIMIT: u64 = 4 << 30;
+const CHUNK: usize = 64 * 1024;
+
+/// Which lines to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first line, from 1.
+    pub offset: u64,
+    /// How many lines; `None`: as many as fit.
+    pub limit: Option<u64>,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextRead {
+    /// The text as it stands in the file, line endings too; bytes that are no UTF-8 are U+FFFD.
+    pub text: String,
+    /// Size of the whole file in bytes.
+    pub bytes: u64,
+    /// Lines in `text`.
+    pub lines: u64,
+    /// Number of the first line of `text`, from 1.
+    pub first_line: u64,
+    /// Number of the last line of `text`; `first_line - 1` when there is none.
+    pub last_line: u64,
+    /// The file goes on behind `text`.
+    pub more: bool,
+    /// The last line is longer than a piece may be, and `text` ends inside of it.
+    pub cut: bool,
+    /// Every byte that was read is part of valid UTF-8.
+    pub valid_utf8: bool,
+}
+
+/// Opens a regular file for reading, without ever waiting for it.
+///
+/// Symbolic links are followed. Refused: folders, FIFOs, sockets, devices, and files of procfs, sysfs,
+/// debugfs and tracefs.
+pub fn open_regular(path: &Path) -> Result<(File, Metadata), ReadError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            ReadError::Missing { path: shown(path), hint: hint(path) }
+        }
+        _ => ReadError::Io { path: shown(path), source },
+    };
+    // Opening a device can already act on it, so its kind is asked first; and asked again of what was opened.
+    regular(path, fs::metadata(path).map_err(failed)?.file_type())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?,
+    );
+    let meta = file.metadata().map_err(failed)?;
+    regular(path, meta.file_type())?;
+    match virtual_filesystem(&file) {
+        Some(filesystem) => Err(ReadError::Virtual { path: shown(path), filesystem }),
+        None => Ok((file, meta)),
+    }
+}
+
+fn regular(path: &Path, kind: FileType) -> Result<(), ReadError> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    let path = shown(path);
+    Err(match () {
+        () if kind.is_dir() => ReadError::Folder { path },
+        () if kind.is_fifo() => ReadError::Special { path, kind: "FIFO" },
+        () if kind.is_socket() => ReadError::Special { path, kind: "socket" },
+        () => ReadError::Special { path, kind: "device" },
+    })
+}
+
+/// The name of a file system whose files are not data on a disk but questions to the kernel.
+#[cfg(target_os = "linux")]
+fn virtual_filesystem(file: &File) -> Option<&'static str> {
+    // Numbers from linux/magic.h. A file system that cannot be asked is taken for a real one.
+    match rustix::fs::fstatfs(file).ok()?.f_type {
+        0x9fa0 => Some("procfs"),
+        0x6265_6572 => Some("sysfs"),
+        0x6462_6720 => Some("debugfs"),
+        0x7472_6163 => Some("tracefs"),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn virtual_filesystem(_: &File) -> Option<&'static str> {
+    None
+}
+
+/// Reads text: all of it when the file has at most `whole_limit` bytes and no range is given, else the range.
+///
+/// A piece has at most `whole_limit` bytes of the file. Where a range holds more, the piece ends behind the
+/// last whole line that fits, and `more` says that there is more; one line that is longer still is cut at a
+/// character's boundary, and `cut` says so. `stop` is asked now and then.
+pub fn read_text(
+    path: &Path,
+    range: Option<Range>,
+    whole_limit: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<TextRead, ReadError> {
+    match range {
+        Some(Range { offset: 0, .. }) => return Err(ReadError::Zero { name: "offset" }),
+        Some(Range { limit: Some(0), .. }) => return Err(ReadError::Zero { name: "limit" }),
+        _ => {}
+    }
+    let (file, meta) = open_regular(path)?;
+    let mut source = Source { path, file, bytes: meta.len(), at: 0, buffer: vec![0; CHUNK], stop };
+    let Some(range) = range else {
+        if meta.len() > whole_limit {
+            return Err(source.too_large(whole_limit));
+        }
+        // The size was true a moment ago: a file that grows, or a file system that says 0, is noticed here.
+        let piece = source.lines(Range { offset: 1, limit: None }, whole_limit)?;
+        return if piece.more { Err(source.too_large(whole_limit)) } else { Ok(piece) };
+    };
+    source.lines(range, whole_limit)
+}
+
+/// A file that is read from front to back, a chunk at a time.
+struct Source<'a> {
+    path: &'a Path,
+    file: File,
+    bytes: u64,
+    /// Bytes read.
+    at: u64,
+    buffer: Vec<u8>,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Source<'_> {
+    /// How many bytes the buffer holds now; 0 at the end. A NUL byte among them ends the reading.
+    fn fill(&mut self) -> Result<usize, ReadError> {
+        if (self.stop)() {
+            return Err(ReadError::Stopped { path: shown(self.path) });
+        }
+        let count = loop {
+            match self.file.read(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(ReadError::Io { path: shown(self.path), source }),
+                Ok(count) => break count,
+            }
+        };
+        let chunk = &self.buffer[..count];
+        if let Some(index) = chunk.iter().position(|byte| *byte == 0) {
+            let utf16 =
+                self.at == 0 && (chunk.starts_with(b"\xff\xfe") || chunk.starts_with(b"\xfe\xff"));
+            let at = self.at + index as u64;
+            return Err(ReadError::Binary { path: shown(self.path), bytes: self.bytes, at, utf16 });
+        }
+        self.at += count as u64;
+        Ok(count)
+    }
+
+    fn too_large(mut self, limit: u64) -> ReadError {
+        let mut lines = 0;
+        let mut last = b'\n';
+        self.at = 0;
+        if let Err(source) = self.file.rewind() {
+            return ReadError::Io { path: shown(self.path), source };
+        }
+        let counted = loop {
+            match self.fill() {
+                Err(error) => return error,
+                Ok(0) => break true,
+                Ok(_) if self.at > COUNT_LIMIT => break false,
+                Ok(count) => {
+                    lines += newlines(&self.buffer[..count]);
+                    last = self.buffer[count - 1];
+                }
+            }
+        };
+        lines += u64::from(last != b'\n');
+        ReadError::TooLarge {
+            path: shown(self.path),
+            bytes: self.bytes.max(self.at),
+            lines,
+            counted,
+            limit,
+        }
+    }
+
+    fn lines(&mut self, range: Range, cap: u64) -> Result<TextRead, ReadError> {
+        let cap = usize::try_from(cap).unwrap_or(usize::MAX);
+        let end = range.limit.map_or(u64::MAX, |limit| range.offset.saturating_add(limit));
+        // The line that the next byte belongs to.
+        let mut line = 1;
+        let mut piece: Vec<u8> = Vec::new();
+        let mut last = b'\n';
+        let mut more = false;
+        while !more {
+            let count = self.fill()?;
+            if count == 0 {
+                break;
+            }
+            if line < range.offset && self.at > SEEK_LIMIT {
+                return Err(ReadError::TooFar { path: shown(self.path), offset: range.offset });
+            }
+            let mut rest = &self.buffer[..count];
+            last = rest[count - 1];
+            while line < range.offset
+                && let Some(index) = rest.iter().position(|byte| *byte == b'\n')
+            {
+                line += 1;
+                rest = &rest[index + 1..];
+            }
+            if line < range.offset {
+                continue;
+            }
+            while line < end && !rest.is_empty() && piece.len() <= cap {
+                let next = rest.iter().position(|byte| *byte == b'\n');
+                let (head, tail) = rest.split_at(next.map_or(rest.len(), |index| index + 1));
+                piece.extend_from_slice(head);
+                line += u64::from(next.is_some());
+                rest = tail;
+            }
+            more = !rest.is_empty() || piece.len() > cap;
+        }
+        if piece.is_empty() && range.offset > 1 {
+            let lines = line - 1 + u64::from(last != b'\n');
+            return Err(ReadError::PastEnd { path: shown(self.path), lines, offset: range.offset });
+        }
+        let mut cut = false;
+        if piece.len() > cap {
+            more = true;
+            piece.truncate(cap);
+            match piece.iter().rposition(|byte| *byte == b'\n') {
+                Some(index) => piece.truncate(index + 1),
+                None => cut = true,
+            }
+            if cut
+                && let Err(error) = std::str::from_utf8(&piece)
+                && error.error_len().is_none()
+            {
+                piece.truncate(error.valid_up_to());
+            }
+        }
+        let lines = count_lines(&piece);
+        let (text, valid_utf8) = match String::from_utf8(piece) {
+            Ok(text) => (text, true),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+        };
+        let (first_line, last_line) = (range.offset, range.offset.saturating_add(lines) - 1);
+        let bytes = self.bytes.max(self.at);
+        Ok(TextRead { text, bytes, lines, first_line, last_line, more, cut, valid_utf8 })
+    }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+/// Lines of a text; one without a line feed at its end counts too.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    newlines(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType as Kind};
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    fn file(content: &[u8]) -> (TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.txt");
+        fs::write(&path, content).unwrap();
+        (dir, path)
+    }
+
+    fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, ReadError> {
+        let range = range.map(|(offset, limit)| Range { offset, limit });
+        read_text(path, range, WHOLE_LIMIT, &|| false)
+    }
+
+    #[track_caller]
+    fn fails(path: &Path, range: Option<(u64, Option<u64>)>, expect: &str) {
+        let error = read(path, range).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+
+    #[test]
+    fn a_small_file_is_read_whole_with_its_line_endings() {
+        let (_dir, path) = file(b"\xef\xbb\xbfone\r\ntwo");
+        let got = read(&path, None).unwrap();
+        assert_eq!(got.text, "\u{feff}one\r\ntwo");
+        assert_eq!((got.bytes, got.lines, got.first_line, got.last_line), (11, 2, 1, 2));
+        assert!(!got.more && !got.cut && got.valid_utf8);
+        let (_dir, path) = file(b"");
+        let got = read(&path, None).unwrap();
+        assert_eq!((got.text.as_str(), got.lines, got.first_line, got.last_line), ("", 0, 1, 0));
+    }
+
+    #[test]
+    fn the_limit_is_inclusive_and_what_is_above_it_says_size_lines_and_what_to_do() {
+        let (_dir, path) = file(&[b"x".repeat(65_535), b"\n".to_vec()].concat());
+        assert_eq!(read(&path, None).unwrap().lines, 1);
+        let (_dir, path) = file(&b"line\n".repeat(20_000));
+        fails(&path, None, "has 100000 bytes and 20000 lines");
+        fails(&path, None, "offset=\"1\" limit=\"200\"");
+        fails(&path, None, "<nagent-file-read path=");
+    }
+
+    #[test]
+    fn a_range_counts_lines_from_one() {
+        let (_dir, path) = file(b"1\n2\n3\n4");
+        let check = |offset, limit, text: &str, last, more| {
+            let got = read(&path, Some((offset, limit))).unwrap();
+            assert_eq!(
+                (got.text.as_str(), got.first_line, got.last_line, got.more),
+                (text, offset, last, more)
+            );
+        };
+        check(1, Some(1), "1\n", 1, true);
+        check(2, Some(2), "2\n3\n", 3, true);
+        check(3, None, "3\n4", 4, false);
+        check(4, Some(u64::MAX), "4", 4, false);
+        check(1, Some(4), "1\n2\n3\n4", 4, false);
+        fails(&path, Some((5, None)), "has 4 lines, so there is no line 5");
+        fails(&path, Some((u64::MAX, Some(u64::MAX))), "has 4 lines");
+        fails(&path, Some((0, None)), "offset is 0");
+        fails(&path, Some((1, Some(0))), "limit is 0");
+        let (_dir, path) = file(b"1\n");
+        fails(&path, Some((2, None)), "has 1 lines");
+    }
+
+    #[test]
+    fn pieces_of_a_large_file_end_at_lines_and_join_to_the_file() {
+        let whole: String = "line ä\r\n".repeat(40_000);
+        let (_dir, path) = file(whole.as_bytes());
+        let mut joined = String::new();
+        let mut next = 1;
+        loop {
+            let got = read(&path, Some((next, None))).unwrap();
+            assert!(got.text.len() as u64 <= WHOLE_LIMIT && !got.cut);
+            joined.push_str(&got.text);
+            next = got.last_line + 1;
+            if !got.more {
+                break;
+            }
+        }
+        assert!(joined == whole);
+    }
+
+    #[test]
+    fn one_line_longer_than_a_piece_is_cut_at_a_character() {
+        let (_dir, path) = file(format!("head\nx{}\ntail\n", "ä".repeat(100_000)).as_bytes());
+        let got = read(&path, Some((2, Some(1)))).unwrap();
+        assert_eq!(got.text.len(), 65_535);
+        assert!(got.cut && got.more && got.valid_utf8);
+        assert_eq!((got.lines, got.last_line), (1, 2));
+        assert_eq!(read(&path, Some((3, None))).unwrap().text, "tail\n");
+        let got = read(&path, Some((1, None))).unwrap();
+        assert_eq!((got.text.as_str(), got.more, got.cut), ("head\n", true, false));
+    }
+
+    #[test]
+    fn what_is_no_utf8_is_shown_as_such() {
+        let (_dir, path) = file(b"caf\xe9\n");
+        let got = read(&path, None).unwrap();
+        assert_eq!((got.text.as_str(), got.valid_utf8, got.bytes), ("caf\u{fffd}\n", false, 5));
+    }
+
+    #[test]
+    fn binary_files_are_named_as_such() {
+        let (_dir, path) = file(b"\x7fELF\0\0");
+        fails(&path, None, "is binary: 6 bytes, a NUL byte at offset 4");
+        fails(&path, Some((1, None)), "xxd");
+        let (_dir, path) = file(b"\xff\xfeh\0i\0");
+        fails(&path, None, "iconv");
+    }
+
+    #[test]
+    fn a_sparse_terabyte_is_refused_at_once() {
+        let (_dir, path) = file(b"start\n");
+        File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        fails(&path, None, "is binary: 1099511627776 bytes");
+        fails(&path, Some((1_000_000, Some(5))), "is binary");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        rustix::fs::mknodat(CWD, at("fifo"), Kind::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        symlink(at("fifo"), at("link")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        fails(&at("fifo"), None, "is a FIFO");
+        fails(&at("link"), None, "is a FIFO");
+        fails(&at("socket"), None, "is a socket");
+        fails(&at("loop"), None, "cannot read");
+        fails(Path::new("/dev/zero"), None, "is a device");
+        fails(dir.path(), None, "is a folder; use <nagent-list");
+        fails(Path::new("a\0b"), None, "NUL byte");
+        fails(Path::new(""), None, "no such file");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn files_of_the_kernel_are_refused_by_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/proc/self/environ", dir.path().join("env")).unwrap();
+        fails(Path::new("/proc/self/environ"), None, "is in procfs");
+        fails(Path::new("/proc/self/root/proc/version"), None, "is in procfs");
+        fails(&dir.path().join("env"), None, "is in procfs");
+        fails(Path::new("/sys/kernel/uevent_seqnum"), None, "is in sysfs");
+    }
+
+    #[test]
+    fn a_missing_file_says_what_is_near() {
+        let (dir, _path) = file(b"");
+        fails(&dir.path().join("fiel.txt"), None, "near: ");
+    }
+
+    #[test]
+    fn a_stop_ends_it() {
+        let (_dir, path) = file(b"text");
+        let error = read_text(&path, None, WHOLE_LIMIT, &|| true).unwrap_err();
+        assert!(matches!(error, ReadError::Stopped { .. }));
+    }
+}
