@@ -2,3 +2,4 @@
 
 pub mod exit;
 pub mod llm;
+pub mod sys;
