@@ -120,7 +120,7 @@ impl Capture {
             self.fail(&error);
         }
         self.bytes += chunk.len() as u64;
-        self.line_feeds += chunk.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.line_feeds += chunk.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         self.ends_open = *last != b'\n';
         self.utf8.push(chunk);
 
@@ -370,7 +370,7 @@ mod tests {
             prop_assert_eq!(&captured.head[..], &bytes[..keep.min(bytes.len())]);
             let tail = bytes.len().saturating_sub(keep).min(keep);
             prop_assert_eq!(&captured.tail[..], &bytes[bytes.len() - tail..]);
-            prop_assert_eq!(captured.left_out as usize, bytes.len() - captured.head.len() - tail);
+            prop_assert_eq!(captured.left_out, (bytes.len() - captured.head.len() - tail) as u64);
             if captured.valid_utf8 {
                 let text = captured.head_text() + captured.tail_text();
                 prop_assert!(!text.contains(char::REPLACEMENT_CHARACTER));

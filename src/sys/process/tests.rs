@@ -90,7 +90,7 @@ fn stdout_is_handed_on_as_it_comes() {
         });
     let expect: Vec<&[u8]> = vec![b"one\n", b"two\n"];
     assert_eq!(pieces.iter().map(|(piece, _)| &piece[..]).collect::<Vec<_>>(), expect);
-    assert!(pieces[1].1 - pieces[0].1 > Duration::from_millis(200));
+    assert!(pieces[1].1.saturating_sub(pieces[0].1) > Duration::from_millis(200));
     assert_eq!(text(&finished.unwrap().stdout), "one\ntwo\n");
 
     let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), &mut |_| {
