@@ -1,0 +1,126 @@
+//! What an error of the HTTP client means: its class for the loop, and words for a person that name the
+//! host, the cause and what to try. Never the whole address: it may hold a key.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use crate::llm::{ApiError, ErrorKind};
+
+/// How much of a cause is told, in characters.
+const LONGEST: usize = 500;
+
+/// Where in the exchange it went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before the head of the response was there.
+    Head,
+    /// After it.
+    Body,
+}
+
+/// An error of the given class, with nothing that a server said.
+pub(super) fn api_error(kind: ErrorKind, message: String) -> ApiError {
+    ApiError { kind, message, status: None, retry_after: None, should_retry: None }
+}
+
+/// The server was silent for too long.
+pub(super) fn silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
+    let seconds = limit.as_secs_f64();
+    let message = match phase {
+        Phase::Head => format!(
+            "{host} did not answer within {seconds} s; it may be overloaded, try again later"
+        ),
+        Phase::Body => {
+            format!("{host} fell silent for {seconds} s in the middle of its answer; try again")
+        }
+    };
+    api_error(ErrorKind::Broken, message)
+}
+
+/// What the client's error means.
+pub(super) fn explain(
+    error: &reqwest::Error,
+    host: &str,
+    phase: Phase,
+    connect: Duration,
+) -> ApiError {
+    let causes = causes(error);
+    let texts: Vec<String> = causes.iter().map(|cause| clean(&cause.to_string())).collect();
+    let cause = texts.last().map_or("no cause given", String::as_str);
+    let io = causes
+        .iter()
+        .rev()
+        .find_map(|cause| cause.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
+    if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
+        let message = format!(
+            "no secure connection to {host}: {}; if a proxy or a private authority signs here, name its certificate in SSL_CERT_FILE",
+            clean(&tls.to_string())
+        );
+        return api_error(ErrorKind::Other, message);
+    }
+    if error.is_builder() {
+        return api_error(ErrorKind::Other, format!("cannot make a request to {host}: {cause}"));
+    }
+    if error.is_connect() {
+        let message = if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
+            format!(
+                "cannot connect to {host} within {} s; check the network and the proxy settings",
+                connect.as_secs_f64()
+            )
+        } else if texts.iter().any(|text| text.contains("dns error")) {
+            format!(
+                "cannot find the address of {host}: {cause}; check its spelling and the network"
+            )
+        } else if texts.iter().any(|text| text.contains("tls handshake eof")) {
+            format!(
+                "{host} closed the connection before it was secure; does it speak https there, and not http?"
+            )
+        } else if io == Some(io::ErrorKind::ConnectionRefused) {
+            format!("{host} refused the connection; is the server running, and on that port?")
+        } else {
+            format!("cannot connect to {host}: {cause}; check the network and the proxy settings")
+        };
+        return api_error(ErrorKind::Broken, message);
+    }
+    let not_http = texts
+        .iter()
+        .find(|text| text.starts_with("invalid ") || text.contains("head is too large"));
+    if let Some(not_http) = not_http {
+        let message =
+            format!("what {host} sent is not HTTP as it should be: {not_http}; check the address");
+        return api_error(ErrorKind::Other, message);
+    }
+    match phase {
+        Phase::Head => api_error(
+            ErrorKind::Broken,
+            format!("the connection to {host} broke before an answer came: {cause}; try again"),
+        ),
+        Phase::Body => api_error(
+            ErrorKind::Cut,
+            format!(
+                "the connection to {host} broke in the middle of its answer: {cause}; try again"
+            ),
+        ),
+    }
+}
+
+/// The errors that this one comes from, the outermost first. One inside an [`io::Error`] is a link of its own,
+/// which `source` would pass over.
+fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+    let mut causes = Vec::new();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        causes.push(cause);
+        let within = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        at = within.map(|within| within as &(dyn Error + 'static)).or_else(|| cause.source());
+    }
+    causes
+}
+
+/// One line without control characters, of bounded length.
+fn clean(text: &str) -> String {
+    let text = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    text.take(LONGEST).collect()
+}

@@ -1,0 +1,84 @@
+//! Whom a TLS connection believes: the certificate authorities that Mozilla lists, built in, and those that
+//! the user names in `SSL_CERT_FILE` and `SSL_CERT_DIR` (PEM), as for OpenSSL and curl, but on top.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+/// A configuration that believes nobody, for clients that speak plain HTTP alone: no time goes into roots.
+pub(super) fn nobody() -> Result<ClientConfig, String> {
+    config(RootCertStore::empty())
+}
+
+/// The built-in roots, and the certificates of the file and of the folder's files. An error names the path.
+pub(super) fn roots(
+    file: Option<OsString>,
+    folder: Option<OsString>,
+) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(file) = given(file) {
+        let named = |why: &str| format!("SSL_CERT_FILE names {}: {why}", file.display());
+        if add(&mut roots, &file).map_err(|why| named(&why))? == 0 {
+            return Err(named("it holds no certificate in PEM form"));
+        }
+    }
+    if let Some(folder) = given(folder) {
+        let unreadable =
+            |why: std::io::Error| format!("SSL_CERT_DIR names {}: {why}", folder.display());
+        for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
+            // Such folders hold links, some of them dangling, and other files: they are passed over.
+            let _ = add(&mut roots, &entry.map_err(unreadable)?.path());
+        }
+    }
+    config(roots)
+}
+
+/// The path in a variable that is set and not empty.
+fn given(variable: Option<OsString>) -> Option<PathBuf> {
+    variable.filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Adds a file's certificates, and says how many could be used.
+fn add(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
+}
+
+fn config(roots: RootCertStore) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(file: Option<&Path>, folder: Option<&Path>, expect: Result<(), &str>) {
+        let variable = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned());
+        match (roots(variable(file), variable(folder)), expect) {
+            (Ok(_), Ok(())) => {}
+            (Err(error), Err(part)) if error.contains(part) => {}
+            (found, expect) => panic!("{:?}, not {expect:?}", found.map(|_| ())),
+        }
+    }
+
+    #[test]
+    fn named_certificates_are_added_and_missing_ones_are_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("text.pem");
+        std::fs::write(&file, "no certificate").unwrap();
+        check(None, None, Ok(()));
+        check(Some(Path::new("")), Some(Path::new("")), Ok(()));
+        check(Some(&file), None, Err("holds no certificate"));
+        check(Some(&folder.path().join("gone")), None, Err("SSL_CERT_FILE names"));
+        check(None, Some(folder.path()), Ok(()));
+        check(None, Some(&folder.path().join("gone")), Err("SSL_CERT_DIR names"));
+    }
+}

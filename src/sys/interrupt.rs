@@ -1,0 +1,232 @@
+//! SIGINT, SIGTERM and SIGHUP, caught once and kept as a value that everything which waits can poll.
+//!
+//! The handlers set a flag and write a byte into a pipe; the pipe is never drained, so that its read end
+//! stays readable once a signal has come and no waiter can miss it. Nothing here ends the process, but
+//! for the second SIGINT, which leaves at once with 130. SIGPIPE stays as Rust has it: ignored here,
+//! back to its default in children.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use signal_hook::{flag, low_level};
+
+use crate::exit::Signal;
+
+/// In the order in which they count when several came before anybody looked.
+const CAUGHT: [Signal; 3] = [Signal::Int, Signal::Term, Signal::Hup];
+
+/// The signals that ask the work in hand to end. Made once, at start.
+#[derive(Debug)]
+pub struct Interrupts {
+    readable: OwnedFd,
+    flags: [Arc<AtomicBool>; 3],
+    /// The number of the signal that was seen first, 0 before.
+    first: AtomicU8,
+    #[cfg(test)]
+    writable: OwnedFd,
+}
+
+impl Interrupts {
+    /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored; SIGINT
+    /// is caught even where a shell without job control had it ignored for a background command.
+    pub fn install() -> io::Result<Self> {
+        let (interrupts, writable) = Self::quiet()?;
+        for (signal, seen) in CAUGHT.iter().zip(&interrupts.flags) {
+            if *signal == Signal::Hup && is_ignored(*signal) {
+                continue;
+            }
+            let number = i32::from(signal.number());
+            if *signal == Signal::Int {
+                // Looks at the flag before the next line's handler sets it: true for the second one only.
+                flag::register_conditional_shutdown(number, 130, Arc::clone(seen))?;
+            }
+            flag::register(number, Arc::clone(seen))?;
+            low_level::pipe::register(number, writable.try_clone()?)?;
+        }
+        Ok(interrupts)
+    }
+
+    /// The value without any handler, and the pipe's write end.
+    fn quiet() -> io::Result<(Self, OwnedFd)> {
+        let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let interrupts = Self {
+            readable,
+            flags: Default::default(),
+            first: AtomicU8::new(0),
+            #[cfg(test)]
+            writable: writable.try_clone()?,
+        };
+        Ok((interrupts, writable))
+    }
+
+    /// The signal that came first, if one came. It stays.
+    pub fn pending(&self) -> Option<Signal> {
+        let first = self.first.load(Ordering::Relaxed);
+        if first != 0 {
+            return CAUGHT.into_iter().find(|signal| signal.number() == first);
+        }
+        let seen = CAUGHT.iter().zip(&self.flags).find(|(_, flag)| flag.load(Ordering::SeqCst));
+        seen.map(|(signal, _)| {
+            self.first.store(signal.number(), Ordering::Relaxed);
+            *signal
+        })
+    }
+
+    /// Waits for a signal, `longest` at most (`None`: for ever).
+    pub fn wait(&self, longest: Option<Duration>) -> Option<Signal> {
+        let end = longest.and_then(|longest| Instant::now().checked_add(longest));
+        loop {
+            if let Some(signal) = self.pending() {
+                return Some(signal);
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            // EINTR is a signal: the loop looks at the flags. Nothing else can fail here.
+            let _ = poll(&mut [PollFd::new(&self.readable, PollFlags::IN)], left.as_ref());
+        }
+    }
+}
+
+impl AsFd for Interrupts {
+    /// Readable from the first signal on. Not to be read from.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+}
+
+/// Whether this process ignores the signal, from the kernel's own account.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal.number() - 1)) != 0
+}
+
+#[cfg(test)]
+impl Interrupts {
+    /// One that no signal reaches, for tests.
+    pub(crate) fn none() -> Self {
+        Self::quiet().unwrap().0
+    }
+
+    /// Does what the signal's handlers do.
+    pub(crate) fn raise(&self, signal: Signal) {
+        let at = CAUGHT.iter().position(|caught| *caught == signal).unwrap();
+        self.flags[at].store(true, Ordering::SeqCst);
+        rustix::io::write(&self.writable, b"X").unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, ExitStatus, Stdio};
+
+    use super::*;
+
+    /// Not a test by itself: what the tests below run as a process of its own.
+    #[test]
+    fn entry() {
+        let Ok(mode) = std::env::var("NAGENT_TEST_INTERRUPT") else { return };
+        let interrupts = Interrupts::install().unwrap();
+        write("ready\n");
+        let signal = interrupts.wait(Some(Duration::from_secs(20)));
+        write(&format!("{}\n", signal.map_or("none", Signal::name)));
+        if mode == "linger" {
+            std::thread::sleep(Duration::from_secs(20));
+        }
+        std::process::exit(signal.map_or(0, |signal| 128 + i32::from(signal.number())));
+    }
+
+    fn write(text: &str) {
+        rustix::io::write(std::io::stdout(), text.as_bytes()).unwrap();
+    }
+
+    /// Starts `entry`, by way of a shell line that says how, and waits until it is ready.
+    fn start(mode: &str, shell: &str) -> (Child, BufReader<impl Read>) {
+        let mut child = Command::new("sh")
+            .args(["-c", shell, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "sys::interrupt::tests::entry", "--nocapture"])
+            .env("NAGENT_TEST_INTERRUPT", mode)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.ends_with("ready\n") {
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "{line}");
+        }
+        (child, lines)
+    }
+
+    fn send(child: &Child, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    fn check(signal: rustix::process::Signal, shell: &str, code: i32) {
+        let (mut child, _lines) = start("end", shell);
+        let watch = Instant::now();
+        send(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert!(watch.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn each_signal_is_caught() {
+        check(rustix::process::Signal::INT, r#"exec "$@""#, 130);
+        check(rustix::process::Signal::TERM, r#"exec "$@""#, 143);
+        check(rustix::process::Signal::HUP, r#"exec "$@""#, 129);
+    }
+
+    #[test]
+    fn sigint_is_caught_where_a_shell_ignored_it() {
+        check(rustix::process::Signal::INT, r#"trap "" INT; exec "$@""#, 130);
+    }
+
+    #[test]
+    fn an_ignored_sighup_stays_ignored() {
+        let (mut child, _lines) = start("end", r#"trap "" HUP; exec "$@""#);
+        send(&child, rustix::process::Signal::HUP);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(child.try_wait().unwrap().is_none());
+        send(&child, rustix::process::Signal::TERM);
+        assert_eq!(child.wait().unwrap().code(), Some(143));
+    }
+
+    #[test]
+    fn the_second_sigint_leaves_at_once() {
+        let (mut child, mut lines) = start("linger", r#"exec "$@""#);
+        send(&child, rustix::process::Signal::INT);
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert_eq!(line, "SIGINT\n");
+        assert!(child.try_wait().unwrap().is_none());
+        let watch = Instant::now();
+        send(&child, rustix::process::Signal::INT);
+        let status: ExitStatus = child.wait().unwrap();
+        assert_eq!((status.code(), status.signal()), (Some(130), None));
+        assert!(watch.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn the_first_signal_stays_the_one() {
+        let interrupts = Interrupts::none();
+        assert_eq!(interrupts.pending(), None);
+        assert_eq!(interrupts.wait(Some(Duration::from_millis(5))), None);
+        interrupts.raise(Signal::Term);
+        assert_eq!(interrupts.pending(), Some(Signal::Term));
+        interrupts.raise(Signal::Int);
+        assert_eq!(interrupts.wait(None), Some(Signal::Term));
+    }
+}

@@ -1,0 +1,392 @@
+//! Each promise of the engine, kept against real processes. Those that a test leaves behind are `sleep`s with
+//! a fraction of a second that is drawn for the test, so that survivors can be counted.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+fn job(script: &str) -> Job {
+    let argv = ["sh", "-c", script].map(OsString::from).to_vec();
+    let path = std::env::var_os("PATH").unwrap();
+    Job::new(argv, std::env::temp_dir(), vec![("PATH".into(), path)])
+}
+
+fn finish(job: Job) -> Finished {
+    run(job, &Interrupts::none()).unwrap()
+}
+
+fn text(captured: &Captured) -> String {
+    format!("{}{}", captured.head_text(), captured.tail_text())
+}
+
+/// The processes with `word` among their arguments, zombies not counted.
+fn alive(word: &str) -> usize {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let lines = pids.filter_map(|pid| fs::read(pid.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+/// What follows the point in a `sleep 60.…` that only this test starts.
+fn word() -> String {
+    (Uuid::new_v4().as_u128() % 1_000_000_000_000_000).to_string()
+}
+
+fn code(script: &str, expect: Outcome) {
+    assert_eq!(finish(job(script)).outcome, expect, "{script}");
+}
+
+#[test]
+fn ends_are_told_apart() {
+    code("exit 0", Outcome::Ended { code: 0 });
+    code("exit 1", Outcome::Ended { code: 1 });
+    code("exit 255", Outcome::Ended { code: 255 });
+    code("kill -9 $$", Outcome::Killed { signal: 9 });
+    code("kill -SEGV $$", Outcome::Killed { signal: 11 });
+    code("no-such-command-here 2>/dev/null", Outcome::Ended { code: 127 });
+}
+
+#[test]
+fn merged_output_comes_in_the_order_written() {
+    let script = "i=0; while [ $i -lt 200 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done";
+    let finished = finish(job(script));
+    let expect = (0..200).fold(String::new(), |text, i| format!("{text}o{i}\ne{i}\n"));
+    assert_eq!(text(&finished.stdout), expect);
+    assert_eq!((finished.stdout.lines, finished.stderr.bytes), (400, 0));
+}
+
+#[test]
+fn separate_output_stays_separate_and_never_blocks() {
+    let script = "head -c 1000000 /dev/zero | tr '\\0' e >&2; echo out";
+    let finished = finish(Job { output: Output::Separate, keep: 1 << 20, ..job(script) });
+    assert_eq!(text(&finished.stdout), "out\n");
+    assert_eq!(finished.stderr.bytes, 1_000_000);
+}
+
+#[test]
+fn stdin_is_empty_or_fed_while_output_is_read() {
+    assert_eq!(text(&finish(job("cat; echo end")).stdout), "end\n");
+    let bytes = 10_000_000;
+    let fed = |script: &str| finish(Job { stdin: Stdin::Bytes(vec![b'x'; bytes]), ..job(script) });
+    let finished = fed("cat");
+    assert_eq!(
+        (finished.stdout.bytes, finished.outcome),
+        (bytes as u64, Outcome::Ended { code: 0 })
+    );
+    // A job that does not read, or stops reading, neither blocks nor fails.
+    assert_eq!(text(&fed("echo end").stdout), "end\n");
+    assert_eq!(text(&fed("head -c 3; exec <&-; echo; sleep 0.05; echo end").stdout), "xxx\nend\n");
+}
+
+#[test]
+fn stdout_is_handed_on_as_it_comes() {
+    let watch = Instant::now();
+    let mut pieces = Vec::new();
+    let finished =
+        run_streaming(job("echo one; sleep 0.3; echo two"), &Interrupts::none(), &mut |piece| {
+            pieces.push((piece.to_vec(), watch.elapsed()));
+            ControlFlow::Continue(())
+        });
+    let expect: Vec<&[u8]> = vec![b"one\n", b"two\n"];
+    assert_eq!(pieces.iter().map(|(piece, _)| &piece[..]).collect::<Vec<_>>(), expect);
+    assert!(pieces[1].1.saturating_sub(pieces[0].1) > Duration::from_millis(200));
+    assert_eq!(text(&finished.unwrap().stdout), "one\ntwo\n");
+
+    let stopped = run_streaming(job("echo one; sleep 60"), &Interrupts::none(), &mut |_| {
+        ControlFlow::Break(())
+    });
+    assert_eq!(stopped.unwrap().outcome, Outcome::Stopped);
+    assert!(watch.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn the_child_gets_a_clean_start() {
+    // A descriptor that this process holds, and one as if inherited: without close-on-exec.
+    let (held, _end) = pipe_with(PipeFlags::empty()).unwrap();
+    let script = "ls /proc/self/fd | tr '\\n' ' '; grep -E '^(SigIgn|SigBlk)' /proc/self/status; \
+         cat /proc/$$/stat; tty; (exec 3<>/dev/tty) 2>/dev/null || echo no-tty; pwd; env";
+    let folder = tempfile::tempdir().unwrap();
+    let cwd = folder.path().canonicalize().unwrap();
+    let mut job = Job { cwd: cwd.clone(), ..job(script) };
+    job.env.push(("NAGENT_JOB".into(), "outer".into()));
+    job.env.push(("ODD".into(), std::os::unix::ffi::OsStringExt::from_vec(b"a\xffb".to_vec())));
+    let finished = finish(job);
+    let text = text(&finished.stdout);
+    // ls itself holds 3 for the folder that it lists.
+    assert!(text.starts_with("0 1 2 3 SigBlk"), "{text}");
+    let mask = |name: &str| {
+        let line = text.lines().find_map(|line| line.split_once(name)).unwrap();
+        // Without 32 and above, which the C library keeps to itself and some parents pass on.
+        u64::from_str_radix(line.1.trim(), 16).unwrap() & 0x7FFF_FFFF
+    };
+    assert_eq!((mask("SigBlk:"), mask("SigIgn:")), (0, 0), "{text}");
+    let stat: Vec<&str> =
+        text.lines().find(|line| line.contains("(sh)")).unwrap().split(' ').collect();
+    assert_eq!(
+        (stat[0], stat[0], "0"),
+        (stat[4], stat[5], stat[6]),
+        "leads its group and session, no terminal"
+    );
+    assert!(text.contains("not a tty") && text.contains("no-tty"), "{text}");
+    assert!(text.contains(&format!("\n{}\n", cwd.display())), "{text}");
+    assert!(text.contains("\nNAGENT_JOB=outer:") && text.contains("\nODD=a\u{fffd}b\n"), "{text}");
+    assert!(!text.contains("HOME="), "{text}");
+    drop(held);
+}
+
+#[test]
+fn failures_to_start_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "text").unwrap();
+    let start = |program: &str, argument: String, cwd: &Path| {
+        let argv = vec![program.into(), argument.into()];
+        run(Job { argv, cwd: cwd.to_owned(), ..job("") }, &Interrupts::none()).unwrap_err()
+    };
+    let here = folder.path();
+    let error = start("no-such-program", String::new(), here);
+    assert!(matches!(error, StartError::NotFound { .. }), "{error}");
+    assert!(error.to_string().starts_with("cannot start no-such-program: not found"), "{error}");
+    let error = start(plain.to_str().unwrap(), String::new(), here);
+    assert!(matches!(error, StartError::NotExecutable { .. }), "{error}");
+    let error = start("sh", "x".repeat(3_000_000), here);
+    assert!(matches!(error, StartError::TooLong { bytes, .. } if bytes > 3_000_000), "{error}");
+    let error = start("sh", String::new(), &here.join("gone"));
+    assert!(matches!(error, StartError::NoFolder { .. }), "{error}");
+    let error = start("sh", String::new(), &plain);
+    assert!(matches!(error, StartError::NoFolder { .. }), "{error}");
+    let error = start("sh", "a\0b".into(), here);
+    assert!(matches!(error, StartError::Other { .. }), "{error}");
+    let error = run(Job { argv: vec![], ..job("") }, &Interrupts::none()).unwrap_err();
+    assert!(matches!(error, StartError::Other { .. }), "{error}");
+}
+
+#[test]
+fn a_time_limit_ends_the_job() {
+    let finished =
+        finish(Job { timeout: Some(Duration::from_millis(300)), ..job("echo begun; sleep 60") });
+    assert_eq!(finished.outcome, Outcome::TimedOut);
+    assert!(
+        finished.took >= Duration::from_millis(300) && finished.took < Duration::from_millis(600),
+        "{finished:?}"
+    );
+    assert_eq!(text(&finished.stdout), "begun\n");
+}
+
+#[test]
+fn sigterm_comes_first_and_a_trap_has_its_say() {
+    let script = "trap 'echo saved; exit 7' TERM; while :; do sleep 0.01; done";
+    let finished = finish(Job { timeout: Some(Duration::from_millis(100)), ..job(script) });
+    assert_eq!(finished.outcome, Outcome::TimedOut);
+    assert!(text(&finished.stdout).ends_with("saved\n"), "{finished:?}");
+    // One that is stopped can be ended, too.
+    let finished =
+        finish(Job { timeout: Some(Duration::from_millis(100)), ..job("kill -STOP $$; sleep 60") });
+    assert!(finished.took < Duration::from_millis(250), "{finished:?}");
+}
+
+#[test]
+fn a_signal_ends_every_job() {
+    let interrupts = Interrupts::none();
+    let mut jobs = Jobs::new();
+    let word = word();
+    for _ in 0..3 {
+        jobs.start(job(&format!("sleep 60.{word} & wait"))).unwrap();
+    }
+    let watch = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            interrupts.raise(Signal::Term);
+        });
+        let first = jobs.next(&interrupts).unwrap();
+        assert_eq!(first.outcome, Outcome::Interrupted(Signal::Term));
+        Instant::now()
+    });
+    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::Interrupted(Signal::Term));
+    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::Interrupted(Signal::Term));
+    assert!(jobs.next(&interrupts).is_none());
+    assert!(watch.elapsed() < Duration::from_millis(500));
+    assert_eq!(alive(&word), 0);
+}
+
+/// The ways out that a script may try; `{}` is a command that stays.
+const ESCAPES: [&str; 9] = [
+    "{} &",
+    "nohup {} >/dev/null 2>&1 &",
+    "setsid {} &",
+    "setsid sh -c '({} &) &' &",
+    "(setsid {} & ) &",
+    "trap '' TERM HUP INT; {} & ",
+    "trap '' TERM; setsid sh -c \"trap '' TERM HUP; {} & {} & wait\" &",
+    "env -i PATH=$PATH setsid sh -c '(setsid {} &) & exit' &",
+    "{} | {} &",
+];
+
+fn check_escape(way: &str, ending: &str, timeout: Option<Duration>) {
+    let word = word();
+    let script = format!("{}{ending}", way.replace("{}", &format!("sleep 60.{word}")));
+    let watch = Instant::now();
+    let finished = finish(Job { timeout, ..job(&script) });
+    let survivors = alive(&word);
+    assert_eq!(survivors, 0, "{script}");
+    let allowed = Duration::from_millis(800) + timeout.unwrap_or_default();
+    assert!(watch.elapsed() < allowed, "{script}: {finished:?}");
+    let expect = if timeout.is_some() { Outcome::TimedOut } else { Outcome::Ended { code: 0 } };
+    assert_eq!(finished.outcome, expect, "{script}");
+    assert!(!descend::has_children(), "{script}: a zombie is left");
+}
+
+#[test]
+fn nothing_outlives_a_job_that_ends() {
+    for way in ESCAPES {
+        check_escape(way, "\nexit 0", None);
+        check_escape(way, "\nsleep 0.05; exit 0", None);
+    }
+}
+
+#[test]
+fn nothing_outlives_a_job_that_is_timed_out() {
+    for way in ESCAPES {
+        check_escape(
+            way,
+            "\ntrap '' TERM; while :; do sleep 0.02; done",
+            Some(Duration::from_millis(60)),
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_holds_the_pipe_does_not_make_the_result_wait() {
+    let word = word();
+    let watch = Instant::now();
+    let finished = finish(job(&format!("setsid sleep 60.{word} & echo out; sleep 0.02")));
+    assert_eq!(
+        (&text(&finished.stdout)[..], finished.outcome),
+        ("out\n", Outcome::Ended { code: 0 })
+    );
+    assert!(watch.elapsed() < Duration::from_millis(500));
+}
+
+#[test]
+fn everything_in_the_pipe_is_read_when_the_job_has_ended() {
+    // 64 KiB stand in the pipe when the leader ends.
+    for _ in 0..20 {
+        let finished = finish(Job { keep: 1 << 20, ..job("head -c 65536 /dev/zero | tr '\\0' x") });
+        assert_eq!(finished.stdout.bytes, 65536);
+    }
+}
+
+#[test]
+fn a_job_that_ends_does_not_harm_its_neighbours() {
+    let mut jobs = Jobs::new();
+    let (short, long) = (word(), word());
+    // A child in the job's own group, an orphan in its session, an orphan in one of its own.
+    let script = |word: &str| {
+        format!(
+            "sleep 60.{word} & (sleep 60.{word} &) & (setsid sleep 60.{word} &) & wait; sleep 60.{word}"
+        )
+    };
+    let limited =
+        |word, millis| Job { timeout: Some(Duration::from_millis(millis)), ..job(&script(word)) };
+    let short_id = jobs.start(limited(&short, 300)).unwrap();
+    jobs.start(limited(&long, 700)).unwrap();
+    let interrupts = Interrupts::none();
+    let first = jobs.next(&interrupts).unwrap();
+    assert_eq!((first.id, first.outcome), (short_id, Outcome::TimedOut));
+    assert_eq!(
+        (alive(&short), alive(&long)),
+        (0, 4),
+        "three sleeps and the shell of the other job"
+    );
+    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(alive(&long), 0);
+}
+
+#[test]
+fn an_orphan_without_a_mark_is_spared_while_others_run_and_ended_with_the_last() {
+    let mut jobs = Jobs::new();
+    let (word, other) = (word(), word());
+    let hides = format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1");
+    jobs.start(job(&hides)).unwrap();
+    let last = jobs
+        .start(Job {
+            timeout: Some(Duration::from_millis(600)),
+            ..job(&format!("sleep 60.{other}"))
+        })
+        .unwrap();
+    let interrupts = Interrupts::none();
+    assert_ne!(jobs.next(&interrupts).unwrap().id, last);
+    assert_eq!(alive(&word), 1);
+    assert_eq!(jobs.next(&interrupts).unwrap().id, last);
+    assert_eq!(alive(&word), 0);
+}
+
+#[test]
+fn ten_jobs_run_side_by_side() {
+    let mut jobs = Jobs::new();
+    let watch = Instant::now();
+    let mut open: BTreeSet<JobId> = (0..10)
+        .map(|i| jobs.start(job(&format!("sleep 0.5; echo {i}; exit {i}"))).unwrap())
+        .collect();
+    let interrupts = Interrupts::none();
+    while let Some(finished) = jobs.next(&interrupts) {
+        assert!(open.remove(&finished.id));
+        let Outcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
+        assert_eq!(
+            (text(&finished.stdout), finished.id),
+            (format!("{code}\n"), JobId(u64::try_from(code).unwrap()))
+        );
+    }
+    assert!(open.is_empty() && watch.elapsed() < Duration::from_secs(3), "{:?}", watch.elapsed());
+}
+
+#[test]
+fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = memory();
+    let finished =
+        finish(Job { limit: 3 << 20, spool: Some(folder.path().join("outputs")), ..job("yes") });
+    assert_eq!(finished.outcome, Outcome::TooMuch);
+    let captured = finished.stdout;
+    assert!(captured.bytes > 3 << 20 && captured.bytes < 8 << 20, "{}", captured.bytes);
+    assert_eq!((captured.head.len(), captured.tail.len()), (8192, 8192));
+    assert_eq!(captured.left_out, captured.bytes - 2 * 8192);
+    assert_eq!(fs::metadata(captured.spooled.unwrap().path).unwrap().len(), captured.bytes);
+    assert!(memory() - before < 4 << 20, "{before}");
+}
+
+/// The most memory that this process has used, in bytes.
+fn memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn a_thousand_jobs_leave_nothing_behind() {
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    finish(job("true"));
+    let before = open();
+    for _ in 0..300 {
+        finish(Job { stdin: Stdin::Bytes(b"x".to_vec()), output: Output::Separate, ..job("true") });
+    }
+    for _ in 0..20 {
+        let _ = run(Job { cwd: "/no/such/folder".into(), ..job("true") }, &Interrupts::none());
+    }
+    assert_eq!(open(), before);
+    assert!(!descend::has_children());
+    assert!(leaders().is_empty());
+}
+
+#[test]
+fn jobs_that_are_dropped_are_killed() {
+    let word = word();
+    let mut jobs = Jobs::new();
+    jobs.start(job(&format!("setsid sleep 60.{word} & sleep 60.{word}"))).unwrap();
+    while alive(&word) < 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(jobs);
+    assert_eq!(alive(&word), 0);
+}

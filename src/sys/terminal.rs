@@ -1,0 +1,98 @@
+//! What stands at the other end of stdin, stdout and stderr. Asks only: nothing is read, written or set.
+
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
+
+/// Whether stdin is a terminal.
+pub fn stdin_is_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Whether stdout is a terminal.
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether stderr is a terminal.
+pub fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// The columns of the terminal on stderr, else of that on stdout; `None` where there is none, or it does not say.
+pub fn width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(io::stderr())
+        .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
+    size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+}
+
+/// Whether the user asked for no colour: `NO_COLOR` is set, and not empty (no-color.org).
+pub fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether stdin holds input that could be read now, without waiting and without reading it.
+///
+/// True for a pipe or socket with bytes in it and for a file with bytes ahead; a terminal, `/dev/null`,
+/// an empty pipe and an end of file are no input.
+pub fn stdin_has_input() -> bool {
+    has_input(io::stdin().as_fd())
+}
+
+fn has_input(fd: BorrowedFd<'_>) -> bool {
+    let Ok(stat) = rustix::fs::fstat(fd) else { return false };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let at = rustix::fs::tell(fd).unwrap_or(u64::MAX);
+            u64::try_from(stat.st_size).is_ok_and(|size| at < size)
+        }
+        FileType::Fifo | FileType::Socket => {
+            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+            ready && rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Seek, SeekFrom, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn check(fd: impl AsFd, expect: bool) {
+        assert_eq!(has_input(fd.as_fd()), expect);
+    }
+
+    #[test]
+    fn only_bytes_that_stand_ready_are_input() {
+        check(File::open("/dev/null").unwrap(), false);
+        check(File::open("/dev/zero").unwrap(), false);
+
+        let (readable, writable) = rustix::pipe::pipe().unwrap();
+        check(&readable, false);
+        rustix::io::write(&writable, b"x").unwrap();
+        check(&readable, true);
+        drop(writable);
+        check(&readable, true);
+        rustix::io::read(&readable, &mut [0; 8]).unwrap();
+        check(&readable, false);
+
+        let (mut near, far) = UnixStream::pair().unwrap();
+        check(&far, false);
+        near.write_all(b"x").unwrap();
+        check(&far, true);
+
+        let mut file = tempfile::tempfile().unwrap();
+        check(&file, false);
+        file.write_all(b"x").unwrap();
+        check(&file, false);
+        file.seek(SeekFrom::Start(0)).unwrap();
+        check(&file, true);
+    }
+}
