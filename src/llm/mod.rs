@@ -2,8 +2,39 @@
 //!
 //! Pure: a wire format turns an [`Ask`] into an [`HttpRequest`], and the bytes that come back into a
 //! [`Reply`] or an [`ApiError`]. Nothing here connects, waits, or knows what a tag is.
+//!
+//! In reading order: [`provider`] (who there is), [`wire`] (an address that speaks one of five wire formats),
+//! one file a format, [`decode`] (bytes to reply), [`error`], [`retry`], and beside them [`command`] (programs
+//! instead of servers) and [`replay`] (a recording instead of a model).
+
+pub mod anthropic;
+pub mod command;
+pub mod decode;
+mod delay;
+pub mod error;
+pub mod google;
+mod json;
+pub mod limits;
+mod mask;
+pub mod ollama;
+pub mod openai_chat;
+pub mod openai_responses;
+pub mod price;
+pub mod provider;
+pub mod replay;
+pub mod retry;
+pub mod sse;
+mod think;
+pub mod wire;
+
+#[cfg(test)]
+mod bodies;
+#[cfg(test)]
+mod fixtures;
 
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 /// Who speaks in a message. The system prompt is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +71,29 @@ pub struct Ask<'a> {
     pub window: Option<u64>,
 }
 
+impl Ask<'_> {
+    /// The bytes of all texts, the system prompt among them.
+    pub fn text_bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+
+    /// An estimate of the input, in tokens (see [`estimate`]).
+    pub fn estimate(&self) -> u64 {
+        self.texts().map(estimate).sum()
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.system
+            .into_iter()
+            .chain(self.messages.iter().flat_map(|message| message.parts.iter().copied()))
+    }
+}
+
+/// How many tokens a text may be: one every four characters, rounded up. For English and code; other scripts take more.
+pub fn estimate(text: &str) -> u64 {
+    u64::try_from(text.chars().count()).unwrap_or(u64::MAX).div_ceil(4)
+}
+
 /// A request as it goes on the wire. What `--show-request` prints is `body`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
@@ -54,18 +108,31 @@ pub struct HttpRequest {
 }
 
 /// Tokens of one reply, in the provider's own counts where it gave them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// All input tokens, cached ones included.
     pub input: u64,
     /// Those of `input` that came from the provider's cache.
     pub cached: u64,
     /// Those of `input` that were written to the provider's cache.
+    #[serde(skip_serializing_if = "is_zero")]
     pub cache_written: u64,
     /// All output tokens that are billed, reasoning included.
     pub output: u64,
     /// The provider gave no counts: these are estimates, a token every four characters.
+    #[serde(skip_serializing_if = "is_false")]
     pub estimated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Why the model stopped.
@@ -88,6 +155,16 @@ pub struct Reply {
     pub stop: Stop,
     /// The model that the provider says it used, if it says so.
     pub model: Option<String>,
+}
+
+impl Reply {
+    /// Fills in the input of a usage that had to be estimated: what came back does not know what was asked.
+    /// Call it on every reply; where the provider gave counts it does nothing.
+    pub fn assume_input(&mut self, ask: &Ask<'_>) {
+        if self.usage.estimated && self.usage.input == 0 {
+            self.usage.input = ask.estimate();
+        }
+    }
 }
 
 /// What went wrong, as far as the loop must know it.

@@ -1,0 +1,579 @@
+//! From what a server said to an [`ApiError`]: one taxonomy over every provider's own.
+//!
+//! Bodies differ in everything: `error` is an object, a text, or absent; `code` a text, a number or null; the whole may
+//! be an array, plain text or a page. So the words (types, codes, reasons) are gathered from wherever they stand, and
+//! the class follows from status, words and, where there is no word, the sentence. Codes decide before prose.
+//! Sources: the providers' API references and SDKs (openai-python, anthropic-sdk-python, python-genai, ollama,
+//! llama.cpp, mistral client-python, groq-python), and surveys of live error bodies.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{ApiError, ErrorKind, delay, mask};
+
+/// How much of a failed reply's body is read, in bytes.
+pub const MAX_BODY: usize = 64 << 10;
+
+impl ApiError {
+    /// An error that no server described. The message is made fit to be shown.
+    pub fn new(kind: ErrorKind, message: &str) -> Self {
+        Self {
+            kind,
+            message: mask::clean(message, None),
+            status: None,
+            retry_after: None,
+            should_retry: None,
+        }
+    }
+
+    /// The same with key material masked, and safe to show.
+    pub(super) fn cleaned(mut self, key: Option<&str>) -> Self {
+        self.message = mask::clean(&self.message, key);
+        self
+    }
+}
+
+/// The error of a reply whose status is not 2xx. Not yet cleaned.
+pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u8]) -> ApiError {
+    let header = |name: &str| {
+        headers
+            .iter()
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+    };
+    let body = &body[..body.len().min(MAX_BODY)];
+    let text = String::from_utf8_lossy(body);
+    let mut error = if (300..400).contains(&status) {
+        let to = header("location").map_or("nowhere", without_query);
+        ApiError {
+            status: Some(status),
+            ..bare(
+                ErrorKind::Other,
+                format!(
+                    "the server redirects to {to} (HTTP {status}); redirects are not followed, the key could go astray: \
+                     set base_url to the right address"
+                ),
+            )
+        }
+    } else if let Ok(value) = serde_json::from_str::<Value>(text.trim()) {
+        from_value(&value, Some(status))
+    } else {
+        from_prose(&text, status)
+    };
+    if let Some(asked) = delay::from_headers(headers) {
+        error.retry_after = Some(asked);
+    }
+    error.should_retry = match header("x-should-retry") {
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        _ => None,
+    };
+    error
+}
+
+/// The error in a JSON value: a whole body, or a frame of a stream, which has no status. Not yet cleaned.
+pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
+    let facts = Facts::of(value);
+    let seen = status.or(facts.code);
+    let kind = facts.kind(seen);
+    let word = facts.words.iter().find(|word| !matches!(word.as_str(), "error" | "none"));
+    let place = match (seen, word) {
+        (Some(status), Some(word)) => format!(" (HTTP {status}, {word})"),
+        (Some(status), None) => format!(" (HTTP {status})"),
+        (None, Some(word)) => format!(" ({word})"),
+        (None, None) => String::new(),
+    };
+    let message = if facts.message.trim().is_empty() {
+        "the server gave no reason"
+    } else {
+        facts.message.trim()
+    };
+    let hint = hint(kind, seen);
+    ApiError {
+        status: seen,
+        retry_after: facts.delay,
+        ..bare(kind, format!("{}{place}{hint}", bounded(message)))
+    }
+}
+
+/// The error of a text: what a program printed, a plain-text body. Not yet cleaned.
+pub(super) fn from_text(text: &str) -> ApiError {
+    let facts = Facts { message: text.to_owned(), ..Facts::default() };
+    ApiError {
+        retry_after: delay::from_text(text),
+        ..bare(facts.kind(None), bounded(text.trim()).to_owned())
+    }
+}
+
+/// An HTML page where an API should be: what it calls itself.
+pub(super) fn page_title(page: &str) -> Option<&str> {
+    let lower = page.to_ascii_lowercase();
+    let from = lower.find("<title")?;
+    let from = from + lower[from..].find('>')? + 1;
+    let to = from + lower[from..].find("</title")?;
+    Some(page[from..to].trim()).filter(|title| !title.is_empty())
+}
+
+/// Whether a body is a page.
+pub(super) fn is_page(text: &str) -> bool {
+    text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}').starts_with('<')
+}
+
+fn from_prose(text: &str, status: u16) -> ApiError {
+    let text = text.trim();
+    let facts = if is_page(text) {
+        Facts::default()
+    } else {
+        Facts { message: text.to_owned(), ..Facts::default() }
+    };
+    let kind = facts.kind(Some(status));
+    let message = if text.is_empty() {
+        format!("the server answered HTTP {status} and nothing else")
+    } else if is_page(text) {
+        let title = page_title(text).unwrap_or("no title");
+        format!("the server answered HTTP {status} with a web page, “{title}”")
+    } else {
+        format!("{} (HTTP {status})", bounded(text))
+    };
+    let hint = hint(kind, Some(status));
+    ApiError {
+        status: Some(status),
+        retry_after: delay::from_text(text),
+        ..bare(kind, message + hint)
+    }
+}
+
+fn bare(kind: ErrorKind, message: String) -> ApiError {
+    ApiError { kind, message, status: None, retry_after: None, should_retry: None }
+}
+
+/// What stands after the message must survive the cut at 2,000 characters.
+fn bounded(message: &str) -> &str {
+    message.char_indices().nth(1800).map_or(message, |(at, _)| &message[..at])
+}
+
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or(url)
+}
+
+fn hint(kind: ErrorKind, status: Option<u16>) -> &'static str {
+    match (kind, status) {
+        (ErrorKind::Other, Some(404 | 405)) => ": is base_url right?",
+        (ErrorKind::Other, Some(407 | 511)) => ": a proxy or a captive portal wants a login",
+        _ => "",
+    }
+}
+
+/// What an error value says, whoever wrote it.
+#[derive(Default)]
+struct Facts {
+    /// Types, codes and reasons, the most specific first.
+    words: Vec<String>,
+    message: String,
+    /// A numeric code that is an HTTP status.
+    code: Option<u16>,
+    delay: Option<Duration>,
+    /// Google: the quota that is used up is a day's.
+    daily: bool,
+}
+
+impl Facts {
+    fn of(value: &Value) -> Self {
+        let value = match value {
+            Value::Array(items) => items.iter().find(|item| item.is_object()).unwrap_or(value),
+            _ => value,
+        };
+        let mut facts = Self { message: message(value).unwrap_or_default(), ..Self::default() };
+        let mut words = Vec::new();
+        facts.gather(value, 0, &mut words);
+        // `code` says more than `type`, and what stands deep (details) more than what stands outside.
+        words.sort_by_key(|(rank, _): &(u8, String)| *rank);
+        facts.words = words.into_iter().map(|(_, word)| word).collect();
+        facts.words.dedup();
+        facts.delay = facts.delay.or_else(|| delay::from_text(&facts.message));
+        let lower = facts.message.to_ascii_lowercase();
+        facts.daily |= lower.contains("limit: 0")
+            && facts.words.iter().any(|word| word == "resource_exhausted");
+        facts
+    }
+
+    fn gather(&mut self, value: &Value, depth: usize, words: &mut Vec<(u8, String)>) {
+        match value {
+            Value::Array(items) if depth < 6 => {
+                for item in items.iter().take(32) {
+                    self.gather(item, depth + 1, words);
+                }
+            }
+            Value::Object(fields) if depth < 6 => {
+                for (name, field) in fields {
+                    match (name.as_str(), field) {
+                        ("code" | "error_code" | "error_type" | "reason", Value::String(word)) => {
+                            words.push((0, word.to_ascii_lowercase()));
+                        }
+                        ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
+                        ("status", Value::String(word)) => {
+                            words.push((2, word.to_ascii_lowercase()))
+                        }
+                        ("code" | "status" | "status_code", Value::Number(number)) => {
+                            let number =
+                                number.as_u64().and_then(|number| u16::try_from(number).ok());
+                            self.code =
+                                self.code.or(number.filter(|code| (400..600).contains(code)));
+                        }
+                        ("quotaId", Value::String(quota)) => {
+                            self.daily |= quota.contains("PerDay") || quota.contains("Daily");
+                        }
+                        ("retryDelay", Value::String(text)) => self.delay = delay::parse(text),
+                        (_, Value::Object(_) | Value::Array(_)) => {
+                            self.gather(field, depth + 1, words)
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has(&self, words: &[&str]) -> bool {
+        self.words.iter().any(|word| words.contains(&word.as_str()))
+    }
+
+    fn kind(&self, status: Option<u16>) -> ErrorKind {
+        let text = self.message.to_ascii_lowercase();
+        let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+        let status = status.unwrap_or(0);
+        let google_waits_for_ever = self.has(&["resource_exhausted"])
+            && self.delay.is_some_and(|delay| delay.as_secs() > 300);
+        if status == 402
+            || self.daily
+            || google_waits_for_ever
+            || self.has(NO_CREDIT)
+            || says(NO_CREDIT_TEXT)
+        {
+            ErrorKind::NoCredit
+        } else if status == 413
+            || self.has(TOO_LONG)
+            || (!matches!(status, 401 | 403) && says(TOO_LONG_TEXT))
+        {
+            ErrorKind::TooLong
+        } else if self.has(REFUSED)
+            || (status == 403 && says(&["flagged", "moderation", "guardrail"]))
+        {
+            ErrorKind::Refused
+        } else if self.has(&["unsupported_country_region_territory"]) {
+            ErrorKind::Other
+        } else if status == 401
+            || (status == 403 && !text.is_empty())
+            || self.has(AUTH)
+            || (matches!(status, 0 | 400) && says(AUTH_TEXT))
+        {
+            ErrorKind::Auth
+        } else if self.has(&["model_not_found", "model_not_exist"])
+            || (matches!(status, 0 | 404)
+                && text.contains("model")
+                && says(&["not found", "not exist", "not supported", "model:"]))
+            || (status == 400
+                && says(&[
+                    "invalid model",
+                    "not a valid model",
+                    "model not exist",
+                    "unknown model",
+                ]))
+        {
+            ErrorKind::NoModel
+        } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has(BUSY) {
+            ErrorKind::Busy
+        } else if status == 0
+            && !self.has(&["invalid_request_error", "invalid_argument", "not_found_error"])
+        {
+            // A stream or a program failed in the middle and does not say how: once more may help.
+            if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
+        } else {
+            ErrorKind::Other
+        }
+    }
+}
+
+/// The sentence for a person, wherever it stands.
+fn message(value: &Value) -> Option<String> {
+    let text =
+        |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    if let Some(found) = text(value) {
+        return Some(found);
+    }
+    let error = value.get("error").filter(|error| !error.is_null());
+    if let Some(error) = error {
+        if let Some(found) = text(error) {
+            return Some(found);
+        }
+        let found = error.get("message").and_then(text);
+        // OpenRouter: what the provider behind it said.
+        let raw = error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(text);
+        return match (found, raw) {
+            (Some(found), Some(raw)) => Some(format!("{found}: {raw}")),
+            (found, raw) => found.or(raw).or_else(|| error.get("error").and_then(text)),
+        };
+    }
+    if let Some(found) = value.get("response").and_then(message) {
+        return Some(found);
+    }
+    ["message", "detail", "msg", "error_description", "title"].iter().find_map(|name| {
+        let field = value.get(name)?;
+        text(field)
+            .or_else(|| {
+                field
+                    .get(0)
+                    .and_then(|first| text(first).or_else(|| first.get("msg").and_then(text)))
+            })
+            .or_else(|| field.get("message").and_then(text))
+    })
+}
+
+const NO_CREDIT: &[&str] = &[
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "organization_spend_limit_exceeded",
+    "project_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "enforced_spend_limit_reached",
+    "billing_error",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "payment_required",
+    "usage_not_included",
+];
+const NO_CREDIT_TEXT: &[&str] = &[
+    "credit balance is too low",
+    "reached your specified api usage limits",
+    "insufficient balance",
+    "exceeded your current quota, please check your plan and billing",
+];
+const TOO_LONG: &[&str] = &[
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "request_too_large",
+    "context_window_exceeded",
+    "string_above_max_length",
+];
+const TOO_LONG_TEXT: &[&str] = &[
+    "prompt is too long",
+    "exceeds the context window",
+    "context length exceeded",
+    "context_length_exceeded",
+    "exceeds the maximum number of tokens",
+    "maximum context length is",
+    "exceeds the available context size",
+    "greater than the context length",
+    "reduce the length of the messages",
+    "too large for model with",
+    "maximum prompt length is",
+    "exceed context limit",
+    "input length exceeds",
+    "exceeds maximum context length",
+    "request too large for",
+];
+const REFUSED: &[&str] = &[
+    "content_filter",
+    "content_policy_violation",
+    "invalid_prompt",
+    "bio_policy",
+    "cyber_policy",
+    "refusal",
+    "responsibleaipolicyviolation",
+];
+const AUTH: &[&str] = &[
+    "invalid_api_key",
+    "authentication_error",
+    "api_key_invalid",
+    "unauthenticated",
+    "authentication",
+    "authentication_failed",
+    "permission_error",
+    "permission_denied",
+    "unauthorized",
+];
+const AUTH_TEXT: &[&str] = &[
+    "api key not valid",
+    "invalid api key",
+    "invalid x-api-key",
+    "incorrect api key",
+    "not logged in",
+    "please run /login",
+    "authentication required",
+    "not authenticated",
+    "unauthorized",
+];
+const BUSY: &[&str] = &[
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "slow_down",
+    "server_error",
+    "internal_server_error",
+    "server_is_overloaded",
+    "overloaded_error",
+    "engine_overloaded",
+    "api_error",
+    "timeout_error",
+    "unavailable",
+    "unavailable_error",
+    "internal",
+    "deadline_exceeded",
+    "resource_exhausted",
+    "provider_overloaded",
+    "provider_unavailable",
+    "server",
+    "timeout",
+    "vector_store_timeout",
+    "insufficient_system_resource",
+    "conflict_error",
+];
+const BUSY_TEXT: &[&str] =
+    &["overloaded", "rate limit", "too many requests", "server busy", "temporarily unavailable"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u16, body: &str, kind: ErrorKind, part: &str) -> ApiError {
+        let error = from_response(status, &[], body.as_bytes()).cleaned(None);
+        assert_eq!(error.kind, kind, "{status} {body}: {error}");
+        assert!(error.message.contains(part), "{error} has no {part:?}");
+        error
+    }
+
+    #[test]
+    fn classes() {
+        use ErrorKind::{Auth, Busy, NoCredit, NoModel, Other, Refused, TooLong};
+        check(401, r#"{"error":"Unauthorized"}"#, Auth, "Unauthorized (HTTP 401)");
+        check(401, "", Auth, "HTTP 401 and nothing else");
+        check(
+            403,
+            r#"{"error":{"code":"unsupported_country_region_territory","message":"Country"}}"#,
+            Other,
+            "Country",
+        );
+        check(
+            403,
+            r#"{"error":{"code":403,"message":"Your input was flagged","metadata":{"reasons":["x"]}}}"#,
+            Refused,
+            "flagged",
+        );
+        check(403, "<html><title>Blocked</title>", Other, "a web page, “Blocked”");
+        check(404, "404 page not found", Other, "is base_url right?");
+        check(404, r#"{"error":"model 'x' not found"}"#, NoModel, "model 'x' not found (HTTP 404)");
+        check(
+            404,
+            r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}"#,
+            NoModel,
+            "not_found_error",
+        );
+        check(
+            400,
+            r#"{"error":{"message":"foo/bar is not a valid model ID","code":400}}"#,
+            NoModel,
+            "valid model",
+        );
+        check(
+            400,
+            r#"{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum","type":"invalid_request_error"}}"#,
+            TooLong,
+            "213462",
+        );
+        check(413, "<html>", TooLong, "413");
+        check(
+            429,
+            r#"{"error":{"message":"Request too large for gpt-4o on tokens per min (TPM): Limit 30000","code":"rate_limit_exceeded"}}"#,
+            TooLong,
+            "TPM",
+        );
+        check(
+            400,
+            r#"{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+            NoCredit,
+            "credit",
+        );
+        check(
+            400,
+            r#"{"error":{"message":"Unsupported value","param":"temperature","code":null}}"#,
+            Other,
+            "Unsupported value (HTTP 400)",
+        );
+        check(
+            422,
+            r#"{"detail":[{"loc":["body"],"msg":"field required","type":"missing"}]}"#,
+            Other,
+            "field required (HTTP 422, missing)",
+        );
+        check(529, "", Busy, "529");
+        check(400, &"[".repeat(50_000), Other, "[[[");
+    }
+
+    #[test]
+    fn a_redirect_names_where_to_without_its_query() {
+        let headers = [("Location".to_owned(), "https://login.example/x?token=abc".to_owned())];
+        let error = from_response(302, &headers, b"");
+        assert_eq!(error.kind, ErrorKind::Other);
+        assert!(
+            error
+                .message
+                .contains("https://login.example/x (HTTP 302); redirects are not followed"),
+            "{error}"
+        );
+        assert!(!error.message.contains("abc"));
+    }
+
+    #[test]
+    fn delays_and_the_servers_own_word() {
+        let error = check(
+            429,
+            r#"{"error":{"message":"Please try again in 1.5s.","code":"rate_limit_exceeded"}}"#,
+            ErrorKind::Busy,
+            "",
+        );
+        assert_eq!(error.retry_after, Some(Duration::from_millis(1500)));
+        let headers = [
+            ("x-should-retry".to_owned(), "false".to_owned()),
+            ("retry-after".to_owned(), "3".to_owned()),
+        ];
+        let error = from_response(503, &headers, br#"{"error":{"message":"try again in 1s"}}"#);
+        assert_eq!(
+            (error.should_retry, error.retry_after),
+            (Some(false), Some(Duration::from_secs(3)))
+        );
+        // Google: over five minutes is a quota, not a rate.
+        let long = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"m","details":[{"retryDelay":"3600s"}]}}"#;
+        check(429, long, ErrorKind::NoCredit, "resource_exhausted");
+    }
+
+    #[test]
+    fn in_a_stream_there_is_no_status() {
+        let check = |text: &str, kind, status| {
+            let error = from_value(&serde_json::from_str(text).unwrap(), None);
+            assert_eq!((error.kind, error.status), (kind, status), "{text}");
+        };
+        check(
+            r#"{"error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            ErrorKind::Busy,
+            None,
+        );
+        check(
+            r#"{"error":{"code":502,"message":"Provider returned error"}}"#,
+            ErrorKind::Busy,
+            Some(502),
+        );
+        check(r#"{"error":"llama runner process has terminated"}"#, ErrorKind::Broken, None);
+        check(
+            r#"{"error":{"type":"invalid_request_error","message":"no"}}"#,
+            ErrorKind::Other,
+            None,
+        );
+    }
+
+    #[test]
+    fn titles() {
+        assert_eq!(page_title("<html><TITLE lang=en> Log in </TITLE>"), Some("Log in"));
+        assert_eq!(page_title("<html>İ<title>x"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Makes a server's words fit to be shown: no control characters, no key material, 2,000 characters at most.
+//!
+//! Servers echo parts of the key that they refuse (`Incorrect API key provided: sk-ab***wxyz`). So a word goes when it
+//! looks like a key, when somebody masked it badly, or when eight characters in a row are of the key that was sent.
+
+/// What stands where a key stood.
+const MASK: &str = "[key]";
+/// So many characters in a row that are also in the key are no accident.
+const WINDOW: usize = 8;
+/// How long a message may be, in characters.
+const LONGEST: usize = 2000;
+
+/// The text, fit to be shown.
+pub(super) fn clean(text: &str, key: Option<&str>) -> String {
+    let plain: String = text
+        .chars()
+        .filter_map(|c| match c {
+            '\n' | '\t' | '\r' => Some(' '),
+            c if c.is_control() || is_invisible(c) => None,
+            c => Some(c),
+        })
+        .collect();
+    let masked = mask(&plain, key);
+    let mut short = String::with_capacity(masked.len().min(4 * LONGEST));
+    let mut chars = masked.trim().chars();
+    short.extend(chars.by_ref().take(LONGEST - 1));
+    match (chars.next(), chars.next()) {
+        (None, _) => {}
+        (Some(last), None) => short.push(last),
+        (Some(_), Some(_)) => short.push('…'),
+    }
+    short
+}
+
+/// Characters that turn the writing around or cannot be seen: they could hide what a message says.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+fn mask(text: &str, key: Option<&str>) -> String {
+    let key = key.map(str::trim).filter(|key| !key.is_empty());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let gap = rest.find(is_key_char).unwrap_or(rest.len());
+        out.push_str(&rest[..gap]);
+        rest = &rest[gap..];
+        let end = rest.find(|c| !is_key_char(c)).unwrap_or(rest.len());
+        let word = &rest[..end];
+        out.push_str(if is_secret(word, key) { MASK } else { word });
+        rest = &rest[end..];
+    }
+    out
+}
+
+fn is_key_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '*' | '.' | '+' | '/' | '=' | '•' | '…')
+}
+
+fn is_secret(word: &str, key: Option<&str>) -> bool {
+    const PREFIXES: [&str; 11] = [
+        "sk-", "sk_", "gsk_", "xai-", "hf_", "AIza", "AQ.", "ya29.", "eyJhbGci", "nvapi-", "crsr_",
+    ];
+    let looks_like_one = word.len() >= 8
+        && PREFIXES.iter().any(|prefix| {
+            word.starts_with(prefix)
+                || word.contains(&format!("/{prefix}"))
+                || word.contains(&format!("={prefix}"))
+        });
+    let masked_by_the_server = word.contains("***") || word.contains("•••");
+    looks_like_one
+        || masked_by_the_server
+        || key.is_some_and(|key| {
+            if key.len() < WINDOW {
+                return word == key;
+            }
+            word.as_bytes()
+                .windows(WINDOW)
+                .any(|window| key.as_bytes().windows(WINDOW).any(|part| part == window))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
+
+    fn check(text: &str, expect: &str) {
+        assert_eq!(clean(text, Some(KEY)), expect, "{text:?}");
+    }
+
+    #[test]
+    fn key_material_goes() {
+        check(
+            "Incorrect API key provided: sk-canar*********6f70.",
+            "Incorrect API key provided: [key]",
+        );
+        check("bad key 7f3a9b2c4d5e6f70", "bad key [key]");
+        check("key ****6f70 is invalid", "key [key] is invalid");
+        check(
+            "see https://h/x?key=sk-canary-7f3a9b2c4d5e6f70",
+            "see https:[key]?[key]".replace("[key]?", "//h/x?").as_str(),
+        );
+        check("Bearer eyJhbGciOiJIUzI1NiJ9.x.y", "Bearer [key]");
+        check("an ordinary message about sk- and keys", "an ordinary message about sk- and keys");
+        assert_eq!(clean("model none not found", Some("none")), "model [key] not found");
+        assert_eq!(clean("nonesuch", Some("none")), "nonesuch");
+    }
+
+    #[test]
+    fn control_characters_and_length() {
+        check("a\x1b[31mb\r\nc\u{202e}d\0", "a[31mb  cd");
+        assert_eq!(clean(&"ä".repeat(2000), None), "ä".repeat(2000));
+        let long = clean(&"ä".repeat(5000), None);
+        assert_eq!(long.chars().count(), 2000);
+        assert!(long.ends_with('…'));
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_of_the_key_gets_through(before in "[ a-z:\"]{0,20}", from in 0usize..18, len in 8usize..26, after in "[ a-z:\"]{0,20}") {
+            let part = &KEY[from..(from + len).min(KEY.len())];
+            let shown = clean(&format!("{before}{part}{after}"), Some(KEY));
+            let leaks = KEY.as_bytes().windows(WINDOW).any(|window| {
+                shown.as_bytes().windows(WINDOW).any(|shown| shown == window)
+            });
+            prop_assert!(!leaks, "{shown}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What a reply costs. There are no built-in prices: they go stale, and a wrong figure is worse than none. The
+//! config gives them, under the key `prices`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Given")]
+pub struct Price {
+    /// Input that was neither read from the cache nor written to it.
+    pub input: f64,
+    /// Input read from the cache; as `input` where the config gives none.
+    pub cached: f64,
+    /// Input written to the cache; as `input` where the config gives none.
+    pub cache_write: f64,
+    /// Output, reasoning included.
+    pub output: f64,
+}
+
+/// A price as the config has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    input: f64,
+    cached: Option<f64>,
+    cache_write: Option<f64>,
+    output: f64,
+}
+
+impl From<Given> for Price {
+    fn from(given: Given) -> Self {
+        Self {
+            input: given.input,
+            cached: given.cached.unwrap_or(given.input),
+            cache_write: given.cache_write.unwrap_or(given.input),
+            output: given.output,
+        }
+    }
+}
+
+/// The cost in US dollars. An estimate where the usage is one.
+pub fn cost(price: &Price, usage: &Usage) -> f64 {
+    let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);
+    let dollars = plain as f64 * price.input
+        + usage.cached as f64 * price.cached
+        + usage.cache_written as f64 * price.cache_write
+        + usage.output as f64 * price.output;
+    dollars / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let price: Price =
+            serde_json::from_str(r#"{"input":3,"cached":0.3,"cache_write":3.75,"output":15}"#)
+                .unwrap();
+        let usage = Usage {
+            input: 1_000_000,
+            cached: 600_000,
+            cache_written: 100_000,
+            output: 10_000,
+            estimated: false,
+        };
+        let expect = 0.3 * 3.0 + 0.6 * 0.3 + 0.1 * 3.75 + 0.01 * 15.0;
+        assert!((cost(&price, &usage) - expect).abs() < 1e-9);
+        // Counts that do not fit together cost no negative amount.
+        let odd = Usage { input: 1, cached: 5, ..Usage::default() };
+        assert!(cost(&price, &odd) > 0.0);
+    }
+
+    #[test]
+    fn cache_prices_default_to_the_input_price() {
+        let price: Price = serde_json::from_str(r#"{"input":2,"output":8}"#).unwrap();
+        assert_eq!(price, Price { input: 2.0, cached: 2.0, cache_write: 2.0, output: 8.0 });
+        assert!(serde_json::from_str::<Price>(r#"{"input":2,"ouput":8}"#).is_err());
+    }
+}

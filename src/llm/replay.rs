@@ -1,0 +1,237 @@
+//! Recordings of exchanges, that stand in for a model in tests and demonstrations. Only the replies are recorded.
+//!
+//! JSON lines, in any order; blank lines count for nothing:
+//!
+//! ```text
+//! {"conversation":"0","turn":1,"after":[],"reply":"<nagent-shell>…","usage":{"input":9,"cached":0,"output":4}}
+//! {"conversation":"0.1","turn":1,"after":["nagent-shell-result ok exit_code=0"],"reply":"…"}
+//! ```
+//!
+//! `conversation` is a lineage: `0` the main one, `0.1`, `0.2` its children in the order in which they were spawned,
+//! `0.1.1` a child of a child. `turn` counts the model's replies in it, from 1. `after` are the heads of the results
+//! that were reported before this reply, so that a replay can say where the world went another way. This file neither
+//! opens a recording nor decides what follows from a difference.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+
+/// A recorded reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The conversation's lineage.
+    pub conversation: String,
+    /// Which of its replies, from 1.
+    pub turn: u64,
+    /// The heads of the results before it.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// What the model said.
+    pub reply: String,
+    /// What that cost; `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// All replies of a recording, no two for the same turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recording {
+    entries: Vec<Entry>,
+    places: HashMap<(String, u64), usize>,
+}
+
+impl Recording {
+    /// Reads a recording. The error is the number of the line, from 1, and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut recording = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() {
+                let entry =
+                    serde_json::from_str(line).map_err(|error| (index + 1, error.to_string()))?;
+                recording.push(entry).map_err(|message| (index + 1, message))?;
+            }
+        }
+        Ok(recording)
+    }
+
+    /// Adds a reply. The error says why it has no place.
+    pub fn push(&mut self, entry: Entry) -> Result<(), String> {
+        if !is_lineage(&entry.conversation) {
+            return Err(format!(
+                "“{}” is no lineage of a conversation, such as 0 or 0.1",
+                entry.conversation.escape_debug()
+            ));
+        }
+        if entry.turn == 0 {
+            return Err("turns count from 1".to_owned());
+        }
+        let place = (entry.conversation.clone(), entry.turn);
+        if self.places.contains_key(&place) {
+            return Err(format!(
+                "conversation {} has turn {} already",
+                entry.conversation, entry.turn
+            ));
+        }
+        self.places.insert(place, self.entries.len());
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// The recording as text: what [`parse`](Self::parse) reads.
+    pub fn format(&self) -> String {
+        self.entries.iter().map(|entry| entry.format()).collect()
+    }
+
+    /// The replies, as they stand in the recording.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The reply of a turn.
+    pub fn find(&self, lineage: &str, turn: u64) -> Option<&Entry> {
+        self.places.get(&(lineage.to_owned(), turn)).map(|&index| &self.entries[index])
+    }
+}
+
+impl Entry {
+    /// One line with its end: what is appended while a recording is made.
+    pub fn format(&self) -> String {
+        let mut line =
+            serde_json::to_string(self).expect("strings and numbers written to memory cannot fail");
+        line.push('\n');
+        line
+    }
+}
+
+/// `0`, and children behind points, counted from 1.
+fn is_lineage(text: &str) -> bool {
+    let mut steps = text.split('.');
+    steps.next() == Some("0")
+        && steps.all(|step| {
+            !step.is_empty()
+                && !step.starts_with('0')
+                && step.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
+
+/// Where what happened is not what was recorded, in one line; `None`: nowhere.
+pub fn differences(recorded: &[String], happened: &[String]) -> Option<String> {
+    let at =
+        (0..recorded.len().max(happened.len())).find(|&at| recorded.get(at) != happened.get(at))?;
+    let show = |heads: &[String]| {
+        heads.get(at).map_or_else(
+            || "nothing".to_owned(),
+            |head| {
+                let short: String = head.chars().take(120).collect();
+                format!("“{}”", short.escape_debug())
+            },
+        )
+    };
+    let more = recorded.len().abs_diff(happened.len());
+    let counts = if more == 0 {
+        String::new()
+    } else {
+        format!(" ({} recorded, {} now)", recorded.len(), happened.len())
+    };
+    Some(format!("result {}: recorded {}, now {}{counts}", at + 1, show(recorded), show(happened)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines() {
+        let text = concat!(
+            r#"{"conversation":"0","turn":1,"after":["nagent-shell-result ok exit_code=0"],"reply":"a\nb","usage":{"input":9,"cached":4,"output":2}}"#,
+            "\n\n",
+            r#"{"conversation":"0.1","turn":1,"reply":"c"}"#,
+        );
+        let recording = Recording::parse(text).unwrap();
+        let first = recording.find("0", 1).unwrap();
+        assert_eq!((first.reply.as_str(), first.usage.unwrap().cached), ("a\nb", 4));
+        assert_eq!(recording.find("0.1", 1).unwrap().after, Vec::<String>::new());
+        assert_eq!(recording.find("0", 2), None);
+    }
+
+    #[test]
+    fn bad_lines_are_named() {
+        let check = |text: &str, line: usize, part: &str| {
+            let (at, message) = Recording::parse(text).unwrap_err();
+            assert!(at == line && message.contains(part), "{at}: {message}");
+        };
+        check("\n{", 2, "EOF");
+        check(
+            r#"{"conversation":"0","turn":1,"reply":"a","replay":1}"#,
+            1,
+            "unknown field `replay`",
+        );
+        check(r#"{"conversation":"1","turn":1,"reply":"a"}"#, 1, "no lineage");
+        check(r#"{"conversation":"0.01","turn":1,"reply":"a"}"#, 1, "no lineage");
+        check(r#"{"conversation":"0","turn":0,"reply":"a"}"#, 1, "count from 1");
+        check(
+            "{\"conversation\":\"0\",\"turn\":1,\"reply\":\"a\"}\n{\"conversation\":\"0\",\"turn\":1,\"reply\":\"b\"}",
+            2,
+            "already",
+        );
+    }
+
+    #[test]
+    fn one_line_says_the_difference() {
+        let check = |recorded: &[&str], happened: &[&str], expect: Option<&str>| {
+            let own =
+                |heads: &[&str]| heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>();
+            assert_eq!(differences(&own(recorded), &own(happened)).as_deref(), expect);
+        };
+        check(&["a", "b"], &["a", "b"], None);
+        check(&["a", "b"], &["a", "c\n"], Some("result 2: recorded “b”, now “c\\n”"));
+        check(&["a"], &[], Some("result 1: recorded “a”, now nothing (1 recorded, 0 now)"));
+        check(&[], &["a", "b"], Some("result 1: recorded nothing, now “a” (0 recorded, 2 now)"));
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let usage = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<bool>())
+            .prop_map(|(input, cached, cache_written, output, estimated)| Usage {
+                input,
+                cached,
+                cache_written,
+                output,
+                estimated,
+            });
+        (
+            "0(\\.[1-9][0-9]?){0,3}",
+            1u64..9,
+            prop::collection::vec(any::<String>(), 0..3),
+            any::<String>(),
+            prop::option::of(usage),
+        )
+            .prop_map(|(conversation, turn, after, reply, usage)| Entry {
+                conversation,
+                turn,
+                after,
+                reply,
+                usage,
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(entries in prop::collection::vec(entry(), 0..12)) {
+            let mut recording = Recording::default();
+            for entry in entries {
+                let _ = recording.push(entry);
+            }
+            prop_assert_eq!(Recording::parse(&recording.format()), Ok(recording));
+        }
+
+        #[test]
+        fn no_text_panics(text in any::<String>()) {
+            let _ = Recording::parse(&text);
+        }
+    }
+}

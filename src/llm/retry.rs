@@ -1,0 +1,132 @@
+//! When to try again, as a value. It reads no clock and waits for nothing: it says how long to wait, or not to.
+//!
+//! The waits double from half a second to eight, each up to a quarter shorter by chance, and none shorter than the
+//! server asked. All waits together stay within the patience. When the server asks for more than what is left, the
+//! answer is no at once: waiting for less would only fail again.
+
+use std::time::Duration;
+
+use super::{ApiError, ErrorKind};
+
+/// How long is waited in all, when nobody says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+const FIRST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(8);
+/// How often a broken or cut reply is tried again: a third time rarely helps, and each may have cost a whole reply.
+const BREAKS: u32 = 2;
+
+/// The retries of one request.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    left: Duration,
+    tries: u32,
+    breaks: u32,
+}
+
+impl Retry {
+    /// Waits `patience` in all.
+    pub fn new(patience: Duration) -> Self {
+        Self { left: patience, tries: 0, breaks: 0 }
+    }
+
+    /// How long to wait before the same request is sent again; `None`: give up. `jitter` is a number from 0 to 1.
+    ///
+    /// The server's own word (`x-should-retry`) goes before the class of the error, except that exhausted credit is
+    /// never tried again.
+    pub fn next(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
+        let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
+        if !again || error.kind == ErrorKind::NoCredit || self.left.is_zero() {
+            return None;
+        }
+        if matches!(error.kind, ErrorKind::Cut | ErrorKind::Broken) {
+            if self.breaks == BREAKS {
+                return None;
+            }
+            self.breaks += 1;
+        }
+        let step = FIRST.saturating_mul(1 << self.tries.min(16)).min(LONGEST);
+        self.tries += 1;
+        let jitter = if jitter.is_nan() { 0.0 } else { jitter.clamp(0.0, 1.0) };
+        let wait = step
+            .mul_f64(1.0 - 0.25 * jitter)
+            .min(self.left)
+            .max(error.retry_after.unwrap_or_default());
+        self.left = self.left.checked_sub(wait)?;
+        Some(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error(kind: ErrorKind) -> ApiError {
+        ApiError::new(kind, "m")
+    }
+
+    fn waits(retry: &mut Retry, error: &ApiError, jitter: f64) -> Vec<u128> {
+        std::iter::from_fn(|| retry.next(error, jitter))
+            .map(|wait| wait.as_millis())
+            .take(1000)
+            .collect()
+    }
+
+    #[test]
+    fn waits_double_and_end_with_the_patience() {
+        let mut retry = Retry::new(PATIENCE);
+        assert_eq!(
+            waits(&mut retry, &error(ErrorKind::Busy), 0.0),
+            [500, 1000, 2000, 4000, 8000, 8000, 6500]
+        );
+        let mut retry = Retry::new(Duration::from_secs(3));
+        assert_eq!(waits(&mut retry, &error(ErrorKind::Busy), 1.0), [375, 750, 1500, 375]);
+        assert_eq!(Retry::new(Duration::ZERO).next(&error(ErrorKind::Busy), 0.5), None);
+    }
+
+    #[test]
+    fn the_server_is_obeyed() {
+        let asks = |seconds| ApiError {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..error(ErrorKind::Busy)
+        };
+        assert_eq!(waits(&mut Retry::new(PATIENCE), &asks(12), 1.0), [12_000, 12_000]);
+        assert_eq!(Retry::new(PATIENCE).next(&asks(31), 0.0), None);
+        let no = ApiError { should_retry: Some(false), ..error(ErrorKind::Busy) };
+        assert_eq!(Retry::new(PATIENCE).next(&no, 0.0), None);
+        let yes = ApiError { should_retry: Some(true), ..error(ErrorKind::Other) };
+        assert!(Retry::new(PATIENCE).next(&yes, 0.0).is_some());
+        let credit = ApiError { should_retry: Some(true), ..error(ErrorKind::NoCredit) };
+        assert_eq!(Retry::new(PATIENCE).next(&credit, 0.0), None);
+    }
+
+    #[test]
+    fn what_does_not_mend_is_not_tried_again() {
+        use ErrorKind::{Auth, NoCredit, NoModel, Other, Refused, TooLong};
+        for kind in [Auth, NoCredit, NoModel, Other, Refused, TooLong] {
+            assert_eq!(Retry::new(PATIENCE).next(&error(kind), 0.0), None, "{kind:?}");
+        }
+        for kind in [ErrorKind::Cut, ErrorKind::Broken] {
+            assert_eq!(waits(&mut Retry::new(PATIENCE), &error(kind), 0.0).len(), 2, "{kind:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_patience_holds(patience in 0u64..100, steps in prop::collection::vec((0u8..9, any::<f64>(), prop::option::of(0u64..40)), 0..40)) {
+            use ErrorKind::{Auth, Broken, Busy, Cut, NoCredit, NoModel, Other, Refused, TooLong};
+            let kinds = [Busy, Broken, Cut, Auth, NoCredit, TooLong, Refused, NoModel, Other];
+            let mut retry = Retry::new(Duration::from_secs(patience));
+            let mut total = Duration::ZERO;
+            for (kind, jitter, after) in steps {
+                let error = ApiError { retry_after: after.map(Duration::from_secs), ..error(kinds[usize::from(kind)]) };
+                if let Some(wait) = retry.next(&error, jitter) {
+                    prop_assert!(wait >= error.retry_after.unwrap_or_default());
+                    total += wait;
+                }
+            }
+            prop_assert!(total <= Duration::from_secs(patience));
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Lines and server-sent events out of bytes that are cut anywhere, also inside a character.
+//!
+//! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF, CR or CRLF;
+//! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two things are added,
+//! since servers need them: an event at the end of the stream counts without its blank line, and lines that are no
+//! fields (a bare JSON error after the events, plain text) are kept aside as [`Events::stray`].
+//!
+//! This file knows no JSON and no provider. NDJSON uses [`Lines`] alone.
+
+/// The longest line, and the longest event, in bytes. A delta is a few hundred; more than this is not a reply.
+pub const MAX_LINE: usize = 16 << 20;
+/// How much of the lines that are no events is kept, in bytes.
+const MAX_STRAY: usize = 64 << 10;
+
+/// A line or an event is longer than the limit, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong(pub usize);
+
+/// Cuts bytes into lines. Memory is one line.
+#[derive(Debug)]
+pub struct Lines {
+    line: Vec<u8>,
+    /// The line was handed out and is to be forgotten.
+    spent: bool,
+    /// The last line ended with CR: an LF that follows belongs to it.
+    after_cr: bool,
+    max: usize,
+}
+
+impl Lines {
+    /// No line may be longer than `max` bytes.
+    pub fn new(max: usize) -> Self {
+        Self { line: Vec::new(), spent: false, after_cr: false, max }
+    }
+
+    /// The next whole line, without its end; `None` when `input` is used up.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<&[u8]>, TooLong> {
+        if std::mem::take(&mut self.spent) {
+            self.line.clear();
+        }
+        if self.after_cr && !input.is_empty() {
+            self.after_cr = false;
+            *input = input.strip_prefix(b"\n").unwrap_or(input);
+        }
+        let end = input.iter().position(|&byte| byte == b'\n' || byte == b'\r');
+        let piece = &input[..end.unwrap_or(input.len())];
+        if self.line.len() + piece.len() > self.max {
+            return Err(TooLong(self.max));
+        }
+        self.line.extend_from_slice(piece);
+        let Some(end) = end else {
+            *input = &[];
+            return Ok(None);
+        };
+        self.after_cr = input[end] == b'\r';
+        self.spent = true;
+        *input = &input[end + 1..];
+        Ok(Some(&self.line))
+    }
+
+    /// What is left at the end of the stream: a line without its end, perhaps empty.
+    pub fn rest(&mut self) -> &[u8] {
+        if std::mem::take(&mut self.spent) {
+            self.line.clear();
+        }
+        &self.line
+    }
+}
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// The event's name is `error`. Other names say nothing that the data does not say.
+    pub error: bool,
+    /// The data lines, joined by LF.
+    pub data: &'a [u8],
+}
+
+/// Cuts bytes into events. Memory is one event.
+#[derive(Debug)]
+pub struct Events {
+    lines: Lines,
+    event: Building,
+    max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Building {
+    data: Vec<u8>,
+    has_data: bool,
+    error: bool,
+    spent: bool,
+    stray: Vec<u8>,
+}
+
+impl Events {
+    /// No line and no event may be longer than `max` bytes.
+    pub fn new(max: usize) -> Self {
+        Self { lines: Lines::new(max), event: Building::default(), max }
+    }
+
+    /// The next whole event; `None` when `input` is used up.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, TooLong> {
+        self.event.reset_if_spent();
+        while let Some(line) = self.lines.next(input)? {
+            if self.event.line(line) {
+                return Ok(Some(self.event.take()));
+            }
+            if self.event.data.len() > self.max {
+                return Err(TooLong(self.max));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The event that the end of the stream left without its blank line. Its data may be cut.
+    pub fn rest(&mut self) -> Option<Event<'_>> {
+        self.event.reset_if_spent();
+        let line = self.lines.rest();
+        if !line.is_empty() {
+            self.event.line(line);
+        }
+        self.event.has_data.then(|| self.event.take())
+    }
+
+    /// The lines that were no events, at most 64 KiB of them.
+    pub fn stray(&self) -> &[u8] {
+        &self.event.stray
+    }
+}
+
+impl Building {
+    fn reset_if_spent(&mut self) {
+        if std::mem::take(&mut self.spent) {
+            self.data.clear();
+            self.has_data = false;
+            self.error = false;
+        }
+    }
+
+    fn take(&mut self) -> Event<'_> {
+        self.spent = true;
+        Event { error: self.error, data: &self.data }
+    }
+
+    /// Takes in a line; whether an event is whole with it.
+    fn line(&mut self, line: &[u8]) -> bool {
+        // Bare JSON runs to the end of the stream, whatever its lines look like.
+        if matches!(self.stray.first(), Some(b'{' | b'[')) {
+            self.keep_aside(line);
+            return false;
+        }
+        if line.is_empty() {
+            if !self.has_data {
+                self.error = false;
+            }
+            return self.has_data;
+        }
+        let (name, value) = match line.iter().position(|&byte| byte == b':') {
+            Some(0) => return false,
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &line[line.len()..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name) {
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.has_data = true;
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.error = value == b"error",
+            b"id" | b"retry" => {}
+            _ => self.keep_aside(line),
+        }
+        false
+    }
+
+    fn keep_aside(&mut self, line: &[u8]) {
+        let room = MAX_STRAY.saturating_sub(self.stray.len() + 1);
+        self.stray.extend_from_slice(&line[..line.len().min(room)]);
+        if room > 0 {
+            self.stray.push(b'\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn events(chunks: &[&[u8]]) -> (Vec<String>, String) {
+        let mut reader = Events::new(MAX_LINE);
+        let mut found = Vec::new();
+        let show = |event: Event<'_>| {
+            format!("{}{}", if event.error { "!" } else { "" }, String::from_utf8_lossy(event.data))
+        };
+        for chunk in chunks {
+            let mut input = *chunk;
+            while let Some(event) = reader.next(&mut input).unwrap() {
+                found.push(show(event));
+            }
+        }
+        found.extend(reader.rest().map(show));
+        (found, String::from_utf8_lossy(reader.stray()).into_owned())
+    }
+
+    fn check(text: &str, expect: &[&str]) {
+        assert_eq!(events(&[text.as_bytes()]).0, expect, "{text:?}");
+        for at in 0..text.len() {
+            let (a, b) = text.as_bytes().split_at(at);
+            assert_eq!(events(&[a, b]).0, expect, "{text:?} cut at {at}");
+        }
+    }
+
+    #[test]
+    fn the_rules_of_the_standard() {
+        check("data: a\n\ndata:b\r\n\r\ndata:  c\r\r", &["a", "b", " c"]);
+        check("data: a\ndata: b\n\n", &["a\nb"]);
+        check(": note\nid: 1\nretry: 5\nevent: x\ndata: a\n\n\n\n", &["a"]);
+        check("event: error\ndata: a\n\ndata: b\n\n", &["!a", "b"]);
+        check("event: error\n\ndata: b\n\n", &["b"]);
+        check("\u{feff}data: ä\n\n", &["ä"]);
+        check("data\n\n", &[""]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn the_last_event_needs_no_blank_line() {
+        check("data: a\n\ndata: b", &["a", "b"]);
+        check("data: a\n\ndata: b\n", &["a", "b"]);
+    }
+
+    #[test]
+    fn bare_json_is_kept_aside() {
+        let text = b"data: a\n\n{\"error\":\n  {\"message\":\"m\"}\n\n}\n";
+        assert_eq!(
+            events(&[text]),
+            (vec!["a".to_owned()], "{\"error\":\n  {\"message\":\"m\"}\n\n}\n".to_owned())
+        );
+        let long = "x".repeat(MAX_STRAY * 2);
+        assert_eq!(events(&[long.as_bytes()]).1.len(), MAX_STRAY);
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        let mut reader = Events::new(10);
+        let mut input: &[u8] = b"data: 12345678";
+        assert_eq!(reader.next(&mut input), Err(TooLong(10)));
+        let mut reader = Events::new(10);
+        let mut input: &[u8] = b"data:12345\ndata:12345\n\n";
+        assert_eq!(reader.next(&mut input), Err(TooLong(10)));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_do_not_matter(text in "(data: ?[a-zä:]{0,6}|event: error|: c|\\{|\r|\n|\r\n|\n\n){0,24}", cuts in prop::collection::vec(0usize..200, 0..6)) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.sort_unstable();
+            let mut chunks = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                chunks.push(&bytes[from..cut]);
+                from = cut;
+            }
+            chunks.push(&bytes[from..]);
+            prop_assert_eq!(events(&chunks), events(&[bytes]));
+        }
+    }
+}
