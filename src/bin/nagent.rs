@@ -1,2 +1,5 @@
-//! placeholder
-fn main() {}
+//! The loop over one conversation.
+
+fn main() -> std::process::ExitCode {
+    nagent::cli::main::<nagent::cmd::nagent::Args>()
+}

@@ -3,3 +3,4 @@
 pub mod attributes;
 pub mod conversation;
 pub mod edit;
+pub mod file_index;

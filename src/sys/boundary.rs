@@ -64,6 +64,11 @@ struct Target {
 }
 
 impl Boundary {
+    /// The folders in and below which files may be written.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
     /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
     pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
         let mut boundary = Self::empty(places);

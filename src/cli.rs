@@ -1,0 +1,86 @@
+//! What every executable's `main` shares: `--description`, parsing, reporting, the exit code, the last resort.
+//!
+//! A tool is its `Args` (whose doc comment is its help), its description, and a `run` that gives a [`Report`]. All
+//! printing at the end happens here, once.
+
+use std::ffi::OsString;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::exit::Exit;
+use crate::out::{self, Report};
+
+/// What makes a tool.
+pub trait Tool: Parser {
+    /// The tool's name.
+    const NAME: &'static str;
+    /// Tells a model when and how to call the tool. The first sentence stands alone in the first context.
+    const DESCRIPTION: &'static str;
+
+    /// Whether `--json` was given.
+    fn json(&self) -> bool;
+
+    /// Does the work.
+    fn run(self) -> Report;
+}
+
+/// The whole of a `main`.
+pub fn main<T: Tool>() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if is_asked(&words, "--description") {
+        out::stdout(&describe::<T>(&words));
+        return ExitCode::SUCCESS;
+    }
+    let args = match T::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(error) => return ExitCode::from(refuse::<T>(&words, &error).code()),
+    };
+    let json = args.json();
+    // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
+    panic::set_hook(Box::new(|_| ()));
+    let report = panic::catch_unwind(AssertUnwindSafe(|| args.run())).unwrap_or_else(|cause| {
+        let cause = cause
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| cause.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown");
+        Report::failed(
+            Exit::Failed,
+            format!("a fault in this program ({cause}); what was appended to the conversation is safe. Please report it"),
+        )
+    });
+    out::emit(T::NAME, json, &report);
+    ExitCode::from(report.exit.code())
+}
+
+/// Whether a flag stands among the words, before any `--`.
+fn is_asked(words: &[OsString], flag: &str) -> bool {
+    words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == flag)
+}
+
+/// What `--description` prints: the absolute path, then prose for a model.
+fn describe<T: Tool>(words: &[OsString]) -> String {
+    let path = crate::sys::env::Env::read()
+        .executable
+        .or_else(|| words.first().map(Into::into))
+        .unwrap_or_else(|| T::NAME.into());
+    format!("path: {}\n{}\n", path.display(), T::DESCRIPTION.trim())
+}
+
+/// Help and version go to stdout and exit 0; anything else is wrong usage.
+fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        out::stdout(&error.render().to_string());
+        return Exit::Done;
+    }
+    let rendered = error.render().to_string();
+    let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
+    let message = message.split("\n\nUsage:").next().unwrap_or(message);
+    let message: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join(" ")));
+    out::emit(T::NAME, is_asked(words, "--json"), &report);
+    Exit::Usage
+}

@@ -1,0 +1,152 @@
+//! `nagent-llm-text`: a text file in, a model's text out. No loop, no protocol, no context of ours.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::cli::Tool;
+use crate::cmd::settings::{ModelArgs, Problem, Settings};
+use crate::drive::ask::AskError;
+use crate::drive;
+use crate::exit::{Exit, Signal};
+use crate::format::conversation::{self, Trouble};
+use crate::llm::retry::Retry;
+use crate::llm::{Ask, Message, Role, Stop};
+use crate::out::{self, Report};
+use crate::prompt;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::{clock, fs, journal};
+
+/// Send a text file to a language model, and print its text
+///
+/// The whole file is one user message. With --as-conversation a conversation file is sent with its roles.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent-llm-text", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    /// The file
+    #[arg(long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Send a conversation file with its roles, its first context as the system prompt
+    #[arg(long)]
+    pub as_conversation: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Print, byte for byte, what would be sent, and send nothing
+    #[arg(long)]
+    pub show_request: bool,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-llm-text";
+    const DESCRIPTION: &'static str = "Sends a text file to a language model and prints its text. Call it as \
+        nagent-llm-text --file FILE; --json adds token counts, --provider and --model choose the model, \
+        --as-conversation sends a conversation file with its roles. It needs the provider's credential in its \
+        environment. Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
+        by the length limit.";
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn run(self) -> Report {
+        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    }
+}
+
+fn run(args: &Args) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let env = Env::read();
+    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
+    let text = fs::read_text(&args.file, journal::LIMIT)?.ok_or_else(|| Problem {
+        exit: Exit::Failed,
+        message: format!("file not found: {}", args.file.display()),
+    })?;
+    if text.is_empty() {
+        return Err(Problem { exit: Exit::Failed, message: format!("{} is empty, there is nothing to send", args.file.display()) });
+    }
+    let settings = Settings::resolve(&args.model, &env)?;
+    for note in &settings.notes {
+        out::line(&format!("nagent-llm-text: note: {note}"));
+    }
+    let mut source = settings.source(&env, &folder, !args.show_request)?;
+    let provider = settings.provider()?;
+    let model_id = source.model_id.clone().unwrap_or_default();
+    let parsed = if args.as_conversation { conversation::parse(&text) } else { conversation::Parsed::default() };
+    if let Some(Trouble::Damaged { line, message }) = parsed.trouble {
+        return Err(Problem {
+            exit: Exit::Failed,
+            message: format!("{} is damaged at line {line}: {message}", args.file.display()),
+        });
+    }
+    let (system, messages) = if args.as_conversation {
+        prompt::messages(&text, &parsed.pieces)
+    } else {
+        (None, vec![Message { role: Role::User, parts: vec![&text] }])
+    };
+    let ask = Ask {
+        model: &model_id,
+        system,
+        messages,
+        cache_key: None,
+        max_output: settings.config.max_output_tokens,
+        window: settings.window(&model_id),
+    };
+    if args.show_request {
+        let body = String::from_utf8(source.model.request(&ask)).map_err(|error| Problem::usage(error.to_string()))?;
+        return Ok(Report::exactly(body.clone()).with("request", body));
+    }
+    if let Some(error) = drive::fits_nowhere(&ask, ask.window) {
+        return Err(Problem { exit: Exit::Provider, message: error.message });
+    }
+    let mut retry = Retry::new(settings.patience.value);
+    let reply = loop {
+        let result = source.model.ask(&ask, &mut |_| (), &interrupts);
+        for note in source.model.notes.drain(..) {
+            out::line(&format!("nagent-llm-text: note: {note}"));
+        }
+        let error = match result {
+            Ok(reply) => break reply,
+            Err(AskError::Interrupted(signal)) => return Err(interrupted(signal)),
+            Err(AskError::Api(error)) => error,
+        };
+        let Some(time) = retry.next(&error, drive::jitter()) else {
+            let message = drive::name_credential(&error, source.credential.as_deref());
+            return Err(Problem { exit: Exit::Provider, message });
+        };
+        out::line(&format!("nagent-llm-text: {error}; trying again in {:.1} s", time.as_secs_f64()));
+        if let Some(signal) = clock::sleep_interruptible(time, &interrupts) {
+            return Err(interrupted(signal));
+        }
+    };
+    let truncated = reply.stop == Stop::Length;
+    let mut report = Report::done(reply.text.clone());
+    if truncated {
+        report.exit = Exit::Limit;
+        report.error = Some("the reply was cut off by the length limit".to_owned());
+    }
+    Ok(report
+        .with("file", fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string())
+        .with("provider", provider.name())
+        .with("model", reply.model.unwrap_or(model_id))
+        .with("response", reply.text)
+        .with("input_tokens", reply.usage.input)
+        .with("output_tokens", reply.usage.output)
+        .with("cache_read_tokens", reply.usage.cached)
+        .with("cache_write_tokens", reply.usage.cache_written)
+        .with("estimated", reply.usage.estimated)
+        .with("stop_reason", if truncated { "length" } else { "end" })
+        .with("truncated", truncated))
+}
+
+fn interrupted(signal: Signal) -> Problem {
+    Problem { exit: Exit::Signal(signal), message: format!("interrupted by {}", signal.name()) }
+}

@@ -1,0 +1,17 @@
+//! One file or folder a tool: its arguments (whose doc comment is the help), its description, its run.
+//!
+//! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
+//! a [`crate::out::Report`]. It does not print results itself.
+
+pub mod llm_text;
+pub mod nagent;
+pub mod settings;
+
+/// The names of all executables of the toolkit.
+pub const TOOLS: [&str; 2] = ["nagent", "nagent-llm-text"];
+
+/// Every tool's command line, for documents and tests.
+pub fn all() -> Vec<clap::Command> {
+    use clap::CommandFactory;
+    vec![nagent::Args::command(), llm_text::Args::command()]
+}

@@ -1,0 +1,331 @@
+//! `nagent`: the loop over one conversation, and the upkeep of conversations.
+//!
+//! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
+
+mod file_edit;
+mod input;
+mod lists;
+mod progress;
+mod start;
+mod status;
+mod upkeep;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::cli::Tool;
+use crate::cmd::settings::{ModelArgs, Problem, Settings, no_walls, seconds};
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::protocol;
+use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::root;
+
+/// Let a language model work in this folder, by way of a conversation that is a text file
+///
+/// The prompt is appended to the conversation file, the file is sent to a model, what the reply asks for is done and
+/// appended (reading, commands, edits, child conversations), until there is an answer. The answer goes to stdout.
+///
+/// Commands run with your own permissions: the write boundary binds the model's tags, not its shell.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    /// The task; a last word - adds what stands on stdin, and without words stdin is the task
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+    /// Append this file to the conversation before the prompt (can be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub read: Vec<String>,
+    /// Accept an answer only when this command exits 0; five tries
+    #[arg(long, value_name = "CMD")]
+    pub check: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress and no status line on a terminal
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print, byte for byte, what would be sent, and send nothing
+    #[arg(long)]
+    pub show_request: bool,
+    /// Append every reply to a recording that --provider replay plays
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// The conversation, instead of NAGENT_CONVERSATION or this shell's own
+    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    pub conversation: Option<String>,
+    /// What tells this shell from others, in the name of its conversation
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub pid: Option<String>,
+    /// Work in the conversation that belongs to this file, and be allowed to write it
+    #[arg(long, value_name = "PATH", help_heading = "Conversation")]
+    pub file_edit: Option<PathBuf>,
+    /// Put the conversation aside and begin a fresh one
+    #[arg(long, help_heading = "Conversation")]
+    pub clear: bool,
+    /// Keep a copy of the conversation under a name or path
+    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    pub save_conversation: Option<String>,
+    /// Put the conversation aside and go on from a copy of a saved one, by name or path
+    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    pub load_conversation: Option<String>,
+    /// Put the conversation aside and go on from a copy of another one, by name
+    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    pub branch_conversation: Option<String>,
+    /// Seconds to wait for a conversation that another run holds, 30 unless set
+    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
+    pub lock_timeout: Option<f64>,
+
+    /// List the saved conversations
+    #[arg(long, help_heading = "Information")]
+    pub list_conversations: bool,
+    /// List the provider's models
+    #[arg(long, help_heading = "Information")]
+    pub list_models: bool,
+    /// List the providers
+    #[arg(long, help_heading = "Information")]
+    pub list_providers: bool,
+    /// Show the conversation, the settings in force and where each came from
+    #[arg(long, help_heading = "Information")]
+    pub status: bool,
+    /// Print the protocol: as text, or as a grammar for constrained decoding
+    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
+    pub print_protocol: Option<Form>,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+
+    /// Replies of the model at most, 200 unless set
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    pub max_turns: Option<u64>,
+    /// Seconds at most
+    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Limits")]
+    pub max_seconds: Option<f64>,
+    /// Tokens at most, in and out together
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_tokens: Option<u64>,
+    /// US dollars at most; needs the model's price in the config
+    #[arg(long, value_name = "USD", value_parser = seconds, help_heading = "Limits")]
+    pub max_cost: Option<f64>,
+    /// Child conversations at once, 4 unless set
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
+    pub jobs: Option<u64>,
+
+    /// A folder that the model's tags may write to besides temp folders (can be repeated)
+    #[arg(long, value_name = "DIR", help_heading = "Boundary")]
+    pub write: Vec<PathBuf>,
+    /// Walls around commands; only off, until there are any
+    #[arg(long, value_name = "KIND", help_heading = "Boundary")]
+    pub sandbox: Option<String>,
+    /// No network for commands; refused, until there are walls
+    #[arg(long, help_heading = "Boundary")]
+    pub no_network: bool,
+
+    /// Whom this run works for
+    #[arg(long, value_enum, default_value_t = Invocation::User, help_heading = "For programs")]
+    pub invocation: Invocation,
+    /// The conversation that started this one
+    #[arg(long, value_name = "NAME", help_heading = "For programs")]
+    pub parent_conversation: Option<String>,
+}
+
+/// Whom a run works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Invocation {
+    /// A person or a script
+    User,
+    /// Another conversation
+    Delegated,
+}
+
+/// A form of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// As a model reads it
+    Text,
+    /// A grammar for llama.cpp
+    Gbnf,
+    /// A grammar for Lark and llguidance
+    Lark,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent";
+    const DESCRIPTION: &'static str = "Runs a language model on a task in the current folder and prints its answer. \
+        Call it as nagent \"task\", or with the task on stdin; it reads files, runs commands and edits within its \
+        boundary by itself. --json prints one JSON document with responses, exit_code, error and token counts; \
+        --read PATH shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
+        another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
+        credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn run(self) -> Report {
+        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    }
+}
+
+/// What every command of one call works with.
+pub(crate) struct Call<'a> {
+    args: &'a Args,
+    env: &'a Env,
+    interrupts: &'a Interrupts,
+    settings: Settings,
+    /// The conversation's name.
+    name: String,
+    /// Whether another nagent's command started this one, or it was told so.
+    delegated: bool,
+    /// Conversations that this run was started from, the oldest first.
+    parents: Vec<String>,
+    /// Whether progress is shown.
+    quiet: bool,
+}
+
+fn run(args: &Args) -> Result<Report, Problem> {
+    if let Some(form) = args.print_protocol {
+        let text = print_protocol(form);
+        return Ok(Report::done(text.clone()).with("protocol", text));
+    }
+    if args.list_providers {
+        return Ok(lists::providers());
+    }
+    if let Some(value) = args.sandbox.as_deref().filter(|value| *value != "off") {
+        return Err(Problem::usage(no_walls(&format!("--sandbox {value}"))));
+    }
+    if args.no_network {
+        return Err(Problem::usage(no_walls("--no-network")));
+    }
+    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let env = Env::read();
+    let settings = Settings::resolve(&args.model, &env)?;
+    let parents: Vec<String> =
+        env.get(env::PARENTS).map(|names| names.split('/').map(str::to_owned).collect()).unwrap_or_default();
+    let delegated = args.invocation == Invocation::Delegated || !parents.is_empty();
+    let quiet = args.quiet || settings.config.quiet == Some(true) || args.invocation == Invocation::Delegated;
+    for note in &settings.notes {
+        out::line(&format!("nagent: note: {note}"));
+    }
+    let name = conversation_name(args, &env, &settings, &parents)?;
+    let mut call = Call { args, env: &env, interrupts: &interrupts, settings, name, delegated, parents, quiet };
+    call.move_old_file()?;
+    if args.status {
+        return status::report(&call);
+    }
+    if args.list_conversations {
+        return lists::conversations(&call);
+    }
+    if args.list_models {
+        return lists::models(&call);
+    }
+    call.work()
+}
+
+impl Call<'_> {
+    /// Upkeep first, then the run, all in one report.
+    fn work(&mut self) -> Result<Report, Problem> {
+        let args = self.args;
+        if let Some(folder_error) = self.env.folder.as_ref().err() {
+            return Err(Problem {
+                exit: Exit::Failed,
+                message: format!("the working folder cannot be told ({folder_error}); cd to one that exists"),
+            });
+        }
+        let has_command = args.clear
+            || args.save_conversation.is_some()
+            || args.load_conversation.is_some()
+            || args.branch_conversation.is_some();
+        let prompt = input::prompt(args, has_command || args.show_request, self.interrupts)?;
+        let prompt = match prompt {
+            input::Prompt::Interrupted(signal) => {
+                return Err(Problem {
+                    exit: Exit::Signal(signal),
+                    message: format!("interrupted by {} while reading stdin", signal.name()),
+                });
+            }
+            input::Prompt::None => None,
+            input::Prompt::Text(text) => Some(text),
+        };
+        if prompt.is_none() && args.read.is_empty() && !has_command && !args.show_request {
+            return Err(Problem::usage(
+                "there is no prompt: nagent \"task\", or the task on stdin, or --read PATH (--help shows all)",
+            ));
+        }
+        if !args.show_request {
+            self.settings.root.value.prepare().map_err(|error| root_problem(&error))?;
+        }
+        let upkeep = if args.show_request { Report::done("") } else { upkeep::run(self)? };
+        if prompt.is_none() && args.read.is_empty() && !args.show_request {
+            return Ok(upkeep);
+        }
+        Ok(upkeep.then(start::run(self, prompt)?))
+    }
+
+    /// Moves a conversation that an older tool left in the root itself.
+    fn move_old_file(&self) -> Result<(), Problem> {
+        let root = &self.settings.root.value;
+        let old = root.path().join(&self.name);
+        if crate::sys::fs::size(&old).is_none() || crate::sys::fs::exists(&root.conversation(&self.name)) {
+            return Ok(());
+        }
+        root.prepare()?;
+        crate::sys::fs::rename(&old, &root.conversation(&self.name))?;
+        out::line(&format!("nagent: note: {} was moved to {}", old.display(), root.conversations().display()));
+        Ok(())
+    }
+}
+
+/// The failure to make or use the root, with what to try.
+fn root_problem(error: &anyhow::Error) -> Problem {
+    Problem {
+        exit: Exit::Failed,
+        message: format!("{error:#}; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"),
+    }
+}
+
+/// The name of the conversation: flag, then the file's own, then a new one for a nested run, then the environment,
+/// then this shell's.
+fn conversation_name(args: &Args, env: &Env, settings: &Settings, parents: &[String]) -> Result<String, Problem> {
+    let named = |name: &str, from: &str| {
+        root::check_name(name).map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+        if parents.iter().any(|parent| parent == name) {
+            return Err(Problem::usage(format!(
+                "conversation {name} started this command and waits for it; leave the name out for a new one"
+            )));
+        }
+        Ok(name.to_owned())
+    };
+    if let Some(name) = &args.conversation {
+        return named(name, "--conversation");
+    }
+    if let Some(path) = &args.file_edit {
+        return file_edit::conversation(settings, env, path);
+    }
+    if let Some(name) = env.get("NAGENT_CONVERSATION") {
+        return named(name, "NAGENT_CONVERSATION");
+    }
+    if !parents.is_empty() {
+        return Ok(format!("delegated-{}", uuid::Uuid::new_v4().simple()));
+    }
+    let shell = match &args.pid {
+        Some(pid) => root::name_part(pid),
+        None => env.shell_identity(),
+    };
+    Ok(format!("latest-{}-{shell}", root::name_part(&env::host_name())))
+}
+
+fn print_protocol(form: Form) -> String {
+    protocol::print(match form {
+        Form::Text => protocol::Notation::Text,
+        Form::Gbnf => protocol::Notation::Gbnf,
+        Form::Lark => protocol::Notation::Lark,
+    })
+}

@@ -1,0 +1,172 @@
+//! What a user sees on stderr while the loop works: a line an action as it starts and ends, and how much of a reply
+//! has come. On a terminal only, and not with `--quiet`; what must not go unsaid is said everywhere.
+
+use std::time::Duration;
+
+use crate::drive::Seen;
+use crate::format::conversation::Block;
+use crate::out;
+use crate::protocol::Action;
+use crate::sys::clock::Stopwatch;
+use crate::sys::terminal;
+use crate::turn::Totals;
+
+/// The shortest time between two updates of the line that counts a reply's bytes.
+const PACE: Duration = Duration::from_millis(100);
+
+/// The observer of a run.
+pub(super) struct Progress {
+    shown: bool,
+    speaking: Option<Stopwatch>,
+}
+
+impl Progress {
+    /// Shows itself on a terminal unless told to be quiet.
+    pub(super) fn new(quiet: bool) -> Self {
+        Self { shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
+    }
+
+    /// Takes what happened.
+    pub(super) fn see(&mut self, seen: Seen<'_>) {
+        match seen {
+            Seen::Note(text) => {
+                self.clear();
+                out::line(&format!("nagent: note: {text}"));
+            }
+            Seen::Waiting(time, error) => {
+                self.clear();
+                out::line(&format!("nagent: {error}; trying again in {:.1} s", time.as_secs_f64()));
+            }
+            _ if !self.shown => {}
+            Seen::Speaking(bytes) => {
+                let is_due = self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
+                if is_due {
+                    out::overwrite(&format!("… {}", out::bytes(bytes)));
+                    self.speaking = Some(Stopwatch::start());
+                }
+            }
+            Seen::Heard => self.clear(),
+            Seen::Started(action) => out::line(&started(action, width())),
+            Seen::Ended(block) => out::line(&ended(block)),
+            Seen::Said(text) => out::line(text),
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.speaking.take().is_some() {
+            out::overwrite("");
+        }
+    }
+
+    /// The line at the end.
+    pub(super) fn status(&self, totals: &Totals, seconds: f64) {
+        if !self.shown {
+            return;
+        }
+        out::line(&status(totals, seconds));
+    }
+}
+
+fn width() -> usize {
+    terminal::width().map_or(80, usize::from)
+}
+
+/// `→ shell  cargo test`
+fn started(action: &Action, width: usize) -> String {
+    let kind = action.tag().trim_start_matches("nagent-");
+    let what = match action {
+        Action::Read { path, offset, limit } => match (offset, limit) {
+            (None, None) => path.clone(),
+            _ => format!("{path} from line {}", offset.unwrap_or(1)),
+        },
+        Action::FileRead { path } | Action::List { path } | Action::Edit { path, .. } => path.clone(),
+        Action::Write { path, text } => format!("{path} ({})", out::bytes(text.len() as u64)),
+        Action::FilePatch { index } => index.clone(),
+        Action::Glob { pattern, .. } | Action::Grep { pattern, .. } => pattern.clone(),
+        Action::Shell { commands, .. } => commands.trim().to_owned(),
+        Action::Next { prompt } => prompt.trim().to_owned(),
+        Action::Conversation { prompt, file, .. } => match file {
+            Some(file) => format!("{file}: {}", prompt.trim()),
+            None => prompt.trim().to_owned(),
+        },
+    };
+    let mut lines = what.lines();
+    let first = lines.next().unwrap_or_default();
+    let more = if lines.next().is_some() { " …" } else { "" };
+    let room = width.saturating_sub(kind.len() + 5 + more.len()).max(20);
+    let cut: String = first.chars().take(room).collect();
+    let more = if cut.len() < first.len() { "…" } else { more };
+    format!("→ {kind}  {cut}{more}")
+}
+
+/// `  exit 0, 1.2 s, 4.1 KB`
+fn ended(block: &Block) -> String {
+    let mut parts = Vec::new();
+    match (block.get("exit_code"), block.get("status")) {
+        (Some(code), _) => parts.push(format!("exit {code}")),
+        (None, Some(status)) if status != "ok" => parts.push(status.to_owned()),
+        _ => parts.push("ok".to_owned()),
+    }
+    if let Some(seconds) = block.get("seconds").and_then(|text| text.parse::<f64>().ok()) {
+        parts.push(format!("{seconds:.1} s"));
+    }
+    if let Some(bytes) = block.get("bytes").and_then(|text| text.parse().ok()) {
+        parts.push(out::bytes(bytes));
+    } else if let Some(lines) = block.get("lines") {
+        parts.push(format!("{lines} lines"));
+    }
+    if block.get("status") == Some("error") && block.get("exit_code").is_none() {
+        let first = block.body.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        let cut: String = first.chars().take(120).collect();
+        parts.push(cut);
+    }
+    format!("  {}", parts.join(", "))
+}
+
+/// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
+fn status(totals: &Totals, seconds: f64) -> String {
+    let usage = &totals.all;
+    let about = if usage.estimated { "about " } else { "" };
+    let share = if usage.input == 0 { 0 } else { usage.cached.saturating_mul(100) / usage.input };
+    let cost = match (totals.cost > 0.0, totals.unpriced) {
+        (true, false) => format!(", ${:.4}", totals.cost),
+        (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
+        (false, _) => String::new(),
+    };
+    let turns = if totals.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", totals.turns) };
+    format!(
+        "[{turns}, {about}{} tokens in ({share} % cached), {} out{cost}, {seconds:.1} s]",
+        thousands(usage.input),
+        thousands(usage.output)
+    )
+}
+
+fn thousands(count: u64) -> String {
+    if count < 10_000 { count.to_string() } else { format!("{:.1}k", count as f64 / 1000.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::Usage;
+
+    #[test]
+    fn lines() {
+        let shell = Action::Shell { commands: "cargo test\nmore".into(), timeout: None };
+        assert_eq!(started(&shell, 80), "→ shell  cargo test …");
+        let long = Action::List { path: "x".repeat(100) };
+        assert_eq!(started(&long, 40), format!("→ list  {}…", "x".repeat(31)));
+        let block = Block::new("nagent-shell-result")
+            .with("status", "ok").with("exit_code", 0).with("seconds", "1.234").with("bytes", 4100);
+        assert_eq!(ended(&block), "  exit 0, 1.2 s, 4.1 KB");
+        let block = Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
+        assert_eq!(ended(&block), "  error, no such file: x");
+    }
+
+    #[test]
+    fn the_status_line() {
+        let all = Usage { input: 12_345, cached: 6_000, output: 512, ..Usage::default() };
+        let totals = Totals { turns: 3, all, cost: 0.0123, ..Totals::default() };
+        assert_eq!(status(&totals, 4.21), "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]");
+    }
+}

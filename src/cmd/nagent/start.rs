@@ -1,0 +1,399 @@
+//! From settings to a running loop: opens the conversation, gathers the first context, makes the opening blocks,
+//! runs, and reports.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::progress::Progress;
+use super::{Call, file_edit};
+use crate::cmd::TOOLS;
+use crate::cmd::settings::{Problem, pick};
+use crate::context::{self, Facts, Part, Section};
+use crate::drive::ask::{AskError, Source};
+use crate::drive::child::Children;
+use crate::drive::{self, Seen, World};
+use crate::exit::Exit;
+use crate::format::conversation::{self, Block, Piece};
+use crate::llm::provider::Provider;
+use crate::llm::Ask;
+use crate::out::{self, Report};
+use crate::protocol::{Action, tags};
+use crate::sys::boundary::{Boundary, Places};
+use crate::sys::clock::{self, Stopwatch};
+use crate::sys::journal::Journal;
+use crate::sys::lock::LockError;
+use crate::sys::{context_files, env, fs, git, tools};
+use crate::turn::{self, Limits, Rules, Totals, Turn};
+use crate::prompt;
+
+/// Runs the loop, or shows what it would send.
+pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
+    let watch = Stopwatch::start();
+    let args = call.args;
+    let folder = call.env.folder.clone().map_err(Problem::usage)?;
+    let source = source(call, &folder)?;
+    let model_id = source.model_id.clone().unwrap_or_default();
+    let limits = limits(call);
+    let price = call.settings.price(&model_id);
+    if limits.cost.is_some() && price.is_none() {
+        return Err(Problem::usage(format!(
+            "--max-cost needs the price of model {model_id}: \"prices\": {{\"{model_id}\": {{\"input\": 1.25, \"output\": 10}}}} \
+             (US dollars per million tokens) in {}",
+            call.settings.config_path.value.display()
+        )));
+    }
+    if let Some(path) = &args.file_edit
+        && !args.show_request
+    {
+        call.name = file_edit::register(call, path)?;
+    }
+    let journal = open(call)?;
+    let mut progress = Progress::new(call.quiet);
+    let (facts, boundary) = gather(call, &folder, &mut progress)?;
+    let mut observe = |seen: Seen<'_>| progress.see(seen);
+    let mut world = World {
+        children: children(call, &source),
+        journal,
+        model: source.model,
+        window: call.settings.window(&model_id),
+        max_output: call.settings.config.max_output_tokens,
+        model_id,
+        price,
+        credential: source.credential,
+        boundary,
+        shell: call.settings.shell(),
+        check: args.check.clone(),
+        root: call.settings.root.value.clone(),
+        env: call.env,
+        folder,
+        interrupts: call.interrupts,
+        watch,
+        observe: &mut observe,
+    };
+    if let Some(path) = &args.record {
+        let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
+        world.model.record(world.folder.join(path), lineage);
+    }
+    let opening = opening(call, &mut world, &context::sections(&facts), text)?;
+    if args.show_request {
+        return show_request(&world, &opening);
+    }
+    let rules = Rules {
+        limits,
+        check: args.check.clone(),
+        patience: call.settings.patience.value,
+        first_turn: count(world.journal.pieces(), "nagent-turn-status"),
+    };
+    let (mut turn, first) = Turn::start(rules, opening);
+    let outcome = drive::run(&mut world, &mut turn, first);
+    let path = world.journal.path().to_owned();
+    let seconds = world.watch.elapsed().as_secs_f64();
+    drop(world);
+    progress.status(turn.totals(), seconds);
+    let (exit, responses, error) = match outcome {
+        Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
+        Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
+    };
+    Ok(report(exit, responses, error, turn.totals(), &path, seconds))
+}
+
+/// The model's connection. Where no provider was chosen and no credential is set, Ollama is tried.
+fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
+    if call.settings.provider.is_none() && call.args.show_request {
+        return Err(call.settings.provider().err().unwrap_or_else(|| Problem::usage("no provider")));
+    }
+    let guessed = call.settings.provider.is_none();
+    if guessed {
+        call.settings.try_provider(Provider::Ollama, &call.args.model, call.env);
+    }
+    let mut source = call.settings.source(call.env, folder, !call.args.show_request)?;
+    if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
+        match source.model.list(call.interrupts) {
+            Ok(models) => match models.as_slice() {
+                [only] => source.model_id = Some(only.id.clone()),
+                [] => {
+                    return Err(Problem::usage(
+                        "Ollama answers and has no model: pull one (ollama pull NAME), then --model NAME",
+                    ));
+                }
+                several => {
+                    let names: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
+                    return Err(Problem::usage(format!(
+                        "Ollama has several models, choose one with --model: {}",
+                        names.join(", ")
+                    )));
+                }
+            },
+            Err(AskError::Interrupted(signal)) => {
+                return Err(Problem { exit: Exit::Signal(signal), message: format!("interrupted by {}", signal.name()) });
+            }
+            Err(AskError::Api(_)) if guessed => {
+                call.settings.provider = None;
+                return Err(call.settings.provider().err().unwrap_or_else(|| Problem::usage("no provider")));
+            }
+            Err(AskError::Api(error)) => {
+                return Err(Problem { exit: Exit::Provider, message: error.to_string() });
+            }
+        }
+    }
+    Ok(source)
+}
+
+fn limits(call: &Call<'_>) -> Limits {
+    let (args, config) = (call.args, &call.settings.config);
+    Limits {
+        turns: args.max_turns.or(config.max_turns).unwrap_or(200),
+        seconds: args.max_seconds.or(config.max_seconds),
+        tokens: args.max_tokens.or(config.max_tokens),
+        cost: args.max_cost.or(config.max_cost),
+    }
+}
+
+/// Opens the conversation: under its lock for a run, without one for a look.
+fn open(call: &Call<'_>) -> Result<Journal, Problem> {
+    let root = &call.settings.root.value;
+    if call.args.show_request {
+        return Ok(Journal::peek(root, &call.name)?);
+    }
+    let timeout = pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
+    let name = call.name.clone();
+    let mut waiting = |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
+    Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting).map_err(lock_problem)
+}
+
+/// A lock that was not had, as an exit.
+pub(super) fn lock_problem(error: LockError) -> Problem {
+    match error {
+        LockError::Interrupted(signal) => Problem { exit: Exit::Signal(signal), message: error.to_string() },
+        LockError::Busy { .. } => Problem { exit: Exit::Failed, message: error.to_string() },
+        LockError::Failed(error) => Problem::failed(&error),
+    }
+}
+
+/// What the model is told about its surroundings, and where it may write.
+pub(super) fn gather(call: &Call<'_>, folder: &Path, progress: &mut Progress) -> Result<(Facts, Boundary), Problem> {
+    let root = &call.settings.root.value;
+    let home = call.env.home();
+    let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
+    let git = git::facts(folder);
+    let (files, warnings) = context_files::load(root.path(), home.as_deref());
+    for note in notes.iter().chain(&warnings).chain(&git.notes) {
+        progress.see(Seen::Note(note));
+    }
+    let temp = call.env.get_os("TMPDIR");
+    let places = Places {
+        cwd: folder,
+        toplevel: git.toplevel.as_deref(),
+        home: home.as_deref(),
+        root: root.path(),
+        tmpdir: temp,
+    };
+    let (part, mut boundary) = match &call.args.file_edit {
+        Some(path) => {
+            let boundary = Boundary::for_file(places, path).map_err(|denied| Problem::usage(denied.to_string()))?;
+            (Part::File(folder.join(path).display().to_string()), boundary)
+        }
+        None => {
+            let (boundary, notes) = Boundary::for_main(places);
+            for note in &notes {
+                progress.see(Seen::Note(note));
+            }
+            (if call.delegated { Part::Delegated } else { Part::User }, boundary)
+        }
+    };
+    let config = call.settings.config.write.iter().map(PathBuf::from);
+    for extra in call.args.write.iter().cloned().chain(config) {
+        boundary.allow_folder(&extra).map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
+    }
+    let facts = Facts {
+        part,
+        writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
+        tools: found,
+        host: env::host(),
+        toplevel: git.toplevel.map(|path| path.display().to_string()),
+        remotes: git.remotes,
+        files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
+    };
+    Ok((facts, boundary))
+}
+
+fn children(call: &Call<'_>, source: &Source) -> Children {
+    let settings = &call.settings;
+    let mut flags: Vec<OsString> = vec!["--root".into(), settings.root.value.path().into()];
+    let mut flag = |name: &str, value: &std::ffi::OsStr| flags.extend([OsString::from(name), value.to_owned()]);
+    flag("--config", settings.config_path.value.as_os_str());
+    if !fs::exists(&settings.config_path.value) {
+        flags.truncate(2);
+    }
+    let mut flag = |name: &str, value: &std::ffi::OsStr| flags.extend([OsString::from(name), value.to_owned()]);
+    if let Some(provider) = &settings.provider {
+        flag("--provider", provider.value.name().as_ref());
+    }
+    if let Some(model) = &source.model_id {
+        // A recording is named by a path, and a child may start elsewhere.
+        flag("--model", model.as_ref());
+    }
+    if let Some(base_url) = &settings.base_url {
+        flag("--base-url", base_url.value.as_ref());
+    }
+    flag("--patience", settings.patience.value.as_secs_f64().to_string().as_ref());
+    for path in &call.args.write {
+        flag("--write", path.as_os_str());
+    }
+    if let Some(path) = &call.args.record {
+        flag("--record", path.as_os_str());
+    }
+    let jobs = call.args.jobs.and_then(|jobs| usize::try_from(jobs).ok()).or(settings.config.jobs).unwrap_or(4);
+    Children::new(
+        call.env.executable.clone().unwrap_or_else(|| "nagent".into()),
+        flags,
+        jobs,
+        call.parents.clone(),
+        call.name.clone(),
+        call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),
+    )
+}
+
+/// The blocks that a run begins with.
+fn opening(
+    call: &Call<'_>,
+    world: &mut World<'_>,
+    now: &[Section],
+    text: Option<Vec<u8>>,
+) -> Result<Vec<Block>, Problem> {
+    let mut blocks = missing(&world.journal);
+    if let Some(path) = world.journal.torn() {
+        blocks.push(Block::new("system").body(format!(
+            "the end of this conversation was torn, as after a crash; what stood there is in {}",
+            path.display()
+        )));
+    }
+    blocks.extend(first_context(&world.journal, now));
+    for path in &call.args.read {
+        let action = Action::Read { path: path.clone(), offset: None, limit: None };
+        let (block, _) = world.run_action(&action)?;
+        if block.get("status") != Some("ok") {
+            let why = block.body.unwrap_or_default();
+            return Err(Problem { exit: Exit::Failed, message: format!("--read {path}: {why}") });
+        }
+        blocks.push(block);
+    }
+    if let Some(bytes) = text {
+        let folder = world.folder.display().to_string();
+        let last = world.journal.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+        if last.is_some_and(|last| last != folder) {
+            let note = format!("going on in {folder}; the last prompt was given in {}", last.unwrap_or_default());
+            (world.observe)(Seen::Note(&note));
+        }
+        let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
+        if let Some(parent) = &call.args.parent_conversation {
+            block = block.with("from", parent);
+        }
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                if !call.args.show_request {
+                    block = block.with("output", fs::keep(&world.root.outputs(), error.as_bytes())?.display());
+                }
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            }
+        };
+        // Zeros would be taken for a file system's, after a crash.
+        blocks.push(block.body(text.replace('\0', "\u{fffd}").trim_end_matches('\n').to_owned()));
+    }
+    Ok(blocks)
+}
+
+/// Results that the last reply's actions still lack.
+fn missing(journal: &Journal) -> Vec<Block> {
+    let pieces = journal.pieces();
+    let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
+        return Vec::new();
+    };
+    let after: Vec<&str> = pieces[at + 1..].iter().filter_map(Piece::name).collect();
+    // A later prompt means that a run has been here since, and has settled what was to settle.
+    if after.contains(&"user-prompt") {
+        return Vec::new();
+    }
+    turn::missing_results(pieces[at].text(journal.text()), &after)
+}
+
+/// `initial_context` for a new conversation; what has changed of it for an older one.
+pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
+    if journal.pieces().is_empty() {
+        return vec![Block::new("initial_context").body(context::format(now))];
+    }
+    let text = journal.text();
+    let mut told = Vec::new();
+    for piece in journal.pieces() {
+        match piece.name() {
+            Some("initial_context") => told.extend(context::parse(piece.text(text))),
+            Some("context-update") => {
+                let title = piece.get("section").unwrap_or_default();
+                if let Some(title) = context::TITLES.into_iter().find(|known| *known == title) {
+                    told.push(Section { title, text: piece.text(text).to_owned() });
+                }
+            }
+            _ => {}
+        }
+    }
+    context::changes(&told, now)
+        .into_iter()
+        .map(|section| Block::new("context-update").with("section", section.title).body(section.text))
+        .collect()
+}
+
+fn count(pieces: &[Piece], name: &str) -> u64 {
+    pieces.iter().filter(|piece| piece.name() == Some(name)).count() as u64
+}
+
+/// Prints the request that the conversation with its opening blocks would make.
+fn show_request(world: &World<'_>, opening: &[Block]) -> Result<Report, Problem> {
+    let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
+    let mut text = world.journal.text().to_owned();
+    for block in opening {
+        text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
+        text.push_str(&drive::format_block(block, &own));
+    }
+    let pieces = conversation::parse(&text).pieces;
+    let (system, messages) = prompt::messages(&text, &pieces);
+    let ask = Ask {
+        model: &world.model_id,
+        system,
+        messages,
+        cache_key: Some(world.journal.name()),
+        max_output: world.max_output,
+        window: world.window,
+    };
+    let body = String::from_utf8(world.model.request(&ask)).map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::exactly(body.clone()).with("request", body))
+}
+
+/// What a run reports.
+fn report(
+    exit: Exit,
+    responses: Vec<String>,
+    error: Option<String>,
+    totals: &Totals,
+    path: &Path,
+    seconds: f64,
+) -> Report {
+    let all = &totals.all;
+    let text = responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
+    Report { exit, text, json: serde_json::Map::new(), error, exact: false }
+        .with("conversation_path", path.display().to_string())
+        .with("responses", responses)
+        .with("notes", totals.notes.clone())
+        .with("turn_count", totals.turns)
+        .with("conversation_input_tokens", totals.own.input)
+        .with("recursive_input_tokens", all.input)
+        .with("recursive_output_tokens", all.output)
+        .with("recursive_cache_read_tokens", all.cached)
+        .with("recursive_cache_write_tokens", all.cache_written)
+        .with("tokens_in", all.input)
+        .with("tokens_out", all.output)
+        .with("estimated", all.estimated)
+        .with("cost", if totals.unpriced && totals.cost <= 0.0 { serde_json::Value::Null } else { totals.cost.into() })
+        .with("seconds", (seconds * 1000.0).round() / 1000.0)
+}

@@ -1,0 +1,243 @@
+//! Putting conversations aside, keeping copies, going on from one. All of it combines with a prompt in one call.
+//!
+//! Nothing is ever overwritten: what stands where something is to go is put aside under a name of its own first.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::progress::Progress;
+use super::{Call, start};
+use crate::cmd::settings::{Problem, pick};
+use crate::context;
+use crate::drive;
+use crate::exit::Exit;
+use crate::format::conversation::{self, Trouble};
+use crate::out::{self, Report};
+use crate::protocol::tags;
+use crate::sys::journal::{self, Journal};
+use crate::sys::lock::{self, Lock};
+use crate::sys::{fs, names, root};
+
+/// The longest summary of a saved conversation, in characters.
+const SUMMARY: usize = 120;
+
+/// A saved conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Saved {
+    /// Its name.
+    pub(super) name: String,
+    /// Its file.
+    pub(super) path: String,
+    /// What it is about.
+    pub(super) summary: String,
+    /// Where the summary came from.
+    pub(super) summary_source: String,
+}
+
+/// The index of saved conversations.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SavedIndex {
+    /// Its entries, the oldest first.
+    pub(super) conversations: Vec<Saved>,
+}
+
+/// Runs the upkeep that was asked for, in a fixed order: clear, branch, load, save.
+pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
+    let mut report = Report::done("");
+    let args = call.args;
+    let changes = args.clear || args.branch_conversation.is_some() || args.load_conversation.is_some();
+    // What is to be loaded is looked at before anything is put aside.
+    let branch = args.branch_conversation.as_deref().map(|name| source(call, name, false)).transpose()?;
+    let load = args.load_conversation.as_deref().map(|name| source(call, name, true)).transpose()?;
+    let lock = if changes { Some(take_lock(call)?) } else { None };
+    if args.clear {
+        report = report.then(clear(call)?);
+    }
+    for (path, text) in branch.into_iter().chain(load) {
+        report = report.then(replace(call, &path, &text)?);
+    }
+    drop(lock);
+    if let Some(name) = &args.save_conversation {
+        report = report.then(save(call, name)?);
+    }
+    Ok(report)
+}
+
+fn take_lock(call: &Call<'_>) -> Result<Lock, Problem> {
+    let timeout = pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
+    let name = call.name.clone();
+    let mut waiting = |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
+    lock::take(
+        &call.settings.root.value,
+        &call.name,
+        Duration::from_secs_f64(timeout),
+        call.interrupts,
+        &mut waiting,
+    )
+    .map_err(start::lock_problem)
+}
+
+/// Renames the conversation, if there is one, to a name of its own.
+fn put_aside(call: &Call<'_>) -> Result<Option<PathBuf>, Problem> {
+    let root = &call.settings.root.value;
+    let path = root.conversation(&call.name);
+    if !fs::exists(&path) {
+        return Ok(None);
+    }
+    let stem: String = call.name.chars().take(60).collect();
+    let archived = root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4()));
+    fs::rename(&path, &archived)?;
+    Ok(Some(archived))
+}
+
+fn clear(call: &Call<'_>) -> Result<Report, Problem> {
+    let path = call.settings.root.value.conversation(&call.name);
+    let archived = put_aside(call)?;
+    let body = fresh_context(call)?;
+    fs::create(&path, body.as_bytes())?;
+    Ok(moved(archived.as_deref(), None, &path))
+}
+
+/// The first block of a new conversation.
+fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
+    let folder = call.env.folder.clone().map_err(Problem::usage)?;
+    let mut progress = Progress::new(call.quiet);
+    let (facts, _) = start::gather(call, &folder, &mut progress)?;
+    let block = conversation::Block::new("initial_context").body(context::format(&context::sections(&facts)));
+    let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
+    Ok(drive::format_block(&block, &own))
+}
+
+/// The text of a conversation that is to be gone on from.
+fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
+    let root = &call.settings.root.value;
+    let is_path = paths && (name.contains('/') || name.starts_with('~'));
+    let path = if is_path {
+        let expanded = names::expand_home(Path::new(name), call.env.home().as_deref());
+        call.env.folder.clone().map_err(Problem::usage)?.join(expanded)
+    } else {
+        root::check_name(name).map_err(Problem::usage)?;
+        root.conversation(name)
+    };
+    let failed = |message: String| Problem { exit: Exit::Failed, message };
+    let text = fs::read_text(&path, journal::LIMIT)?.ok_or_else(|| {
+        let near: Vec<String> = fs::names(&root.conversations()).unwrap_or_default();
+        let near: Vec<&str> = near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
+        let hint = crate::llm::provider::nearest(name, near)
+            .map_or_else(|| "--list-conversations lists the saved ones".to_owned(), |near| format!("did you mean {near}?"));
+        failed(format!("conversation not found: {}; {hint}", path.display()))
+    })?;
+    if let Some(Trouble::Damaged { line, message }) = conversation::parse(&text).trouble {
+        return Err(failed(format!("{} is damaged at line {line}: {message}", path.display())));
+    }
+    Ok((path, text))
+}
+
+/// Puts the conversation aside and begins a new one with another's text.
+fn replace(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
+    let path = call.settings.root.value.conversation(&call.name);
+    let has_context =
+        conversation::parse(text).pieces.first().is_some_and(|piece| piece.name() == Some("initial_context"));
+    let text = if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
+    let archived = put_aside(call)?;
+    if let Err(error) = fs::create(&path, text.as_bytes()) {
+        // As it was before: a failure leaves the conversation where it stood.
+        if let Some(archived) = &archived {
+            let _ = fs::rename(archived, &path);
+        }
+        return Err(error.into());
+    }
+    Ok(moved(archived.as_deref(), Some(from), &path))
+}
+
+fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
+    let mut text = String::new();
+    let mut json = serde_json::Map::new();
+    for (key, label, value) in [
+        ("archived_path", "archived", archived),
+        ("loaded_path", "loaded", loaded),
+        ("conversation_path", "conversation", Some(path)),
+    ] {
+        if let Some(value) = value {
+            text.push_str(&format!("{label}:{}\n", value.display()));
+            json.insert(key.to_owned(), value.display().to_string().into());
+        }
+    }
+    Report { json, ..Report::done(text) }
+}
+
+fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
+    let root = &call.settings.root.value;
+    let journal = Journal::peek(root, &call.name)?;
+    if journal.text().is_empty() {
+        return Err(Problem {
+            exit: Exit::Failed,
+            message: format!("conversation {} is empty, there is nothing to save", call.name),
+        });
+    }
+    let is_path = name.contains('/') || name.starts_with('~');
+    let path = if is_path {
+        let expanded = names::expand_home(Path::new(name), call.env.home().as_deref());
+        call.env.folder.clone().map_err(Problem::usage)?.join(expanded)
+    } else {
+        root::check_name(name).map_err(Problem::usage)?;
+        root.conversation(name)
+    };
+    if path == root.conversation(&call.name) {
+        return Err(Problem::usage(format!("{name} is the conversation itself; save it under another name")));
+    }
+    if fs::exists(&path) {
+        // An older copy of that name is put aside, not lost.
+        let aside = PathBuf::from(format!("{}-{}", path.display(), uuid::Uuid::new_v4()));
+        fs::rename(&path, &aside)?;
+    }
+    fs::create(&path, journal.text().as_bytes())?;
+    let saved = Saved {
+        name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        path: path.display().to_string(),
+        summary: summary(&journal),
+        summary_source: "extracted".to_owned(),
+    };
+    let index_path = root.saved_index();
+    let _lock = lock::take_soon(root, "saved-index")?;
+    let mut index = read_index(&index_path)?;
+    index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
+    index.conversations.push(saved.clone());
+    let text = serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
+    fs::replace(&index_path, format!("{text}\n").as_bytes())?;
+    let conversation = root.conversation(&call.name).display().to_string();
+    let text = format!(
+        "saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",
+        saved.path,
+        index_path.display()
+    );
+    Ok(Report::done(text)
+        .with("conversation_path", conversation)
+        .with("saved_path", saved.path)
+        .with("summary", saved.summary)
+        .with("index_path", index_path.display().to_string()))
+}
+
+/// The first prompt, on one line, cut.
+fn summary(journal: &Journal) -> String {
+    let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
+    let words: Vec<&str> = prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
+    let line = words.join(" ");
+    if line.chars().count() <= SUMMARY {
+        return line;
+    }
+    line.chars().take(SUMMARY).chain("...".chars()).collect()
+}
+
+/// The index of saved conversations; empty when it is not there.
+pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
+    let Some(text) = fs::read_text(path, 64 << 20)? else { return Ok(SavedIndex::default()) };
+    serde_json::from_str(&text).map_err(|error| Problem {
+        exit: Exit::Failed,
+        message: format!("{} is no index of conversations: {error}; mend it or move it away", path.display()),
+    })
+}

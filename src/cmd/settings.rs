@@ -1,0 +1,450 @@
+//! Which settings are in force, and where each came from: flag, environment, config file, default.
+//!
+//! Shared by every tool that talks to a model. It reads the config file and the environment, and starts nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::config::{self, Config};
+use crate::drive::ShellRules;
+use crate::drive::ask::{Model, Source};
+use crate::exit::Exit;
+use crate::llm::price::Price;
+use crate::llm::provider::Provider;
+use crate::llm::command::Preset;
+use crate::llm::limits;
+use crate::llm::wire::Wire;
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::root::Root;
+
+/// The largest config file that is read, in bytes.
+const CONFIG_LIMIT: u64 = 1 << 20;
+
+/// Which model, and where things are
+#[derive(Debug, Clone, Default, Args)]
+pub struct ModelArgs {
+    /// Who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub provider: Option<String>,
+    /// The model's id at the provider; for replay the path of a recording
+    #[arg(long, value_name = "ID", help_heading = "Model")]
+    pub model: Option<String>,
+    /// Another address of the provider's API; with openai a server that speaks Chat Completions
+    #[arg(long, value_name = "URL", help_heading = "Model")]
+    pub base_url: Option<String>,
+    /// Seconds to wait for a busy provider in all, 30 unless set
+    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Model")]
+    pub patience: Option<f64>,
+    /// The config file, instead of NAGENT_CONFIG or config.json in the root
+    #[arg(long, value_name = "FILE", help_heading = "Places")]
+    pub config: Option<PathBuf>,
+    /// The folder that holds everything, instead of NAGENT_ROOT or ~/.nagent
+    #[arg(long, value_name = "DIR", help_heading = "Places")]
+    pub root: Option<PathBuf>,
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// `flag`, the name of a variable, the path of the config file, or `default`.
+    pub from: String,
+}
+
+/// A failure before anything was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The exit code that it calls for.
+    pub exit: Exit,
+    /// What to tell the user.
+    pub message: String,
+}
+
+impl Problem {
+    /// Wrong usage, wrong configuration, no credential.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// The tool could not do it.
+    pub fn failed(error: &anyhow::Error) -> Self {
+        Self { exit: Exit::Failed, message: format!("{error:#}") }
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        Self::failed(&error)
+    }
+}
+
+/// What is in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The root folder.
+    pub root: Setting<Root>,
+    /// The config file, whether it is there or not.
+    pub config_path: Setting<PathBuf>,
+    /// What it says.
+    pub config: Config,
+    /// The provider, when one was chosen or a credential tells it.
+    pub provider: Option<Setting<Provider>>,
+    /// The model, when it was chosen or the provider has a default.
+    pub model: Option<Setting<String>>,
+    /// Another address of the API.
+    pub base_url: Option<Setting<String>>,
+    /// How long to wait for a provider in all.
+    pub patience: Setting<Duration>,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+}
+
+impl Settings {
+    /// Settles everything that does not need the network.
+    pub fn resolve(args: &ModelArgs, env: &Env) -> Result<Self, Problem> {
+        let root = root_folder(args, env)?;
+        let config_path = match (&args.config, env.get_os("NAGENT_CONFIG")) {
+            (Some(path), _) => Setting { value: path.clone(), from: "flag".to_owned() },
+            (None, Some(path)) => Setting { value: PathBuf::from(path), from: "NAGENT_CONFIG".to_owned() },
+            (None, None) => {
+                Setting { value: root.value.path().join("config.json"), from: "default".to_owned() }
+            }
+        };
+        let text = fs::read_text(&config_path.value, CONFIG_LIMIT).map_err(|error| Problem::usage(format!("{error:#}")))?;
+        if text.is_none() && config_path.from != "default" {
+            return Err(Problem::usage(format!(
+                "the config file {} (from {}) is not there",
+                config_path.value.display(),
+                config_path.from
+            )));
+        }
+        let (config, notes) = config::parse(text.as_deref().unwrap_or_default())
+            .map_err(|error| Problem::usage(format!("{}: {error}", config_path.value.display())))?;
+        let notes = notes.into_iter().map(|note| format!("{}: {note}", config_path.value.display())).collect();
+        let config_name = config_path.value.display().to_string();
+        if let Some(value) = config.sandbox.as_deref().filter(|value| *value != "off") {
+            return Err(Problem::usage(no_walls(&format!("sandbox: {value} in {config_name}"))));
+        }
+        if config.no_network == Some(true) {
+            return Err(Problem::usage(no_walls(&format!("no_network: true in {config_name}"))));
+        }
+        let mut settings = Self {
+            provider: provider(args, env, &config, &config_name)?,
+            model: None,
+            base_url: None,
+            patience: pick(args.patience, None, config.patience, 30.0, &config_name).map(Duration::from_secs_f64),
+            root,
+            config_path,
+            config,
+            notes,
+        };
+        settings.choose_model(args, env, &config_name);
+        settings.choose_base_url(args, env, &config_name);
+        Ok(settings)
+    }
+
+    /// Whether the config file's model and address speak of the provider in force.
+    fn config_is_for(&self, provider: Provider, config_name: &str) -> bool {
+        match &self.config.provider {
+            Some(name) => Provider::parse(name) == Ok(provider),
+            None => self.provider.as_ref().is_some_and(|p| p.from != "flag" && p.from != "NAGENT_PROVIDER")
+                || config_name.is_empty(),
+        }
+    }
+
+    fn choose_model(&mut self, args: &ModelArgs, env: &Env, config_name: &str) {
+        let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
+        let from_config =
+            self.config.model.clone().filter(|_| self.config_is_for(provider, config_name));
+        let found = args
+            .model
+            .clone()
+            .map(|value| (value, "flag"))
+            .or_else(|| env.get("NAGENT_MODEL").map(|value| (value.to_owned(), "NAGENT_MODEL")))
+            .or_else(|| from_config.map(|value| (value, config_name)))
+            .or_else(|| provider.default_model().map(|value| (value.to_owned(), "default")));
+        self.model = found.map(|(value, from)| Setting { value, from: from.to_owned() });
+    }
+
+    fn choose_base_url(&mut self, args: &ModelArgs, env: &Env, config_name: &str) {
+        let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
+        let variable = provider.base_url_variable();
+        let from_env = variable.and_then(|name| Some((env.get(name)?.to_owned(), name)));
+        let from_config =
+            self.config.base_url.clone().filter(|_| self.config_is_for(provider, config_name));
+        let found = args
+            .base_url
+            .clone()
+            .map(|value| (value, "flag"))
+            .or(from_env)
+            .or_else(|| from_config.map(|value| (value, config_name)));
+        self.base_url = found.map(|(value, from)| Setting { value, from: from.to_owned() });
+    }
+
+    /// Takes a provider that nobody chose, because no credential tells of another.
+    pub fn try_provider(&mut self, provider: Provider, args: &ModelArgs, env: &Env) {
+        self.provider = Some(Setting { value: provider, from: "default".to_owned() });
+        let config_name = self.config_path.value.display().to_string();
+        self.choose_model(args, env, &config_name);
+        self.choose_base_url(args, env, &config_name);
+    }
+
+    /// The provider, or an error that lists the choices.
+    pub fn provider(&self) -> Result<Provider, Problem> {
+        self.provider.as_ref().map(|provider| provider.value).ok_or_else(|| Problem::usage(no_provider()))
+    }
+
+    /// The credential and the variable that it came from; `None` where the provider needs none.
+    fn key(&self, env: &Env, provider: Provider) -> Result<Option<(String, &'static str)>, Problem> {
+        let variables = provider.credential_variables();
+        let found = variables.iter().find_map(|name| Some((env.get(name)?.trim().to_owned(), *name)));
+        // A server of the user's own may need none.
+        let needed = !variables.is_empty() && preset(provider).is_none() && self.base_url.is_none();
+        if found.is_none() && needed {
+            let inside = env.get(crate::sys::env::PARENTS).is_some();
+            let hint = if inside {
+                format!(
+                    ". This command was started by nagent, which keeps credentials from commands; \"pass_env\": \
+                     [\"{}\"] in {} lets it through",
+                    variables[0],
+                    self.config_path.value.display()
+                )
+            } else {
+                String::new()
+            };
+            return Err(Problem::usage(format!(
+                "no credential for provider {}: set {}{hint}",
+                provider.name(),
+                variables.join(" or ")
+            )));
+        }
+        Ok(found)
+    }
+
+    /// The connection to the model, and what names its credential.
+    /// Without `needs_key` a missing credential is no error: nothing will be sent.
+    pub fn source(&self, env: &Env, folder: &Path, needs_key: bool) -> Result<Source, Problem> {
+        let provider = self.provider()?;
+        let key = match self.key(env, provider) {
+            Err(_) if !needs_key => None,
+            key => key?,
+        };
+        let credential = key.as_ref().map(|(_, name)| (*name).to_owned());
+        let model = self.model.as_ref().map(|model| model.value.clone());
+        if let Some(preset) = preset(provider) {
+            let words = self.config.command.clone().unwrap_or_default();
+            if provider == Provider::Command && words.is_empty() {
+                return Err(Problem::usage(format!(
+                    "provider command needs \"command\": [\"program\", \"argument\", …] in {}",
+                    self.config_path.value.display()
+                )));
+            }
+            return Ok(Source {
+                model: Model::command(preset, words, env, folder),
+                model_id: model,
+                credential,
+            });
+        }
+        if provider == Provider::Replay {
+            let path = model.ok_or_else(|| {
+                Problem::usage("provider replay needs --model FILE, the recording that it plays")
+            })?;
+            let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
+            return Ok(Source { model: Model::replay(Path::new(&path), lineage)?, model_id: Some(path), credential });
+        }
+        let base_url = self.base_url.as_ref().map(|setting| setting.value.as_str());
+        let mut endpoint = provider
+            .endpoint(base_url, key.map(|(key, _)| key))
+            .ok_or_else(|| Problem::usage(no_provider()))?;
+        if provider == Provider::OpenAi
+            && let Some(api) = &self.config.api
+        {
+            endpoint.wire = self.wire(api)?;
+        }
+        let connect = Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(10.0));
+        let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(300.0));
+        Ok(Source { model: Model::http(endpoint, connect, read)?, model_id: model, credential })
+    }
+
+    /// The format that `api` names.
+    fn wire(&self, api: &str) -> Result<Wire, Problem> {
+        match api {
+            "responses" => Ok(Wire::Responses),
+            "chat" => Ok(Wire::Chat),
+            other => Err(Problem::usage(format!(
+                "\"api\": \"{other}\" in {}: it is \"responses\" or \"chat\"",
+                self.config_path.value.display()
+            ))),
+        }
+    }
+
+    /// The price of a model, when the config tells it.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        self.config.prices.get(model).copied()
+    }
+
+    /// The model's window in tokens, when it is known.
+    pub fn window(&self, model: &str) -> Option<u64> {
+        self.config.context_window_tokens.or_else(|| limits::find(model).map(|limits| limits.window))
+    }
+
+    /// How commands are run.
+    pub fn shell(&self) -> ShellRules {
+        let program = self.config.shell.clone().unwrap_or_else(|| {
+            let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+            bash.into_iter().find(|path| fs::is_executable(Path::new(path))).unwrap_or("sh").to_owned()
+        });
+        ShellRules {
+            program,
+            timeout: Duration::from_secs(self.config.shell_timeout.unwrap_or(600)),
+            pass_env: self.config.pass_env.clone(),
+        }
+    }
+
+    /// Everything for `--status --json`: the value in force and where it came from.
+    pub fn status(&self) -> Value {
+        let mut object = serde_json::Map::new();
+        let config = self.config_path.value.display().to_string();
+        let mut put = |key: &str, value: Value, from: &str| {
+            object.insert(key.to_owned(), json!({ "value": value, "from": from }));
+        };
+        put("root", json!(self.root.value.path()), &self.root.from);
+        put("config", json!(self.config_path.value), &self.config_path.from);
+        if let Some(provider) = &self.provider {
+            put("provider", json!(provider.value.name()), &provider.from);
+        }
+        if let Some(model) = &self.model {
+            put("model", json!(model.value), &model.from);
+        }
+        if let Some(base_url) = &self.base_url {
+            put("base_url", json!(base_url.value), &base_url.from);
+        }
+        put("patience", json!(self.patience.value.as_secs_f64()), &self.patience.from);
+        let c = &self.config;
+        let mut or = |key: &str, set: Option<Value>, default: Value| match set {
+            Some(value) => put(key, value, &config),
+            None => put(key, default, "default"),
+        };
+        or("api", c.api.as_ref().map(|v| json!(v)), Value::Null);
+        or("shell", c.shell.as_ref().map(|v| json!(v)), json!("bash, else sh"));
+        or("shell_timeout", c.shell_timeout.map(|v| json!(v)), json!(600));
+        or("pass_env", Some(&c.pass_env).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
+        or("write", Some(&c.write).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
+        or("max_turns", c.max_turns.map(|v| json!(v)), json!(200));
+        or("max_seconds", c.max_seconds.map(|v| json!(v)), Value::Null);
+        or("max_tokens", c.max_tokens.map(|v| json!(v)), Value::Null);
+        or("max_cost", c.max_cost.map(|v| json!(v)), Value::Null);
+        or("jobs", c.jobs.map(|v| json!(v)), json!(4));
+        or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
+        or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
+        or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
+        or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
+        Value::Object(object)
+    }
+}
+
+impl<T> Setting<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Setting<U> {
+        Setting { value: change(self.value), from: self.from }
+    }
+}
+
+/// The command-line program that a provider is, if it is one.
+pub fn preset(provider: Provider) -> Option<Preset> {
+    match provider {
+        Provider::ClaudeCode => Some(Preset::ClaudeCode),
+        Provider::Cursor => Some(Preset::Cursor),
+        Provider::Command => Some(Preset::Command),
+        _ => None,
+    }
+}
+
+/// The error for a provider that nothing tells of, with the shortest way to each.
+fn no_provider() -> String {
+    let ways: Vec<String> = Provider::all()
+        .filter_map(|provider| {
+            let variable = provider.credential_variables().first()?;
+            Some(format!("{} (set {variable})", provider.name()))
+        })
+        .collect();
+    format!(
+        "no provider is chosen and no credential is set: {}, ollama (start it), or --provider command with a program of \
+         your own in the config; --list-providers shows all",
+        ways.join(", ")
+    )
+}
+
+/// The message for a wall that is asked for and not there.
+pub fn no_walls(what: &str) -> String {
+    format!(
+        "{what}: there are no walls around commands yet, so only \"off\" is taken; \
+         run nagent in a container or as another user if you need them"
+    )
+}
+
+/// A number of seconds from a flag.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("it is a number of seconds, 0 or more".to_owned()),
+    }
+}
+
+/// Flag, environment, config file, default.
+pub fn pick<T>(flag: Option<T>, variable: Option<(T, &str)>, config: Option<T>, default: T, name: &str) -> Setting<T> {
+    if let Some(value) = flag {
+        return Setting { value, from: "flag".to_owned() };
+    }
+    if let Some((value, name)) = variable {
+        return Setting { value, from: name.to_owned() };
+    }
+    match config {
+        Some(value) => Setting { value, from: name.to_owned() },
+        None => Setting { value: default, from: "default".to_owned() },
+    }
+}
+
+fn root_folder(args: &ModelArgs, env: &Env) -> Result<Setting<Root>, Problem> {
+    let home = env.home();
+    let (path, from) = if let Some(path) = &args.root {
+        (path.clone(), "flag")
+    } else if let Some(path) = env.get_os("NAGENT_ROOT") {
+        (PathBuf::from(path), "NAGENT_ROOT")
+    } else if let Some(home) = &home {
+        (home.join(".nagent"), "default")
+    } else {
+        return Err(Problem::usage("there is no home folder to keep conversations in: set HOME or NAGENT_ROOT, or give --root DIR"));
+    };
+    let path = match (path.strip_prefix("~"), &home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path,
+    };
+    let path = match &env.folder {
+        Ok(folder) => folder.join(path),
+        Err(_) => path,
+    };
+    Ok(Setting { value: Root { folder: path }, from: from.to_owned() })
+}
+
+fn provider(args: &ModelArgs, env: &Env, config: &Config, config_name: &str) -> Result<Option<Setting<Provider>>, Problem> {
+    let named = args
+        .provider
+        .as_deref()
+        .map(|name| (name, "flag"))
+        .or_else(|| env.get("NAGENT_PROVIDER").map(|name| (name, "NAGENT_PROVIDER")))
+        .or_else(|| config.provider.as_deref().map(|name| (name, config_name)));
+    if let Some((name, from)) = named {
+        let value = Provider::parse(name).map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+        return Ok(Some(Setting { value, from: from.to_owned() }));
+    }
+    let by_credential = Provider::all().find_map(|provider| {
+        let name = provider.credential_variables().iter().find(|name| env.get(name).is_some())?;
+        Some(Setting { value: provider, from: (*name).to_owned() })
+    });
+    Ok(by_credential)
+}

@@ -1,0 +1,318 @@
+//! The one primitive that talks to a model: a request goes out, its text comes back as it is spoken.
+//!
+//! A server, a command-line program, or a recording; the loop does not know which. No retries here: they are a rule
+//! of the loop.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::exit::Signal;
+use crate::format::conversation::Piece;
+use crate::llm::command::Preset;
+use crate::llm::replay::{self, Recording};
+use crate::llm::decode::Decoder;
+use crate::llm::wire::{Endpoint, ModelInfo};
+use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
+use crate::sys::env::Env;
+use crate::sys::http::{Client, Failure, Part, Progress};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::process::{self, Job, Outcome, Output, Stdin};
+use crate::sys::{fs, journal};
+
+/// A model, ready to be asked.
+pub struct Model {
+    kind: Kind,
+    /// Notes that arose while asking, for the user.
+    pub notes: VecDeque<String>,
+    /// Where this run is recorded, and as which conversation.
+    record: Option<(PathBuf, String)>,
+    /// What happened since the last reply, for a recording; set by [`Model::before`].
+    after: Vec<String>,
+    turn: u64,
+}
+
+enum Kind {
+    Http { client: Box<Client>, endpoint: Endpoint },
+    Program { preset: Preset, words: Vec<String>, env: Vec<(OsString, OsString)>, folder: PathBuf },
+    Replay { recording: Recording, lineage: String, path: String },
+}
+
+/// A model with its id and the variable that its credential came from.
+pub struct Source {
+    /// The model.
+    pub model: Model,
+    /// Its id, when it was chosen.
+    pub model_id: Option<String>,
+    /// The variable.
+    pub credential: Option<String>,
+}
+
+/// Why there was no reply.
+#[derive(Debug)]
+pub enum AskError {
+    /// A signal came.
+    Interrupted(Signal),
+    /// The provider, or the way to it, failed.
+    Api(ApiError),
+}
+
+impl From<ApiError> for AskError {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl From<Failure> for AskError {
+    fn from(error: Failure) -> Self {
+        match error {
+            Failure::Interrupted(signal) => Self::Interrupted(signal),
+            Failure::Api(error) => Self::Api(error),
+        }
+    }
+}
+
+impl Model {
+    /// A server.
+    pub fn http(endpoint: Endpoint, connect: Duration, read: Duration) -> Result<Self> {
+        Ok(Self::new(Kind::Http { client: Box::new(Client::new(connect, read)), endpoint }))
+    }
+
+    /// A command-line program; it gets the whole environment, since it signs in by itself.
+    pub fn command(preset: Preset, words: Vec<String>, env: &Env, folder: &Path) -> Self {
+        Self::new(Kind::Program { preset, words, env: env.for_children(&[]), folder: folder.to_owned() })
+    }
+
+    /// A recording.
+    pub fn replay(path: &Path, lineage: String) -> Result<Self> {
+        let text = fs::read_text(path, journal::LIMIT)?
+            .with_context(|| format!("there is no recording at {}", path.display()))?;
+        let recording = Recording::parse(&text)
+            .map_err(|error| anyhow::anyhow!("{}: line {}: {}", path.display(), error.0, error.1))?;
+        Ok(Self::new(Kind::Replay { recording, lineage, path: path.display().to_string() }))
+    }
+
+    fn new(kind: Kind) -> Self {
+        Self { kind, notes: VecDeque::new(), record: None, after: Vec::new(), turn: 0 }
+    }
+
+    /// Appends every reply from now on to a recording.
+    pub fn record(&mut self, path: PathBuf, lineage: String) {
+        self.record = Some((path, lineage));
+    }
+
+    /// Whether [`Model::before`] wants to be told anything.
+    pub fn wants_before(&self) -> bool {
+        self.record.is_some() || matches!(self.kind, Kind::Replay { .. })
+    }
+
+    /// Tells what happened since the last reply: the results, each as `NAME STATUS exit_code=N`.
+    pub fn before(&mut self, pieces: &[Piece]) {
+        let since = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")).map_or(0, |at| at + 1);
+        self.after = pieces[since..]
+            .iter()
+            .filter_map(|piece| {
+                let name = piece.name().filter(|name| name.ends_with("-result"))?;
+                let mut line = format!("{name} {}", piece.get("status").unwrap_or("?"));
+                if let Some(code) = piece.get("exit_code") {
+                    line.push_str(&format!(" exit_code={code}"));
+                }
+                Some(line)
+            })
+            .collect();
+    }
+
+    /// Sends a request and waits for the whole reply; `on_text` gets the text as it comes.
+    pub fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, AskError> {
+        let turn = self.turn + 1;
+        let mut reply = match &mut self.kind {
+            Kind::Http { client, endpoint } => over_http(client, endpoint, ask, on_text, interrupts)?,
+            Kind::Program { preset, words, env, folder } => {
+                let job = program_job(*preset, words, env, folder, ask);
+                through_program(*preset, job, on_text, interrupts)?
+            }
+            Kind::Replay { recording, lineage, path } => {
+                let entry = recording.find(lineage, turn).ok_or_else(|| {
+                    ApiError::new(
+                        ErrorKind::Other,
+                        &format!("the recording {path} has no turn {turn} of conversation {lineage}"),
+                    )
+                })?;
+                if let Some(difference) = replay::differences(&entry.after, &self.after) {
+                    self.notes.push_back(format!("replay, turn {turn} of {lineage}: {difference}"));
+                }
+                on_text(&entry.reply);
+                Reply {
+                    text: entry.reply.clone(),
+                    usage: entry.usage.unwrap_or_else(|| estimated(&entry.reply)),
+                    stop: Stop::End,
+                    model: None,
+                }
+            }
+        };
+        reply.assume_input(ask);
+        self.turn = turn;
+        if let Some((path, lineage)) = &self.record {
+            let entry = replay::Entry {
+                conversation: lineage.clone(),
+                turn,
+                after: std::mem::take(&mut self.after),
+                reply: reply.text.clone(),
+                usage: Some(reply.usage),
+            };
+            if let Err(error) = fs::append_line(path, &entry.format().trim_end()) {
+                self.notes.push_back(format!("the reply was not recorded: {error:#}"));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// The request as it would be sent.
+    pub fn request(&self, ask: &Ask<'_>) -> Vec<u8> {
+        match &self.kind {
+            Kind::Http { endpoint, .. } => endpoint.ask(ask).body,
+            Kind::Program { preset, words, .. } => command::stdin(*preset, ask, words),
+            Kind::Replay { .. } => command::stdin(Preset::Command, ask, &[]),
+        }
+    }
+
+    /// The models that the provider has.
+    pub fn list(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, AskError> {
+        let Kind::Http { client, endpoint } = &mut self.kind else {
+            return Err(AskError::Api(ApiError::new(
+                ErrorKind::Other,
+                "this provider gives no list of models; its own program or documents name them",
+            )));
+        };
+        let mut models = Vec::new();
+        let mut page: Option<String> = None;
+        // Bounded: a server that names a next page for ever is not followed for ever.
+        for _ in 0..100 {
+            let request = endpoint.models(page.as_deref());
+            let body = fetch(client, endpoint, request, interrupts)?;
+            let found = endpoint.parse_models(&body)?;
+            models.extend(found.models);
+            page = found.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        Ok(models)
+    }
+}
+
+/// The usage of a recorded reply without counts; its input is filled in from the request.
+fn estimated(text: &str) -> Usage {
+    Usage { output: estimate(text), estimated: true, ..Usage::default() }
+}
+
+/// The most of a list of models that is read, in bytes.
+const LIST_LIMIT: usize = 16 << 20;
+
+fn over_http(
+    client: &mut Client,
+    endpoint: &Endpoint,
+    ask: &Ask<'_>,
+    on_text: &mut dyn FnMut(&str),
+    interrupts: &Interrupts,
+) -> Result<Reply, AskError> {
+    let request = endpoint.ask(ask);
+    let mut decoder: Option<Decoder> = None;
+    let prepared = client.prepare(request)?;
+    client.send(
+        &prepared,
+        interrupts,
+        &mut |part| {
+            match part {
+                Part::Head(head) => decoder = Some(endpoint.decoder(head.status, &head.headers)),
+                Part::Body(bytes) => {
+                    if let Some(decoder) = &mut decoder {
+                        decoder.push(bytes, on_text)?;
+                        if decoder.is_done() {
+                            return Ok(Progress::Complete);
+                        }
+                    }
+                }
+            }
+            Ok(Progress::More)
+        },
+    )?;
+    let decoder = decoder
+        .ok_or_else(|| ApiError::new(ErrorKind::Broken, "the connection ended before the reply began"))?;
+    Ok(decoder.finish()?)
+}
+
+fn fetch(
+    client: &mut Client,
+    endpoint: &Endpoint,
+    request: HttpRequest,
+    interrupts: &Interrupts,
+) -> Result<Vec<u8>, AskError> {
+    let mut head = (0, Vec::new());
+    let mut body = Vec::new();
+    let prepared = client.prepare(request)?;
+    client.send(
+        &prepared,
+        interrupts,
+        &mut |part| {
+            match part {
+                Part::Head(given) => head = (given.status, given.headers.clone()),
+                Part::Body(bytes) if body.len() + bytes.len() > LIST_LIMIT => {
+                    return Err(ApiError::new(ErrorKind::Other, "the list of models is too long"));
+                }
+                Part::Body(bytes) => body.extend_from_slice(bytes),
+            }
+            Ok(Progress::More)
+        },
+    )?;
+    if (200..300).contains(&head.0) { Ok(body) } else { Err(endpoint.failure(head.0, &head.1, &body).into()) }
+}
+
+fn program_job(
+    preset: Preset,
+    words: &[String],
+    env: &[(OsString, OsString)],
+    folder: &Path,
+    ask: &Ask<'_>,
+) -> Job {
+    let argv = command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
+    let mut job = Job::new(argv.into_iter().map(OsString::from).collect(), folder.to_owned(), env.to_vec());
+    job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
+    job.output = Output::Separate;
+    job.keep = 64 << 20;
+    // A program that says nothing for so long hangs.
+    job.timeout = Some(Duration::from_secs(1800));
+    job
+}
+
+fn through_program(
+    preset: Preset,
+    job: Job,
+    on_text: &mut dyn FnMut(&str),
+    interrupts: &Interrupts,
+) -> Result<Reply, AskError> {
+    let finished = process::run_streaming(job, interrupts, &mut |bytes| {
+        // The bytes may be JSON; what counts while it speaks is how much has come.
+        on_text(&String::from_utf8_lossy(bytes));
+        ControlFlow::Continue(())
+    })
+    .map_err(|error| ApiError::new(ErrorKind::Other, &error.to_string()))?;
+    let exit = match finished.outcome {
+        Outcome::Interrupted(signal) => return Err(AskError::Interrupted(signal)),
+        Outcome::Ended { code } => Some(code),
+        Outcome::TimedOut => {
+            return Err(ApiError::new(ErrorKind::Broken, "the program gave no answer in 30 minutes").into());
+        }
+        _ => None,
+    };
+    Ok(command::parse(preset, exit, &finished.stdout.head, &finished.stderr.head)?)
+}

@@ -1,0 +1,291 @@
+//! The only loop that touches the world: takes an [`Effect`], has it done, hands back the [`Event`].
+//!
+//! All rules are in [`crate::turn`]; all system calls are in [`crate::sys`]. This is the switchboard between them.
+//! It prints nothing: what a user might like to see goes to an observer ([`Seen`]).
+
+pub mod act;
+pub mod ask;
+pub mod child;
+pub mod inline;
+pub mod shell;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use self::ask::{AskError, Model};
+use self::child::Children;
+use crate::exit::Signal;
+use crate::format::conversation::Block;
+use crate::llm::price::{self, Price};
+use crate::llm::{ApiError, Ask, ErrorKind, Usage};
+use crate::prompt;
+use crate::protocol::{Action, tags};
+use crate::sys::boundary::Boundary;
+use crate::sys::clock::{self, Stopwatch};
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::journal::{Appended, Journal};
+use crate::sys::root::Root;
+use crate::turn::{self, Acted, Effect, Event, Limits, Outcome, Turn};
+
+/// Something that a user at a terminal might like to see.
+#[derive(Debug, Clone, Copy)]
+pub enum Seen<'a> {
+    /// The model has spoken so many bytes of its reply.
+    Speaking(u64),
+    /// The model's reply is whole, or failed.
+    Heard,
+    /// An action starts.
+    Started(&'a Action),
+    /// An action ended, with this result.
+    Ended(&'a Block),
+    /// A response beside actions.
+    Said(&'a str),
+    /// A wait before the next try.
+    Waiting(Duration, &'a ApiError),
+    /// Anything that must not go unsaid.
+    Note(&'a str),
+}
+
+/// How commands are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRules {
+    /// The shell's program.
+    pub program: String,
+    /// The time limit unless a tag says otherwise.
+    pub timeout: Duration,
+    /// Names of credentials that are handed to commands all the same.
+    pub pass_env: Vec<String>,
+}
+
+/// What effects work on.
+pub struct World<'a> {
+    /// The conversation.
+    pub journal: Journal,
+    /// The model.
+    pub model: Model,
+    /// Its id at the provider.
+    pub model_id: String,
+    /// Its price, when it is known.
+    pub price: Option<Price>,
+    /// Its window in tokens, when it is known.
+    pub window: Option<u64>,
+    /// The longest reply in tokens, when it is set.
+    pub max_output: Option<u64>,
+    /// The variable that its credential came from.
+    pub credential: Option<String>,
+    /// Where writes may go.
+    pub boundary: Boundary,
+    /// How commands are run.
+    pub shell: ShellRules,
+    /// The command that an answer must satisfy.
+    pub check: Option<String>,
+    /// Child conversations, and what they are started with.
+    pub children: Children,
+    /// The root folder.
+    pub root: Root,
+    /// The environment.
+    pub env: &'a Env,
+    /// The run's working folder.
+    pub folder: PathBuf,
+    /// Signals.
+    pub interrupts: &'a Interrupts,
+    /// Since the run began.
+    pub watch: Stopwatch,
+    /// Told what happens.
+    pub observe: &'a mut dyn FnMut(Seen<'_>),
+}
+
+/// Performs effects until the run is over.
+///
+/// # Errors
+/// The conversation could not be written: nothing can be recorded any more, so nothing more is done.
+pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outcome> {
+    let mut effect = first;
+    loop {
+        let event = match effect {
+            Effect::Done(outcome) => return Ok(outcome),
+            Effect::Append(blocks) => world.append(&blocks)?,
+            Effect::Keep(text) => {
+                let folder = world.root.invalid(world.journal.name());
+                Event::Kept { path: fs::keep_numbered(&folder, text.as_bytes())?.display().to_string() }
+            }
+            other => match world.interrupts.pending() {
+                Some(signal) => world.stop(other, signal),
+                None => world.perform(other, turn)?,
+            },
+        };
+        effect = turn.step(event);
+    }
+}
+
+impl World<'_> {
+    fn perform(&mut self, effect: Effect, turn: &Turn) -> Result<Event> {
+        Ok(match effect {
+            Effect::Ask => self.ask(),
+            Effect::Wait { time, error } => {
+                (self.observe)(Seen::Waiting(time, &error));
+                match clock::sleep_interruptible(time, self.interrupts) {
+                    Some(signal) => interrupted(signal),
+                    None => Event::Waited,
+                }
+            }
+            Effect::Say(text) => {
+                (self.observe)(Seen::Said(&text));
+                Event::Said
+            }
+            Effect::Act(actions) => self.act(actions, turn.left())?,
+            Effect::Next => self.next_child()?,
+            Effect::Check => self.run_check()?,
+            // The loop above performs these itself.
+            Effect::Append(blocks) => self.append(&blocks)?,
+            Effect::Keep(_) | Effect::Done(_) => Event::Said,
+        })
+    }
+
+    /// A signal came before this effect was begun.
+    fn stop(&mut self, effect: Effect, signal: Signal) -> Event {
+        match effect {
+            Effect::Act(actions) => Event::Interrupted {
+                signal,
+                results: actions.iter().map(|action| turn::unrun(action, "not-run")).collect(),
+            },
+            Effect::Next => self.stop_children(signal),
+            _ => interrupted(signal),
+        }
+    }
+
+    /// Appends blocks in one write.
+    fn append(&mut self, blocks: &[Block]) -> Result<Event> {
+        if !blocks.is_empty() {
+            let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
+            let texts: Vec<String> = blocks.iter().map(|block| format_block(block, &own)).collect();
+            let old = self.journal.name().to_owned();
+            if let Appended::InFork(name) = self.journal.append(&texts.join("\n"))? {
+                let note = format!(
+                    "conversation {old} was changed by another program while this run was at work on it; \
+                     it was left as it is, and the run goes on in {name}"
+                );
+                (self.observe)(Seen::Note(&note));
+                let block = Block::new("system").body(note).format(&own, &mut fence_word);
+                self.journal.append(&block)?;
+                self.children.renamed(&name);
+            }
+        }
+        Ok(Event::Appended { seconds: self.watch.elapsed().as_secs_f64() })
+    }
+
+    fn ask(&mut self) -> Event {
+        if self.model.wants_before() {
+            self.model.before(self.journal.pieces());
+        }
+        let (system, messages) = prompt::messages(self.journal.text(), self.journal.pieces());
+        let ask = Ask {
+            model: &self.model_id,
+            system,
+            messages,
+            cache_key: Some(self.journal.name()),
+            max_output: self.max_output,
+            window: self.window,
+        };
+        if let Some(error) = fits_nowhere(&ask, self.window) {
+            return Event::Failed { error, jitter: 0.0 };
+        }
+        let observe = &mut self.observe;
+        let mut bytes = 0;
+        let result = self.model.ask(
+            &ask,
+            &mut |text| {
+                bytes += text.len() as u64;
+                observe(Seen::Speaking(bytes));
+            },
+            self.interrupts,
+        );
+        observe(Seen::Heard);
+        for note in self.model.notes.drain(..) {
+            observe(Seen::Note(&note));
+        }
+        match result {
+            Ok(reply) => {
+                let cost = self.price.as_ref().map(|price| price::cost(price, &reply.usage));
+                Event::Replied { reply, cost, at: clock::now() }
+            }
+            Err(AskError::Interrupted(signal)) => interrupted(signal),
+            Err(AskError::Api(mut error)) => {
+                error.message = name_credential(&error, self.credential.as_deref());
+                Event::Failed { error, jitter: jitter() }
+            }
+        }
+    }
+
+    fn act(&mut self, actions: Vec<Action>, left: Limits) -> Result<Event> {
+        for action in &actions {
+            (self.observe)(Seen::Started(action));
+        }
+        if let [action] = actions.as_slice()
+            && !matches!(action, Action::Conversation { .. })
+        {
+            let (block, signal) = self.run_action(action)?;
+            (self.observe)(Seen::Ended(&block));
+            return Ok(match signal {
+                Some(signal) => Event::Interrupted { signal, results: vec![block] },
+                None => Event::Acted(Acted { block, usage: Usage::default(), cost: 0.0 }),
+            });
+        }
+        self.start_children(actions, left);
+        self.next_child()
+    }
+}
+
+/// The error for a prompt that is longer than the model's window, told before anything is sent.
+pub fn fits_nowhere(ask: &Ask<'_>, window: Option<u64>) -> Option<ApiError> {
+    let window = window?;
+    let bytes = ask.text_bytes();
+    // Four bytes a token is the estimate; with five, prose and code of every tokenizer are still counted too low,
+    // so nothing that fits is refused.
+    let least = (bytes as u64) / 5;
+    (least > window).then(|| {
+        let tokens = ask.estimate();
+        ApiError::new(
+            ErrorKind::TooLong,
+            &format!(
+                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {} takes {window}. \
+                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window",
+                ask.model
+            ),
+        )
+    })
+}
+
+/// The error's text; for a refused credential, with the variable that it came from.
+pub fn name_credential(error: &ApiError, credential: Option<&str>) -> String {
+    match (error.kind, credential) {
+        (ErrorKind::Auth, Some(name)) => format!("{} (the credential came from {name})", error.message),
+        _ => error.message.clone(),
+    }
+}
+
+fn interrupted(signal: Signal) -> Event {
+    Event::Interrupted { signal, results: Vec::new() }
+}
+
+/// A block as text. The first context's fence comes from its own hash, so that the same context is the same text, and
+/// hits the providers' caches, in every conversation.
+pub fn format_block(block: &Block, own: &[&str]) -> String {
+    let mut hash = (block.name == "initial_context")
+        .then(|| fs::hash(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
+    block.format(own, &mut || hash.take().unwrap_or_else(fence_word))
+}
+
+/// A random word for a fence.
+pub fn fence_word() -> String {
+    uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
+}
+
+/// A random number from 0 to 1.
+pub fn jitter() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}

@@ -1,0 +1,173 @@
+//! What reaches the user: one report with two faces (text, and JSON), and lines on stderr.
+//!
+//! Text that goes to a terminal passes [`harmless`]; text that goes to a pipe or a file is untouched. A pipe that was
+//! closed is not an error. It decides nothing and reads nothing.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+use crate::exit::Exit;
+use crate::sys::terminal;
+
+/// What a command has to say at its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The exit code.
+    pub exit: Exit,
+    /// For stdout without `--json`. A line feed is added when it lacks one.
+    pub text: String,
+    /// For stdout with `--json`; `exit_code` and `error` are added.
+    pub json: Map<String, Value>,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// Whether `text` goes out as it is, without a line feed of ours.
+    pub exact: bool,
+}
+
+impl Report {
+    /// A report whose text goes out byte for byte.
+    pub fn exactly(text: impl Into<String>) -> Self {
+        Self { exact: true, ..Self::done(text) }
+    }
+
+    /// A report of success.
+    pub fn done(text: impl Into<String>) -> Self {
+        Self { exit: Exit::Done, text: text.into(), json: Map::new(), error: None, exact: false }
+    }
+
+    /// A report of failure: nothing on stdout but the JSON document that says so.
+    pub fn failed(exit: Exit, error: impl Into<String>) -> Self {
+        Self { exit, text: String::new(), json: Map::new(), error: Some(error.into()), exact: false }
+    }
+
+    /// The same with one more key.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.json.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Puts another report's text and keys behind this one's; the last exit code and error stand.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.text.push_str(&other.text);
+        self.json.extend(other.json);
+        self.exit = other.exit;
+        self.exact |= other.exact;
+        self.error = other.error.or(self.error);
+        self
+    }
+}
+
+/// Writes a report to stdout, its error to stderr.
+pub fn emit(tool: &str, json: bool, report: &Report) {
+    if let Some(error) = &report.error {
+        line(&format!("{tool}: {error}"));
+    }
+    if json {
+        let mut object = Map::new();
+        object.insert("exit_code".to_owned(), report.exit.code().into());
+        if let Some(error) = &report.error {
+            object.insert("error".to_owned(), error.as_str().into());
+        }
+        object.extend(report.json.clone());
+        let text = serde_json::to_string_pretty(&Value::Object(object)).unwrap_or_default();
+        stdout(&(text + "\n"));
+    } else if !report.text.is_empty() {
+        let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
+        stdout(&format!("{}{end}", report.text));
+    }
+}
+
+/// Writes text to stdout. A closed pipe ends quietly; any other failure is told on stderr.
+pub fn stdout(text: &str) {
+    let shown = if terminal::stdout_is_terminal() { harmless(text) } else { text.to_owned() };
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(shown.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        line(&format!("cannot write to stdout: {error}"));
+    }
+}
+
+/// Writes a line to stderr. There is nowhere to tell of a failure, so none is told.
+pub fn line(text: &str) {
+    let shown = if terminal::stderr_is_terminal() { harmless(text) } else { text.to_owned() };
+    let _ = writeln!(io::stderr().lock(), "{shown}");
+}
+
+/// Writes over the current line of a terminal on stderr; an empty text clears it.
+pub fn overwrite(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = write!(err, "\r\x1b[K{}", harmless(text)).and_then(|()| err.flush());
+}
+
+/// The text with everything that could steer a terminal or deceive its reader made visible: control characters but
+/// line feed and tab, the C1 set, direction marks, tag characters, zero-width characters.
+pub fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            // CR LF is a line end; a lone CR would overwrite the line.
+            '\r' if chars.peek() == Some(&'\n') => {}
+            c if is_harmful(c) => {
+                let _ = write!(out, "{}", c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A number of bytes for people: `812 B`, `4.1 KB`, `20.0 MB`.
+pub fn bytes(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let count_f = count as f64;
+    if count < 1000 {
+        format!("{count} B")
+    } else if count < 1_000_000 {
+        format!("{:.1} KB", count_f / 1e3)
+    } else {
+        format!("{:.1} MB", count_f / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_shown() {
+        assert_eq!(harmless("a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g"), "a\\u{1b}[31mb\nc\\u{d}d\te\\u{9b}f\\u{202e}g");
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!([bytes(0), bytes(999), bytes(4_100), bytes(20_000_000)], ["0 B", "999 B", "4.1 KB", "20.0 MB"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in any::<String>()) {
+            prop_assert!(harmless(&text).chars().all(|c| c == '\n' || c == '\t' || !is_harmful(c)));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The conversation file as a request: which role speaks which part.
+//!
+//! `initial_context` is the system prompt, each `agent-response` an assistant message (its bare body), every run
+//! of other blocks and notes one user message with a part a block, as they stand in the file. Since the file only
+//! grows, the messages of each request begin with those of the one before, and providers' caches hit.
+//! Pure: borrows the text, copies nothing, sends nothing.
+
+use crate::format::conversation::Piece;
+use crate::llm::{Message, Role};
+
+/// Stands before a first assistant message, since providers want a user to begin.
+const BEGINNING: &str = "(the conversation begins with the model's words)";
+
+/// The system prompt, if the file has one, and the messages.
+pub fn messages<'a>(text: &'a str, pieces: &[Piece]) -> (Option<&'a str>, Vec<Message<'a>>) {
+    let mut system = None;
+    let mut messages: Vec<Message<'a>> = Vec::new();
+    for piece in pieces {
+        let name = piece.name();
+        if name == Some("initial_context") && system.is_none() {
+            system = Some(piece.text(text));
+            continue;
+        }
+        let (role, part) = match name {
+            Some("agent-response") => (Role::Assistant, piece.text(text)),
+            _ => (Role::User, &text[piece.span.clone()]),
+        };
+        if part.is_empty() {
+            continue;
+        }
+        if messages.is_empty() && role == Role::Assistant {
+            messages.push(Message { role: Role::User, parts: vec![BEGINNING] });
+        }
+        match messages.last_mut() {
+            Some(last) if last.role == role => last.parts.push(part),
+            _ => messages.push(Message { role, parts: vec![part] }),
+        }
+    }
+    (system, messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::conversation::parse;
+
+    /// Writes the messages as `s:…`, `u:part|part`, `a:…`.
+    fn check(file: &str, expect: &str) {
+        let parsed = parse(file);
+        assert_eq!(parsed.trouble, None);
+        let (system, messages) = messages(file, &parsed.pieces);
+        let mut out: Vec<String> = system.map(|text| format!("s:{text}")).into_iter().collect();
+        for message in messages {
+            let role = if message.role == Role::User { "u" } else { "a" };
+            out.push(format!("{role}:{}", message.parts.join("|")));
+        }
+        assert_eq!(out.join(" "), expect);
+    }
+
+    #[test]
+    fn roles() {
+        check("<initial_context fence=\"f\">\nctx\n</initial_context f>\n\n<user-prompt>\nhi\n</user-prompt>\n\nnote\n\n<agent-response>\nyes\n</agent-response>\n",
+            "s:ctx u:<user-prompt>\nhi\n</user-prompt>|note a:yes");
+        check("<agent-response>\na\n</agent-response>\n<agent-response>\nb\n</agent-response>\n", &format!("u:{BEGINNING} a:a|b"));
+        check("<user-prompt fence=\"w\">\n<system>\n</user-prompt w>\n", "u:<user-prompt fence=\"w\">\n<system>\n</user-prompt w>");
+        check("", "");
+    }
+}

@@ -1,0 +1,176 @@
+//! The environment as one value, read once: variables, working folder, host, the shell that we were started from.
+//!
+//! Nothing here changes the environment; what a child gets is made as a list ([`Env::for_commands`]).
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use super::root;
+
+/// The variable that tells a nagent which runs it was started by: conversation names, the oldest first, with `/`.
+pub const PARENTS: &str = "NAGENT_PARENTS";
+
+/// The variable that tells a recording which child this is (`0.1`).
+pub const LINEAGE: &str = "NAGENT_LINEAGE";
+
+/// The environment of this process.
+#[derive(Debug, Clone)]
+pub struct Env {
+    variables: Vec<(OsString, OsString)>,
+    /// The working folder, or why it cannot be told.
+    pub folder: Result<PathBuf, String>,
+    /// The running executable.
+    pub executable: Option<PathBuf>,
+}
+
+impl Env {
+    /// Reads it.
+    pub fn read() -> Self {
+        Self {
+            variables: std::env::vars_os().collect(),
+            folder: std::env::current_dir().map_err(|error| error.to_string()),
+            executable: std::env::current_exe().ok(),
+        }
+    }
+
+    /// A variable's value, when it is set, not empty, and text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.get_os(name)?.to_str()
+    }
+
+    /// A variable's value, when it is set and not empty.
+    pub fn get_os(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_os_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The user's home folder.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.get_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).or_else(dirs::home_dir)
+    }
+
+    /// The variables for commands that the model asked for: credentials taken out, but for those that the user
+    /// lets through, and `set` put in.
+    pub fn for_commands(&self, pass: &[String], set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
+        let mut variables: Vec<(OsString, OsString)> = self
+            .variables
+            .iter()
+            .filter(|(name, _)| {
+                let name = name.to_string_lossy();
+                pass.iter().any(|passed| *passed == name) || !is_secret(&name)
+            })
+            .filter(|(name, _)| !set.iter().any(|(n, _)| name == n))
+            .cloned()
+            .collect();
+        // Names the conversation of this run, and its caller's wishes: not those of what it starts.
+        variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
+        variables.extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        variables
+    }
+
+    /// All variables, for a child nagent, with `set` put in.
+    pub fn for_children(&self, set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
+        let mut variables: Vec<(OsString, OsString)> =
+            self.variables.iter().filter(|(name, _)| !set.iter().any(|(n, _)| name == n)).cloned().collect();
+        variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
+        variables.extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        variables
+    }
+
+    /// What tells one shell from another, for the name of its conversation: `STY` and `WINDOW`, `BASHPID`, the leader
+    /// of the terminal session with its start time, or the parent process with its.
+    pub fn shell_identity(&self) -> String {
+        if let Some(screen) = self.get("STY") {
+            return root::name_part(&format!("{screen}-{}", self.get("WINDOW").unwrap_or_default()));
+        }
+        if let Some(pid) = self.get("BASHPID") {
+            return root::name_part(pid);
+        }
+        let leader = rustix::process::getsid(None)
+            .ok()
+            .filter(|_| has_terminal())
+            .or_else(rustix::process::getppid)
+            .map_or(0, |pid| pid.as_raw_nonzero().get());
+        match start_time(leader) {
+            Some(time) => format!("{leader}-{time}"),
+            None => leader.to_string(),
+        }
+    }
+}
+
+/// Whether a variable's name says that it holds a credential.
+fn is_secret(name: &str) -> bool {
+    const ENDS: [&str; 9] = [
+        "_API_KEY", "_APIKEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_ACCESS_KEY", "_PRIVATE_KEY", "_CREDENTIALS",
+    ];
+    let name = name.to_ascii_uppercase();
+    ENDS.iter().any(|end| name.ends_with(end) || name == end[1..])
+        || matches!(name.as_str(), "ANTHROPIC_AUTH_TOKEN" | "AWS_SECRET_ACCESS_KEY" | "AWS_ACCESS_KEY_ID" | "AWS_SESSION_TOKEN")
+}
+
+/// Whether this process has a controlling terminal.
+fn has_terminal() -> bool {
+    stat_field("self", 7).is_some_and(|field| field != "0")
+}
+
+/// When a process started, in the kernel's ticks since boot.
+fn start_time(pid: i32) -> Option<String> {
+    stat_field(&pid.to_string(), 22)
+}
+
+/// A field of `/proc/PID/stat`, counted from 1 as proc(5) does.
+fn stat_field(pid: &str, number: usize) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in brackets, which may hold blanks and brackets.
+    let rest = text.rsplit_once(") ")?.1;
+    rest.split(' ').nth(number.checked_sub(3)?).map(str::to_owned)
+}
+
+/// The host's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// System, host name, release and machine, as `uname` tells them.
+pub fn host() -> String {
+    let uname = rustix::system::uname();
+    [uname.sysname(), uname.nodename(), uname.release(), uname.machine()]
+        .map(|part| part.to_string_lossy().into_owned())
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_known_by_their_names() {
+        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "MY_SECRET", "aws_secret_access_key", "DB_PASSWORD", "TOKEN"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["PATH", "HOME", "TOKENIZERS_PARALLELISM", "SSH_AUTH_SOCK", "NAGENT_ROOT"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_commands_get() {
+        let os = |text: &str| OsString::from(text);
+        let env = Env {
+            variables: vec![(os("A_TOKEN"), os("1")), (os("B_TOKEN"), os("2")), (os("P"), os("3")), (os("NAGENT_CONVERSATION"), os("x"))],
+            folder: Ok(PathBuf::from("/")),
+            executable: None,
+        };
+        let got = env.for_commands(&["B_TOKEN".to_owned()], &[("P", "4".to_owned())]);
+        assert_eq!(got, [(os("B_TOKEN"), os("2")), (os("P"), os("4"))]);
+    }
+
+    #[test]
+    fn this_process_has_a_start_time() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        assert!(start_time(me).unwrap().parse::<u64>().unwrap() > 0);
+    }
+}

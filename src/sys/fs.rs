@@ -1,0 +1,247 @@
+//! Files of the toolkit's own: private, durable, named in every error.
+//!
+//! Two ways to write and no third: create-or-replace through a temporary file, and (in [`super::journal`]) append.
+//! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+/// Creates a folder for its owner alone, and its parents.
+pub fn create_private_folder(path: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Whether anything stands at the path, a broken link too.
+pub fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// The size of a regular file in bytes, or `None`.
+pub fn size(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
+}
+
+/// A file's text, when it is there. Never waits at a FIFO; at most `limit` bytes.
+pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
+    let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    if !metadata.is_file() {
+        bail!("cannot read {}: it is no regular file", path.display());
+    }
+    if metadata.len() > limit {
+        bail!("cannot read {}: it has {} bytes, over the limit of {limit}", path.display(), metadata.len());
+    }
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
+}
+
+fn nonblock() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default()
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|folder| folder.sync_all())
+        .with_context(|| format!("cannot make the folder {} durable", path.display()))
+}
+
+/// Writes a whole file, private and durable: readers see the old content or the new.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))?;
+    sync_folder(folder)
+}
+
+/// The same for a file that nobody has to find after a power cut: replaced whole, not synced.
+pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a file under a name that is still free; an existing one is an error.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot create {}", path.display()))?;
+    sync_folder(folder)
+}
+
+/// What is left to read of an open file.
+pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).context("cannot read an open file")?;
+    Ok(bytes)
+}
+
+/// Appends a line to a file, private when it is new.
+pub fn append_line(path: &Path, line: &str) -> Result<()> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+        .with_context(|| format!("cannot append to {}", path.display()))
+}
+
+/// Renames a file within the toolkit's root, durably. The new name must be free.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    rustix::fs::renameat_with(
+        rustix::fs::CWD,
+        from,
+        rustix::fs::CWD,
+        to,
+        rustix::fs::RenameFlags::NOREPLACE,
+    )
+    .or_else(|error| {
+        // Some file systems know no such flag.
+        if exists(to) || error != rustix::io::Errno::INVAL { Err(error) } else { rustix::fs::rename(from, to) }
+    })
+    .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
+    sync_folder(to.parent().unwrap_or(Path::new(".")))
+}
+
+/// Removes a file that may be gone already.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names in a folder, sorted; none when the folder is not there.
+pub fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot list {}", folder.display())),
+    };
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// When a file was last modified, as seconds since 1970; 0 when that cannot be told.
+pub fn modified(path: &Path) -> u64 {
+    fs::metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .ok()
+        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .map_or(0, |time| time.as_secs())
+}
+
+/// What a file is, whatever it is called: device, inode and time of birth, since inodes are reused.
+pub fn identity(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).ok()?;
+    let born = metadata
+        .created()
+        .ok()
+        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .map_or(0, |time| time.as_nanos());
+    Some(format!("{}:{}:{born}", metadata.dev(), metadata.ino()))
+}
+
+/// Whether a file is a program: regular and executable.
+pub fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The path with links resolved, when it exists.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
+/// The bytes of all files below a folder, links not followed.
+pub fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Keeps bytes under the name of their hash, whole, and gives the path. What is there already stays.
+pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let path = outputs.join(format!("{}.txt", hash(bytes)));
+    if !exists(&path) {
+        create_private_folder(outputs)?;
+        if let Err(error) = create(&path, bytes)
+            && !exists(&path)
+        {
+            return Err(error);
+        }
+    }
+    Ok(path)
+}
+
+/// The SHA-256 of bytes, in lower-case hexadecimal digits.
+pub fn hash(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Keeps a text as the next `{n}.txt` of a folder, and gives the path.
+pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    create_private_folder(folder)?;
+    let taken = names(folder)?;
+    let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u64>().ok()).max();
+    let mut n = last.unwrap_or(0) + 1;
+    loop {
+        let path = folder.join(format!("{n}.txt"));
+        match create(&path, bytes) {
+            Ok(()) => return Ok(path),
+            // Another process took the number.
+            Err(_) if exists(&path) => n += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A conversation file on disk: opened under its lock, read whole, appended to durably.
+//!
+//! Append is one write and one `fdatasync`; a torn tail that an earlier run left is moved aside first; a file that
+//! another program has changed meanwhile is left alone, and the run goes on in a fork. It must not know what blocks
+//! mean: it takes text.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::fs;
+use super::interrupt::Interrupts;
+use super::lock::{self, Lock, LockError};
+use super::root::Root;
+use crate::format::conversation::{self, Kind, Piece, Trouble};
+
+/// The largest conversation that is read, in bytes. No model's window holds a hundredth of it.
+pub const LIMIT: u64 = 1 << 30;
+
+/// An open conversation.
+#[derive(Debug)]
+pub struct Journal {
+    root: Root,
+    name: String,
+    path: PathBuf,
+    /// `None` until the first append of a new conversation.
+    file: Option<File>,
+    text: String,
+    pieces: Vec<Piece>,
+    /// Where the torn tail that was found at the start is now.
+    torn: Option<PathBuf>,
+    _lock: Option<Lock>,
+    fork_lock: Option<File>,
+}
+
+/// What an append had to do beside appending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended {
+    /// Nothing.
+    Plainly,
+    /// The file had been changed by another program: the run goes on in a fork of this name.
+    InFork(String),
+}
+
+impl Journal {
+    /// Opens a conversation for a run: takes its lock, reads it, and moves a torn tail aside.
+    ///
+    /// # Errors
+    /// The lock did not come free; the file cannot be read, is damaged, or is no text.
+    pub fn open(
+        root: &Root,
+        name: &str,
+        timeout: Duration,
+        interrupts: &Interrupts,
+        waiting: &mut dyn FnMut(&str),
+    ) -> Result<Self, LockError> {
+        let lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        let path = root.conversation(name);
+        let mut journal = Self {
+            root: root.clone(),
+            name: name.to_owned(),
+            path,
+            file: None,
+            text: String::new(),
+            pieces: Vec::new(),
+            torn: None,
+            _lock: Some(lock),
+            fork_lock: None,
+        };
+        journal.load()?;
+        Ok(journal)
+    }
+
+    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
+    pub fn peek(root: &Root, name: &str) -> Result<Self> {
+        let mut journal = Self {
+            root: root.clone(),
+            name: name.to_owned(),
+            path: root.conversation(name),
+            file: None,
+            text: String::new(),
+            pieces: Vec::new(),
+            torn: None,
+            _lock: None,
+            fork_lock: None,
+        };
+        journal.load()?;
+        journal.file = None;
+        Ok(journal)
+    }
+
+    /// The conversation's name; another one after a fork.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its blocks and notes.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Where the torn tail is that the start found, if it found one.
+    pub fn torn(&self) -> Option<&std::path::Path> {
+        self.torn.as_deref()
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let what = || format!("cannot open the conversation {}", self.path.display());
+        let looks_only = self._lock.is_none();
+        let mut file = match OpenOptions::new().read(true).append(!looks_only).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(what),
+        };
+        let metadata = file.metadata().with_context(what)?;
+        if !metadata.is_file() {
+            bail!("{}: it is no regular file", what());
+        }
+        if metadata.len() > LIMIT {
+            bail!("{}: it has {} bytes, over the limit of {LIMIT}", what(), metadata.len());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        file.read_to_end(&mut bytes).with_context(what)?;
+        let (text, tail) = split_text(bytes);
+        let parsed = conversation::parse(&text);
+        let cut = match parsed.trouble {
+            Some(Trouble::Damaged { line, message }) => {
+                bail!("{} is damaged at line {line}: {message}", self.path.display());
+            }
+            Some(Trouble::Torn { offset, .. }) => Some(offset),
+            None if tail.is_empty() => None,
+            // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
+            None => {
+                let end = parsed.pieces.iter().rev().find(|p| p.kind != Kind::Note).map_or(0, |p| p.span.end);
+                if text[end..].len() + tail.len() > 0 && tail_holds_blocks(&tail) {
+                    let line = text.matches('\n').count() + 1;
+                    bail!(
+                        "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
+                         remove or mend them",
+                        self.path.display()
+                    );
+                }
+                Some(end)
+            }
+        };
+        self.text = text;
+        self.pieces = parsed.pieces;
+        if let Some(offset) = cut {
+            let mut torn = self.text.as_bytes()[offset..].to_vec();
+            torn.extend_from_slice(&tail);
+            self.text.truncate(offset);
+            self.pieces.retain(|piece| piece.span.end <= offset);
+            if looks_only {
+                return Ok(());
+            }
+            if !torn.iter().all(u8::is_ascii_whitespace) {
+                // Kept before it is cut off: at no instant is it in neither place.
+                self.torn = Some(fs::keep_numbered(&self.root.invalid(&self.name), &torn)?);
+            }
+            file.set_len(offset as u64).and_then(|()| file.sync_data()).with_context(what)?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Appends text, durably. On a failed write the file is cut back to its old length.
+    pub fn append(&mut self, blocks: &str) -> Result<Appended> {
+        let mut forked = Appended::Plainly;
+        if self.was_changed() {
+            self.fork()?;
+            forked = Appended::InFork(self.name.clone());
+        }
+        let mut addition = String::with_capacity(blocks.len() + 2);
+        if !self.text.is_empty() {
+            addition.push_str(if self.text.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        let lead = addition.len();
+        addition.push_str(blocks);
+        self.write(&addition)?;
+        let start = self.text.len() + lead;
+        self.text.push_str(&addition);
+        self.adopt(start..self.text.len());
+        Ok(forked)
+    }
+
+    /// Adds the pieces of the text that was appended.
+    fn adopt(&mut self, range: Range<usize>) {
+        let start = range.start;
+        for piece in conversation::parse(&self.text[range]).pieces {
+            let kind = match piece.kind {
+                Kind::Block { name, attributes, body } => {
+                    Kind::Block { name, attributes, body: body.start + start..body.end + start }
+                }
+                Kind::Note => Kind::Note,
+            };
+            self.pieces.push(Piece {
+                kind,
+                span: piece.span.start + start..piece.span.end + start,
+                line: piece.line,
+            });
+        }
+    }
+
+    fn write(&mut self, addition: &str) -> Result<()> {
+        let what = || format!("cannot append to the conversation {}", self.path.display());
+        let is_new = self.file.is_none();
+        if is_new {
+            let file = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&self.path)
+                .with_context(what)?;
+            self.file = Some(file);
+        }
+        let Some(file) = &mut self.file else { bail!("{}: it is not open", what()) };
+        let result = file.write_all(addition.as_bytes()).and_then(|()| file.sync_data());
+        if let Err(error) = result {
+            // A half-written block would be taken for a torn tail anyway; cut it off while we can.
+            let cut = file.set_len(self.text.len() as u64).and_then(|()| file.sync_data());
+            let state = if cut.is_ok() { "nothing of it was kept" } else { "its end may be torn" };
+            return Err(error).with_context(|| format!("{}; {state} (is the disk full?)", what()));
+        }
+        if is_new {
+            fs::sync_folder(&self.root.conversations())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the file at the path is no longer the one that was opened, at the length that was left.
+    fn was_changed(&self) -> bool {
+        let Some(file) = &self.file else { return fs::exists(&self.path) };
+        let (Ok(ours), Ok(now)) = (file.metadata(), std::fs::metadata(&self.path)) else { return true };
+        (ours.dev(), ours.ino()) != (now.dev(), now.ino()) || now.len() != self.text.len() as u64
+    }
+
+    /// Goes on in a new file that holds what this run has seen.
+    fn fork(&mut self) -> Result<()> {
+        let stem: String = self.name.chars().take(60).collect();
+        let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
+        // Nobody else knows the name yet; the lock keeps it so for whoever lists the folder.
+        self.fork_lock = Some(lock::take_soon(&self.root, &name)?);
+        self.path = self.root.conversation(&name);
+        self.name = name;
+        self.file = None;
+        if !self.text.is_empty() {
+            let text = std::mem::take(&mut self.text);
+            let written = self.write(&text);
+            self.text = text;
+            written?;
+        }
+        Ok(())
+    }
+}
+
+/// The longest beginning that is text without zeros, and the bytes behind it.
+fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
+    let zero = bytes.iter().position(|byte| *byte == 0);
+    let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), |text| text.len());
+    let end = zero.map_or(valid, |zero| zero.min(valid));
+    if end == bytes.len() {
+        // Checked just above; the second check costs less than a reader's doubt.
+        return (String::from_utf8(bytes).unwrap_or_default(), Vec::new());
+    }
+    let mut bytes = bytes;
+    let tail = bytes.split_off(end);
+    (String::from_utf8(bytes).unwrap_or_default(), tail)
+}
+
+/// Whether whole blocks stand in the bytes behind the first that is no text.
+fn tail_holds_blocks(tail: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(tail);
+    let text = text.replace('\0', "\n");
+    conversation::parse(&text).pieces.iter().any(|piece| piece.kind != Kind::Note)
+}

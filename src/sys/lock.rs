@@ -1,0 +1,141 @@
+//! The advisory lock of a conversation, and the note that says who holds it.
+//!
+//! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it when its
+//! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is; it holds no authority.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::clock::Stopwatch;
+use super::interrupt::Interrupts;
+use super::root::Root;
+use super::{clock, fs};
+use crate::exit::Signal;
+
+/// The process at work on a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its host's name.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it began, UTC.
+    pub started: String,
+}
+
+/// A lock that is held until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+    run: PathBuf,
+}
+
+/// Why a lock was not had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It did not come free in time.
+    #[error("conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
+             --conversation NAME uses another)")]
+    Busy {
+        /// The conversation.
+        name: String,
+        /// " by process 12 on host, since …", when that is known.
+        by: String,
+        /// How long was waited.
+        seconds: f64,
+    },
+    /// A signal came while waiting.
+    #[error("interrupted by {} while waiting for a conversation", .0.name())]
+    Interrupted(Signal),
+    /// The file could not be opened or locked.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+/// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is told once for whom.
+pub fn take(
+    root: &Root,
+    name: &str,
+    timeout: Duration,
+    interrupts: &Interrupts,
+    waiting: &mut dyn FnMut(&str),
+) -> Result<Lock, LockError> {
+    let path = root.locks().join(name);
+    let file = open(&path)?;
+    let run = root.run(name);
+    let watch = Stopwatch::start();
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => {
+                return Err(LockError::Failed(
+                    anyhow::Error::new(error)
+                        .context(format!("cannot lock {} (is it on a file system without locks?)", path.display())),
+                ));
+            }
+        }
+        let by = holder(&run);
+        if !told {
+            told = true;
+            if !timeout.is_zero() {
+                waiting(&by);
+            }
+        }
+        if watch.elapsed() >= timeout {
+            return Err(LockError::Busy { name: name.to_owned(), by, seconds: timeout.as_secs_f64() });
+        }
+        let pause = Duration::from_millis(25).min(timeout.saturating_sub(watch.elapsed()));
+        if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
+            return Err(LockError::Interrupted(signal));
+        }
+    }
+    let me = Holder {
+        host: super::env::host_name(),
+        pid: std::process::id(),
+        started: clock::now(),
+    };
+    let text = serde_json::to_string(&me).context("cannot describe this process")?;
+    fs::replace_lightly(&run, format!("{text}\n").as_bytes())?;
+    Ok(Lock { _file: file, run })
+}
+
+/// Takes a lock that is held for moments only: an index's, or that of a name that is still new.
+pub fn take_soon(root: &Root, name: &str) -> Result<File> {
+    let path = root.locks().join(name);
+    let file = open(&path)?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+fn open(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("cannot open the lock {}", path.display()))
+}
+
+fn holder(run: &Path) -> String {
+    let text = fs::read_text(run, 4096).ok().flatten().unwrap_or_default();
+    serde_json::from_str::<Holder>(&text).map_or_else(
+        |_| String::new(),
+        |holder| format!(" by process {} on {}, since {}", holder.pid, holder.host, holder.started),
+    )
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before the lock itself goes; nobody else writes it while we hold the lock.
+        let _ = fs::remove(&self.run);
+    }
+}

@@ -1,0 +1,127 @@
+//! Where things are below the root, and what a conversation may be called. Reads and writes nothing but folders.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::fs;
+
+/// The root folder, `~/.nagent` unless named otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Its path.
+    pub folder: PathBuf,
+}
+
+/// Suffixes that files beside a conversation bear; no conversation's name ends so.
+const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
+
+impl Root {
+    /// Creates the folders that every run needs, for the owner alone.
+    pub fn prepare(&self) -> Result<()> {
+        fs::create_private_folder(&self.conversations())?;
+        fs::create_private_folder(&self.locks())
+    }
+
+    /// The folder of all conversations.
+    pub fn conversations(&self) -> PathBuf {
+        self.folder.join("conversations")
+    }
+
+    /// The file of one conversation.
+    pub fn conversation(&self, name: &str) -> PathBuf {
+        self.conversations().join(name)
+    }
+
+    /// The folder of replies that did not parse and of torn tails.
+    pub fn invalid(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.invalid"))
+    }
+
+    /// The file that tells which process is at work on a conversation.
+    pub fn run(&self, name: &str) -> PathBuf {
+        self.conversations().join(format!("{name}.run"))
+    }
+
+    /// The folder of locks.
+    pub fn locks(&self) -> PathBuf {
+        self.conversations().join(".locks")
+    }
+
+    /// The index of saved conversations.
+    pub fn saved_index(&self) -> PathBuf {
+        self.conversations().join("saved-index.json")
+    }
+
+    /// The index that tells which file has which conversation.
+    pub fn file_index(&self) -> PathBuf {
+        self.conversations().join("file-index.json")
+    }
+
+    /// The folder of results that are too large to keep inline, and of previous contents.
+    pub fn outputs(&self) -> PathBuf {
+        self.folder.join("outputs")
+    }
+
+    /// The folder of the user's own tools.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// What tools said of themselves, by path, size and time.
+    pub fn tools_cache(&self) -> PathBuf {
+        self.folder.join("tools.json")
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Checks the name of a conversation.
+///
+/// # Errors
+/// What is wrong with it, and what a name may hold.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let problem = if name.is_empty() || name.len() > 100 {
+        "it has no letter, or over 100"
+    } else if !name.chars().all(is_plain) {
+        "it holds other characters"
+    } else if name.starts_with('.') {
+        "it begins with a dot"
+    } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
+        "its ending is kept for files beside a conversation"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "\"{}\" cannot name a conversation: {problem}; a name is 1 to 100 of A-Z a-z 0-9 . _ -",
+        name.escape_debug()
+    ))
+}
+
+/// Makes a part of a name out of any text: other characters become `-`.
+pub fn name_part(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
+        .take(40)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["a", "latest-host-1.2", "A_b"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        for bad in ["", ".x", "..", "a/b", "a b", "x.run", "x.invalid", "ä", "x\n", &"y".repeat(101)] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(name_part("my host/ä"), "my-host--");
+    }
+}

@@ -1,0 +1,47 @@
+//! Standard input, read only when asked for, and never past a signal.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags};
+
+use super::interrupt::Interrupts;
+use crate::exit::Signal;
+
+/// The most that is read, in bytes.
+pub const LIMIT: usize = 64 << 20;
+
+/// Reads stdin to its end. `Err` in the inner result is the signal that came first.
+pub fn read(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    let stdin = io::stdin();
+    let mut stdin = stdin.lock();
+    loop {
+        if let Some(signal) = interrupts.pending() {
+            return Ok(Err(signal));
+        }
+        {
+            let input = rustix::stdio::stdin();
+            let signals = interrupts.as_fd();
+            let mut fds = [PollFd::new(&input, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for standard input"),
+            }
+            if fds[0].revents().is_empty() {
+                continue;
+            }
+        }
+        match stdin.read(&mut buffer) {
+            Ok(0) => return Ok(Ok(bytes)),
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("cannot read standard input"),
+        }
+        if bytes.len() > LIMIT {
+            bail!("standard input has over {LIMIT} bytes; put it into a file and name the file in the prompt");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Tools, found by asking them: programs that answer `--description`.
+//!
+//! The toolkit's own beside the running executable, and whatever is executable in `{root}/bin`. Each is run with
+//! `--description`, side by side, for 2 s at most; what it said is kept by path, size and time of change, so that a
+//! later start runs nothing. There is no registry. A program that does not answer is no tool.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::env::Env;
+use super::fs;
+use super::interrupt::Interrupts;
+use super::process::{Job, JobId, Jobs, Outcome, Output};
+use super::root::Root;
+use crate::context::Tool;
+
+/// How long a program may take to describe itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The most of a description that is read, in bytes.
+const DESCRIPTION: usize = 4096;
+
+/// The longest summary, in characters.
+const SUMMARY: usize = 160;
+
+/// The most tools that are asked.
+const MOST: usize = 200;
+
+/// What a program said, and of which state of its file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    size: u64,
+    modified: u64,
+    /// Empty: it gave no description.
+    summary: String,
+}
+
+/// The tools, the toolkit's own first, each folder in the order of names. The second value are notes for the user.
+pub fn discover(root: &Root, env: &Env, names: &[&str], interrupts: &Interrupts) -> (Vec<Tool>, Vec<String>) {
+    let mut paths = own(env.executable.as_deref(), names);
+    let bin = root.bin();
+    let mine = fs::names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
+    paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
+    paths.truncate(MOST);
+    let cache_path = root.tools_cache();
+    let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();
+    let old: BTreeMap<String, Known> = serde_json::from_str(&cache).unwrap_or_default();
+    let mut now = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for path in &paths {
+        let key = path.display().to_string();
+        let state = (fs::size(path).unwrap_or(0), fs::modified(path));
+        match old.get(&key).filter(|known| (known.size, known.modified) == state) {
+            Some(known) => {
+                now.insert(key, known.clone());
+            }
+            None => unknown.push((path.clone(), key, state)),
+        }
+    }
+    let mut notes = Vec::new();
+    if !unknown.is_empty() {
+        ask(unknown, env, interrupts, &mut now, &mut notes);
+    }
+    if now != old && interrupts.pending().is_none() {
+        // A cache only: when it cannot be kept, the tools are asked again.
+        if let Ok(text) = serde_json::to_string_pretty(&now) {
+            let _ = fs::replace_lightly(&cache_path, text.as_bytes());
+        }
+    }
+    let tools = paths
+        .iter()
+        .filter_map(|path| {
+            let path = path.display().to_string();
+            let summary = now.get(&path)?.summary.clone();
+            (!summary.is_empty()).then_some(Tool { path, summary })
+        })
+        .collect();
+    (tools, notes)
+}
+
+/// The toolkit's own executables beside the running one.
+fn own(executable: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
+    let Some(folder) = executable.and_then(Path::parent) else { return Vec::new() };
+    names
+        .iter()
+        .filter(|name| **name != "nagent")
+        .map(|name| folder.join(name))
+        .filter(|path| fs::is_executable(path))
+        .collect()
+}
+
+fn ask(
+    programs: Vec<(PathBuf, String, (u64, u64))>,
+    env: &Env,
+    interrupts: &Interrupts,
+    now: &mut BTreeMap<String, Known>,
+    notes: &mut Vec<String>,
+) {
+    let mut jobs = Jobs::new();
+    let mut asked: BTreeMap<JobId, (String, (u64, u64))> = BTreeMap::new();
+    for (path, key, state) in programs {
+        let argv = vec![path.into_os_string(), OsString::from("--description")];
+        let folder = PathBuf::from("/");
+        let mut job = Job::new(argv, folder, env.for_commands(&[], &[]));
+        job.timeout = Some(PATIENCE);
+        job.output = Output::Separate;
+        job.keep = DESCRIPTION;
+        job.limit = 1 << 20;
+        match jobs.start(job) {
+            Ok(id) => {
+                asked.insert(id, (key, state));
+            }
+            Err(error) => notes.push(format!("{key} is no tool: {error}")),
+        }
+    }
+    while let Some(finished) = jobs.next(interrupts) {
+        let Some((key, (size, modified))) = asked.remove(&finished.id) else { continue };
+        let summary = match finished.outcome {
+            Outcome::Ended { code: 0 } => summary(&finished.stdout.head_text()),
+            Outcome::TimedOut => {
+                notes.push(format!("{key} did not answer --description in {} s; it is left out", PATIENCE.as_secs()));
+                String::new()
+            }
+            Outcome::Interrupted(_) => continue,
+            _ => String::new(),
+        };
+        now.insert(key, Known { size, modified, summary });
+    }
+}
+
+/// The first sentence of a description, on one line; empty when it is none.
+fn summary(description: &str) -> String {
+    let Some((first, rest)) = description.split_once('\n') else { return String::new() };
+    if !first.starts_with("path:") {
+        return String::new();
+    }
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let text = words.join(" ");
+    let sentence = text.find(". ").map_or(text.as_str(), |at| &text[..=at]);
+    let clean: String = sentence.chars().filter(|c| !c.is_control()).take(SUMMARY).collect();
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_first_sentence() {
+        assert_eq!(summary("path: /x\nSends a\nfile. More of it.\n"), "Sends a file.");
+        assert_eq!(summary("path: /x\nNo end"), "No end");
+        assert_eq!(summary("usage: x\n"), "");
+        assert_eq!(summary(""), "");
+        assert_eq!(summary(&format!("path: /x\n{}", "y".repeat(999))).len(), SUMMARY);
+    }
+}

@@ -1,0 +1,628 @@
+//! The loop as a value: what happened goes in as an [`Event`], what to do next comes out as an [`Effect`].
+//!
+//! ```text
+//! append the prompt
+//! repeat
+//!     reply = model(conversation)
+//!     append the reply
+//!     run its actions, append each result
+//! until the reply held no action, or a limit was reached
+//! ```
+//! Here are the rules of the loop: what is stored and in which order, what counts as an answer, how often a bad
+//! reply is asked for again, when a provider is tried again, when a limit ends the run. It does no I/O, reads no
+//! clock and draws no random number: times, jitter and paths arrive in events. [`crate::drive`] performs the effects.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::exit::{Exit, Signal};
+use crate::format::conversation::Block;
+use crate::llm::retry::Retry;
+use crate::llm::{ApiError, Reply, Stop, Usage};
+use crate::protocol::{self, Action, Item, Verdict};
+
+/// Replies that may be malformed one after the other before the run gives up.
+pub const TRIES: u32 = 3;
+
+/// Times that `--check` may fail before the run gives up.
+pub const CHECKS: u32 = 5;
+
+/// What bounds a run. All are checked between turns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Replies of the model, malformed ones included.
+    pub turns: u64,
+    /// Seconds since the run began.
+    pub seconds: Option<f64>,
+    /// Tokens, input and output together, children's included.
+    pub tokens: Option<u64>,
+    /// US dollars, children's included.
+    pub cost: Option<f64>,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The last [`Effect::Append`] is durable.
+    Appended {
+        /// Seconds since the run began.
+        seconds: f64,
+    },
+    /// The model's whole reply came.
+    Replied {
+        /// The reply.
+        reply: Reply,
+        /// What it cost in US dollars, when that is known.
+        cost: Option<f64>,
+        /// The time of day, as it goes into the file.
+        at: String,
+    },
+    /// The request gave no reply.
+    Failed {
+        /// Why.
+        error: ApiError,
+        /// A random number from 0 to 1.
+        jitter: f64,
+    },
+    /// The wait is over.
+    Waited,
+    /// The last [`Effect::Keep`] is done; the path of the file.
+    Kept {
+        /// Where the text is.
+        path: String,
+    },
+    /// A text was shown.
+    Said,
+    /// An action ended; its result, with what a child used.
+    Acted(Acted),
+    /// `--check` ended.
+    Checked {
+        /// Whether it exited with 0.
+        passed: bool,
+        /// The block that tells of it.
+        block: Block,
+    },
+    /// A signal came. `results` are those of the actions that it ended.
+    Interrupted {
+        /// The signal.
+        signal: Signal,
+        /// Results of the actions that were running, in order.
+        results: Vec<Block>,
+    },
+}
+
+/// The result of one action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Acted {
+    /// The block to append.
+    pub block: Block,
+    /// Tokens that a child conversation used.
+    pub usage: Usage,
+    /// What they cost.
+    pub cost: f64,
+}
+
+/// Something to do. Exactly one [`Event`] answers each, but for [`Effect::Done`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Append these blocks in one write, and make them durable.
+    Append(Vec<Block>),
+    /// Send the conversation to the model.
+    Ask,
+    /// Wait before the next try, and say so.
+    Wait {
+        /// How long.
+        time: Duration,
+        /// What failed.
+        error: ApiError,
+    },
+    /// Keep a reply that did not parse, whole.
+    Keep(String),
+    /// Show the user a text that is not the answer.
+    Say(String),
+    /// Run an action, or several conversations side by side. Answered by the first result.
+    Act(Vec<Action>),
+    /// Wait for the next result of those side by side.
+    Next,
+    /// Run `--check`.
+    Check,
+    /// The run is over.
+    Done(Outcome),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The exit code.
+    pub exit: Exit,
+    /// The answer: the responses of the reply that ended the run.
+    pub responses: Vec<String>,
+    /// What went wrong, if anything did.
+    pub error: Option<String>,
+}
+
+/// Sums over a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    /// Replies of the model.
+    pub turns: u64,
+    /// Tokens of this conversation alone.
+    pub own: Usage,
+    /// Tokens with those of children.
+    pub all: Usage,
+    /// US dollars with those of children, as far as prices are known.
+    pub cost: f64,
+    /// Whether a reply came whose price is not known.
+    pub unpriced: bool,
+    /// Responses that stood beside actions.
+    pub notes: Vec<String>,
+}
+
+/// What a run needs to know at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Its limits.
+    pub limits: Limits,
+    /// The command that an answer must satisfy, for the texts that name it.
+    pub check: Option<String>,
+    /// How long to wait for a provider in all.
+    pub patience: Duration,
+    /// Turns that the conversation has already had, for the numbers in its file.
+    pub first_turn: u64,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Turn {
+    rules: Rules,
+    totals: Totals,
+    state: State,
+    retry: Retry,
+    bad: u32,
+    failed_checks: u32,
+    seconds: f64,
+}
+
+/// What the machine waits for.
+#[derive(Debug)]
+enum State {
+    /// An append, and what comes after it.
+    Appending(Then),
+    /// The model's reply.
+    Asking,
+    /// The end of a wait.
+    Waiting,
+    /// The text of a bad reply being kept.
+    Keeping(Kept),
+    /// A text being shown, and what comes after it.
+    Saying(Plan),
+    /// Results: `running` of the group that was started, then the groups that are left.
+    Acting { running: VecDeque<Action>, plan: Plan },
+    /// The check, with the answer that waits for it.
+    Checking(Vec<String>),
+    /// Nothing any more.
+    Over,
+}
+
+/// What to do once an append is durable.
+#[derive(Debug)]
+enum Then {
+    Ask,
+    Say { notes: Vec<String>, plan: Plan },
+    Results { running: VecDeque<Action>, plan: Plan },
+    Answer(Vec<String>),
+    Done(Outcome),
+}
+
+/// The actions of a reply that are still to be run, in groups.
+#[derive(Debug)]
+struct Plan {
+    groups: VecDeque<Vec<Action>>,
+}
+
+/// A reply that is being kept, and what is to be said of it.
+#[derive(Debug)]
+struct Kept {
+    status: Block,
+    /// The part of a forged reply that stands.
+    stands: Option<(String, Vec<Item>)>,
+    message: String,
+}
+
+impl Turn {
+    /// The machine, and its first effect: the opening blocks (what the start found, files read, the prompt).
+    pub fn start(rules: Rules, opening: Vec<Block>) -> (Self, Effect) {
+        let retry = Retry::new(rules.patience);
+        let turn = Self {
+            rules,
+            totals: Totals::default(),
+            state: State::Appending(Then::Ask),
+            retry,
+            bad: 0,
+            failed_checks: 0,
+            seconds: 0.0,
+        };
+        (turn, Effect::Append(opening))
+    }
+
+    /// The sums so far.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What is left of the limits, for a child to draw on.
+    pub fn left(&self) -> Limits {
+        let used = self.totals.all.input.saturating_add(self.totals.all.output);
+        let limits = self.rules.limits;
+        Limits {
+            turns: limits.turns.saturating_sub(self.totals.turns).max(1),
+            seconds: limits.seconds.map(|seconds| (seconds - self.seconds).max(0.0)),
+            tokens: limits.tokens.map(|tokens| tokens.saturating_sub(used)),
+            cost: limits.cost.map(|cost| (cost - self.totals.cost).max(0.0)),
+        }
+    }
+
+    /// Takes what happened, and says what to do next. An event that the state does not wait for ends the run
+    /// with an error; it is a fault of the driver.
+    pub fn step(&mut self, event: Event) -> Effect {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        match (state, event) {
+            (State::Over, _) => self.over(Exit::Failed, "the run is already over"),
+            (state, Event::Interrupted { signal, results }) => self.interrupted(state, signal, results),
+            (State::Appending(then), Event::Appended { seconds }) => {
+                self.seconds = seconds;
+                self.then(then)
+            }
+            (State::Asking, Event::Replied { reply, cost, at }) => self.replied(reply, cost, at),
+            (State::Asking, Event::Failed { error, jitter }) => self.failed(error, jitter),
+            (State::Waiting, Event::Waited) => self.ask(),
+            (State::Keeping(kept), Event::Kept { path }) => self.kept(kept, path),
+            (State::Saying(plan), Event::Said) => self.act(plan),
+            (State::Acting { running, plan }, Event::Acted(acted)) => self.acted(running, plan, acted),
+            (State::Checking(answer), Event::Checked { passed, block }) => self.checked(answer, passed, block),
+            (state, event) => {
+                let message = format!("the driver answered {} with {}", state.name(), event.name());
+                self.over(Exit::Failed, &message)
+            }
+        }
+    }
+
+    fn append(&mut self, blocks: Vec<Block>, then: Then) -> Effect {
+        self.state = State::Appending(then);
+        Effect::Append(blocks)
+    }
+
+    fn over(&mut self, exit: Exit, message: &str) -> Effect {
+        self.state = State::Over;
+        Effect::Done(Outcome { exit, responses: Vec::new(), error: Some(message.to_owned()) })
+    }
+
+    fn then(&mut self, then: Then) -> Effect {
+        match then {
+            Then::Ask => self.ask_within_limits(),
+            Then::Say { notes, plan } => {
+                self.totals.notes.extend(notes.iter().cloned());
+                self.state = State::Saying(plan);
+                Effect::Say(notes.join("\n"))
+            }
+            Then::Results { running, plan } if running.is_empty() => self.act(plan),
+            Then::Results { running, plan } => {
+                self.state = State::Acting { running, plan };
+                Effect::Next
+            }
+            Then::Answer(responses) => self.answer(responses),
+            Then::Done(outcome) => {
+                self.state = State::Over;
+                Effect::Done(outcome)
+            }
+        }
+    }
+
+    fn answer(&mut self, responses: Vec<String>) -> Effect {
+        if self.rules.check.is_some() {
+            self.state = State::Checking(responses);
+            return Effect::Check;
+        }
+        self.state = State::Over;
+        Effect::Done(Outcome { exit: Exit::Done, responses, error: None })
+    }
+
+    fn ask(&mut self) -> Effect {
+        self.state = State::Asking;
+        Effect::Ask
+    }
+
+    fn ask_within_limits(&mut self) -> Effect {
+        let Some(limit) = self.limit() else {
+            self.retry = Retry::new(self.rules.patience);
+            return self.ask();
+        };
+        let message = format!("the run ended: {limit}");
+        let outcome = Outcome { exit: Exit::Limit, responses: Vec::new(), error: Some(limit) };
+        self.append(vec![Block::new("system").body(message)], Then::Done(outcome))
+    }
+
+    /// The limit that has been reached, and the flag that raises it.
+    fn limit(&self) -> Option<String> {
+        let Limits { turns, seconds, tokens, cost } = self.rules.limits;
+        let used = self.totals.all.input.saturating_add(self.totals.all.output);
+        if self.totals.turns >= turns {
+            return Some(format!("the limit of {turns} turns was reached (--max-turns)"));
+        }
+        if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
+            return Some(format!("the limit of {limit} seconds was reached (--max-seconds)"));
+        }
+        if let Some(limit) = tokens.filter(|limit| used >= *limit) {
+            return Some(format!("the limit of {limit} tokens was reached with {used} (--max-tokens)"));
+        }
+        if let Some(limit) = cost.filter(|limit| self.totals.cost >= *limit) {
+            let cost = self.totals.cost;
+            return Some(format!("the limit of {limit} dollars was reached with {cost:.4} (--max-cost)"));
+        }
+        None
+    }
+
+    fn failed(&mut self, error: ApiError, jitter: f64) -> Effect {
+        if let Some(time) = self.retry.next(&error, jitter) {
+            self.state = State::Waiting;
+            return Effect::Wait { time, error };
+        }
+        let message = error.to_string();
+        let outcome = Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
+        self.append(vec![Block::new("system").body(format!("the model gave no reply: {message}"))], Then::Done(outcome))
+    }
+
+    fn replied(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
+        self.totals.turns += 1;
+        add(&mut self.totals.own, &reply.usage);
+        add(&mut self.totals.all, &reply.usage);
+        match cost {
+            Some(cost) => self.totals.cost += cost,
+            None => self.totals.unpriced = true,
+        }
+        let status = self.status(&reply, cost, &at);
+        if reply.stop == Stop::Length {
+            let message = "your reply was cut off by the length limit; nothing of it was run. \
+                           Send a shorter one: fewer or smaller tags, large files in several steps"
+                .to_owned();
+            return self.keep(reply.text, Kept { status, stands: None, message });
+        }
+        match protocol::judge(&reply.text) {
+            Verdict::Whole(items) => {
+                self.bad = 0;
+                let blocks = vec![Block::new("agent-response").body(reply.text), status];
+                self.store(blocks, items, false)
+            }
+            Verdict::Forged { items, kept, block, offset } => {
+                let message = format!(
+                    "at byte {offset} you wrote <{block}>, which only the driver writes. What stands before it \
+                     was kept and run, the rest was not. Results come after your reply, never inside it"
+                );
+                let stands = Some((kept.to_owned(), items));
+                self.keep(reply.text, Kept { status, stands, message })
+            }
+            Verdict::Malformed(malformed) => {
+                let message = format!("your reply did not parse, and nothing of it was run: {malformed}");
+                self.keep(reply.text, Kept { status, stands: None, message })
+            }
+        }
+    }
+
+    fn keep(&mut self, text: String, kept: Kept) -> Effect {
+        self.state = State::Keeping(kept);
+        Effect::Keep(text)
+    }
+
+    fn kept(&mut self, kept: Kept, path: String) -> Effect {
+        let Kept { status, stands, message } = kept;
+        let status = status.with("invalid", path);
+        let has_action =
+            stands.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
+        if !has_action {
+            self.bad += 1;
+        }
+        let note = Block::new("system").body(message.clone());
+        if self.bad >= TRIES {
+            let error = format!("the model's replies stayed malformed after {TRIES} tries: {message}");
+            let outcome = Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
+            return self.append(vec![status, note], Then::Done(outcome));
+        }
+        match stands {
+            None => self.append(vec![status, note], Then::Ask),
+            Some((text, items)) => {
+                let blocks = vec![Block::new("agent-response").body(text), status, note];
+                self.store(blocks, items, true)
+            }
+        }
+    }
+
+    /// Appends a reply that stands. A forged one never ends the run.
+    fn store(&mut self, blocks: Vec<Block>, items: Vec<Item>, forged: bool) -> Effect {
+        let mut responses = Vec::new();
+        let mut actions = Vec::new();
+        for item in items {
+            match item {
+                Item::Response(text) => responses.push(text),
+                Item::Action(action) => actions.push(action),
+            }
+        }
+        let then = match (actions.is_empty(), forged) {
+            (true, false) => Then::Answer(responses),
+            (true, true) => Then::Ask,
+            (false, _) if responses.is_empty() => {
+                Then::Results { running: VecDeque::new(), plan: Plan::new(actions) }
+            }
+            (false, _) => Then::Say { notes: responses, plan: Plan::new(actions) },
+        };
+        self.append(blocks, then)
+    }
+
+    fn act(&mut self, mut plan: Plan) -> Effect {
+        let Some(group) = plan.groups.pop_front() else { return self.ask_within_limits() };
+        self.state = State::Acting { running: group.iter().cloned().collect(), plan };
+        Effect::Act(group)
+    }
+
+    fn acted(&mut self, mut running: VecDeque<Action>, plan: Plan, acted: Acted) -> Effect {
+        running.pop_front();
+        add(&mut self.totals.all, &acted.usage);
+        self.totals.cost += acted.cost;
+        self.append(vec![acted.block], Then::Results { running, plan })
+    }
+
+    fn checked(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
+        if passed {
+            let outcome = Outcome { exit: Exit::Done, responses: answer, error: None };
+            return self.append(vec![block], Then::Done(outcome));
+        }
+        self.failed_checks += 1;
+        if self.failed_checks < CHECKS {
+            return self.append(vec![block], Then::Ask);
+        }
+        let check = self.rules.check.as_deref().unwrap_or_default();
+        let error = format!("the check never passed in {CHECKS} tries: {check}");
+        let note = Block::new("system").body(format!("the run ended: {error}"));
+        let outcome = Outcome { exit: Exit::Unchecked, responses: Vec::new(), error: Some(error) };
+        self.append(vec![block, note], Then::Done(outcome))
+    }
+
+    fn interrupted(&mut self, state: State, signal: Signal, results: Vec<Block>) -> Effect {
+        let (running, plan) = match state {
+            State::Acting { running, plan } | State::Appending(Then::Results { running, plan }) => {
+                (running, Some(plan))
+            }
+            State::Saying(plan) | State::Appending(Then::Say { plan, .. }) => (VecDeque::new(), Some(plan)),
+            _ => (VecDeque::new(), None),
+        };
+        let unanswered = running.into_iter().skip(results.len()).map(|action| unrun(&action, "unknown"));
+        let never = plan.into_iter().flat_map(|plan| plan.groups).flatten();
+        let mut blocks = results;
+        blocks.extend(unanswered);
+        blocks.extend(never.map(|action| unrun(&action, "not-run")));
+        let message = format!("the run was interrupted by {}", signal.name());
+        blocks.push(Block::new("system").body(&message));
+        let outcome = Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
+        self.append(blocks, Then::Done(outcome))
+    }
+
+    fn status(&self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
+        let usage = &reply.usage;
+        let mut block = Block::new("nagent-turn-status")
+            .with("at", at)
+            .with("turn", self.rules.first_turn + self.totals.turns)
+            .with("tokens_in", usage.input)
+            .with("tokens_out", usage.output)
+            .with("tokens_cached", usage.cached);
+        if let Some(cost) = cost {
+            block = block.with("cost", format!("{cost:.6}"));
+        }
+        if usage.estimated {
+            block = block.with("estimated", "true");
+        }
+        block
+    }
+}
+
+impl Plan {
+    /// Conversations that stand side by side make one group, every other action is its own.
+    fn new(actions: Vec<Action>) -> Self {
+        let mut groups: VecDeque<Vec<Action>> = VecDeque::new();
+        for action in actions {
+            let is_child = matches!(action, Action::Conversation { .. });
+            match groups.back_mut() {
+                Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => group.push(action),
+                _ => groups.push_back(vec![action]),
+            }
+        }
+        Self { groups }
+    }
+}
+
+/// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
+pub fn unrun(action: &Action, status: &str) -> Block {
+    let text = match status {
+        "unknown" => "nagent ended before this action's result was stored: it may have run, wholly or in part. \
+                      Look before you repeat it",
+        _ => "nagent ended before this action was started: it did not run",
+    };
+    Block::new(action.result_block()).with("status", status).body(text)
+}
+
+/// The results that are missing after the last reply of a conversation: the first of its actions that has none
+/// may have run, those behind it did not. Conversations side by side with the first may have run too.
+/// `results` are the names of the blocks that follow the reply.
+pub fn missing_results(reply: &str, results: &[&str]) -> Vec<Block> {
+    let (Verdict::Whole(items) | Verdict::Forged { items, .. }) = protocol::judge(reply) else {
+        return Vec::new();
+    };
+    let actions = items.into_iter().filter_map(|item| match item {
+        Item::Action(action) => Some(action),
+        Item::Response(_) => None,
+    });
+    let mut groups = Plan::new(actions.collect()).groups;
+    // A result that is missing between others was deleted by a hand, and stays so.
+    for result in results {
+        while let Some(group) = groups.front_mut() {
+            let is_it = group[0].result_block() == *result;
+            if is_it {
+                group.remove(0);
+            } else if groups.iter().flatten().any(|action| action.result_block() == *result) {
+                groups.pop_front();
+                continue;
+            }
+            if groups.front().is_some_and(Vec::is_empty) {
+                groups.pop_front();
+            }
+            break;
+        }
+    }
+    let mut blocks = Vec::new();
+    for (i, group) in groups.iter().enumerate() {
+        let status = if i == 0 { "unknown" } else { "not-run" };
+        blocks.extend(group.iter().map(|action| unrun(action, status)));
+    }
+    blocks
+}
+
+fn add(sum: &mut Usage, usage: &Usage) {
+    sum.input = sum.input.saturating_add(usage.input);
+    sum.cached = sum.cached.saturating_add(usage.cached);
+    sum.cache_written = sum.cache_written.saturating_add(usage.cache_written);
+    sum.output = sum.output.saturating_add(usage.output);
+    sum.estimated |= usage.estimated;
+}
+
+impl State {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Appending(_) => "an append",
+            Self::Asking => "a request",
+            Self::Waiting => "a wait",
+            Self::Keeping(_) => "a reply to keep",
+            Self::Saying(_) => "a text to show",
+            Self::Acting { .. } => "an action",
+            Self::Checking(_) => "a check",
+            Self::Over => "the end",
+        }
+    }
+}
+
+impl Event {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Appended { .. } => "appended",
+            Self::Replied { .. } => "replied",
+            Self::Failed { .. } => "failed",
+            Self::Waited => "waited",
+            Self::Kept { .. } => "kept",
+            Self::Said => "said",
+            Self::Acted(_) => "acted",
+            Self::Checked { .. } => "checked",
+            Self::Interrupted { .. } => "interrupted",
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;
