@@ -1,1 +1,24 @@
-//! placeholder
+//! The tests through the executables, against a scripted model on loopback. One binary, so that it links once.
+#![expect(clippy::disallowed_methods, reason = "tests make the world that the executables run in")]
+#![expect(clippy::unwrap_used, reason = "in a test, an unwrap is an assertion")]
+
+// The ground that the tests stand on.
+mod answers; // what the scripted model does with a request, faults included
+mod blocks; // a second reader of conversation files
+mod fake_llm; // the scripted model
+mod process_under_test; // one run: started, signalled, ended
+mod sandbox; // a home, a work folder and an environment for each test
+mod wire; // the providers' streams, and what a request says
+
+// The contract, by subject. A new test goes to the file whose sentence it fits.
+mod actions; // every row of the tag table: its result, and its error
+mod bad_input; // what comes in broken: replies, files, configs, servers, places
+mod commands; // upkeep, lists, discovery, input, what a terminal sees
+mod conversation; // the conversation file: blocks, fences, damage, older files
+mod exits; // every row of the exit table
+mod r#loop; // malformed and cut-off replies, limits, checks, children
+mod process; // stdin, refusals, signals, what is left behind, sizes
+mod providers; // every row of the provider table
+mod shell; // output, exit codes, timeouts, descendants, environment
+mod tidy; // head comments, layers, sizes, leftovers
+mod writers; // one writer: the lock, edits between and during runs, forks

@@ -1,0 +1,425 @@
+//! The loop: malformed and cut-off replies, limits, checks, children side by side.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::answers::Answer;
+use crate::fake_llm::Request;
+use crate::sandbox::{Sandbox, answer, shell};
+use crate::wire::Reply;
+
+const CHILD: &str = "<nagent-conversation>look into it</nagent-conversation>";
+
+// Malformed.
+
+#[test]
+fn a_malformed_reply_is_kept_aside_corrected_and_asked_for_again() {
+    let sandbox = Sandbox::new().reply("sorry, here is some prose").reply(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+    assert_eq!(sandbox.invalid(), ["sorry, here is some prose"]);
+    let second = &sandbox.requests()[1];
+    assert!(second.last().contains("<system"), "what was wrong is said: {}", second.last());
+    assert_eq!(second.dialogue().turns.len(), 1, "what did not parse is not sent again");
+    assert_eq!(sandbox.blocks_of("agent-response").len(), 1);
+}
+
+#[test]
+fn the_correction_says_where_and_shows_an_excerpt() {
+    let sandbox = Sandbox::new().reply(answer("fine") + " stray words").reply(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0);
+    let block = sandbox.block("system");
+    assert!(
+        block.body.contains("stray") && block.body.chars().any(|c| c.is_ascii_digit()),
+        "{block:?}"
+    );
+}
+
+#[test]
+fn three_malformed_replies_in_a_row_are_exit_4() {
+    let sandbox = Sandbox::new().replies(["one", "two", "three"]);
+    sandbox.run(&["task"]).assert_exit(4).no_stdout();
+    assert_eq!(sandbox.invalid(), ["one", "two", "three"]);
+    assert_eq!(sandbox.requests().len(), 3);
+}
+
+#[test]
+fn tries_are_counted_anew_after_a_reply_that_parsed() {
+    let sandbox =
+        Sandbox::new().replies(["one", "two"]).reply(shell("true")).replies(["three", "four"]);
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+}
+
+#[test]
+fn nothing_of_a_malformed_reply_runs() {
+    let broken = [
+        format!("{}<nagent-unknown/>", shell("touch ran")),
+        format!("{}stray", shell("touch ran")),
+        format!("{}<nagent-read/>", shell("touch ran")),
+        format!("{}<nagent-read path=\"\"/>", shell("touch ran")),
+        format!("{}<nagent-read path=\"a\" colour=\"red\"/>", shell("touch ran")),
+        format!("{}<nagent-read path=a/>", shell("touch ran")),
+        format!("{}<nagent-read path=\"a\" path=\"b\"/>", shell("touch ran")),
+        format!("{}<nagent-write path=\"a\">no end", shell("touch ran")),
+        format!("{}<nagent-response>no end", shell("touch ran")),
+        format!("```xml\n{}\n```", shell("touch ran")),
+        "<nagent-shell></nagent-shell>".to_owned(),
+        "<nagent-shell>touch ran</nagent-shell".to_owned(),
+        "<NAGENT-SHELL>touch ran</NAGENT-SHELL>".to_owned(),
+        String::new(),
+        " \n\t\n".to_owned(),
+    ];
+    for reply in broken {
+        let sandbox = Sandbox::new().reply(reply.as_str()).reply(answer("done"));
+        sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+        assert!(!sandbox.work().join("ran").exists(), "{reply}");
+        assert_eq!(sandbox.requests().len(), 2, "{reply}");
+    }
+}
+
+#[test]
+fn attribute_forms_are_free() {
+    let tags = [
+        "<nagent-read path='a.txt' />",
+        "<nagent-read\n  limit=\"1\"\n  path = \"a.txt\"\n/>",
+        "<nagent-shell timeout='9' >cat a.txt</nagent-shell >",
+        "<nagent-shell>[ 1 -lt 2 ] && cat a.txt</nagent-shell>",
+        "<nagent-shell>cat 'a.txt' # /> </nagent-response></nagent-shell>",
+    ];
+    for tag in tags {
+        let sandbox = Sandbox::new().file("a.txt", "alpha\n").reply(tag).reply(answer("done"));
+        sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+        assert_eq!(sandbox.requests().len(), 2, "{tag}: {}", sandbox.conversation());
+        assert!(sandbox.requests()[1].last().contains("alpha"), "{tag}");
+        assert_eq!(sandbox.invalid().len(), 0, "{tag}");
+    }
+}
+
+#[test]
+fn entities_in_attributes_are_decoded_and_bodies_are_raw() {
+    let sandbox = Sandbox::new().file("a \"b\" <c> & d>.txt", "found it");
+    sandbox.llm.push("<nagent-read path=\"a &quot;b&quot; &lt;c&gt; &amp; d>.txt\"/>");
+    sandbox.llm.push(shell("echo '&lt;'"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0);
+    assert!(sandbox.block("nagent-read-result").body.contains("found it"));
+    assert!(sandbox.block("nagent-shell-result").body.contains("&lt;"));
+}
+
+// Cut off.
+
+#[test]
+fn a_reply_cut_off_by_the_length_limit_is_never_an_answer() {
+    let reply = answer("half of it") + &shell("touch ran");
+    let sandbox = Sandbox::new().reply(Reply::new(reply.as_str()).cut_off()).reply(answer("short"));
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("short\n");
+    assert!(!sandbox.work().join("ran").exists(), "nothing of it runs");
+    assert_eq!(sandbox.invalid(), [reply]);
+    assert_eq!(sandbox.blocks_of("system").len(), 1);
+}
+
+#[test]
+fn a_stream_without_its_end_mark_is_an_error_and_tried_again() {
+    let half = answer(&"word ".repeat(100));
+    for broken in
+        [Answer::Half(half.as_str().into()), Answer::Cut(half.as_str().into()), Answer::Close]
+    {
+        let sandbox = Sandbox::new().answer(broken).reply(answer("done"));
+        sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+        assert_eq!(sandbox.requests().len(), 2);
+        assert!(!sandbox.conversation().contains("word word"));
+    }
+}
+
+#[test]
+fn a_stream_that_is_always_cut_is_exit_3() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|_| Answer::Half(answer("half").as_str().into()));
+    sandbox.run(&["--patience", "1", "task"]).assert_exit(3).no_stdout();
+}
+
+// Limits.
+
+#[test]
+fn max_turns_ends_the_run_and_the_conversation_says_so() {
+    let sandbox = Sandbox::new().replies([shell("echo 1"), shell("echo 2")]);
+    sandbox.run(&["--max-turns", "2", "task"]).assert_exit(5);
+    assert_eq!(sandbox.blocks_of("nagent-shell-result").len(), 2, "what was asked for is done");
+    assert!(sandbox.blocks_of("system").pop().unwrap().body.contains("turn"));
+}
+
+#[test]
+fn a_limit_that_is_reached_with_the_answer_is_no_failure() {
+    Sandbox::new().reply(answer("done")).run(&["--max-turns", "1", "task"]).answers("done");
+}
+
+#[test]
+fn max_tokens_is_checked_between_turns() {
+    let sandbox =
+        Sandbox::new().reply(Reply::new(shell("true")).usage(900, 0, 200)).reply(answer("x"));
+    sandbox.run(&["--max-tokens", "1000", "task"]).assert_exit(5);
+    assert_eq!(sandbox.requests().len(), 1);
+}
+
+#[test]
+fn max_seconds_is_checked_between_turns() {
+    let sandbox = Sandbox::new().reply(shell("sleep 1.2")).reply(answer("x"));
+    sandbox.run(&["--max-seconds", "1", "task"]).assert_exit(5);
+    assert_eq!(sandbox.requests().len(), 1);
+}
+
+#[test]
+fn a_run_can_go_on_after_a_limit() {
+    let sandbox = Sandbox::new().reply(shell("echo 1")).reply(answer("done"));
+    sandbox.run(&["--max-turns", "1", "task"]).assert_exit(5);
+    sandbox.run(&["go on"]).assert_exit(0).stdout_is("done\n");
+}
+
+// Checks.
+
+#[test]
+fn an_answer_counts_only_when_the_check_passes() {
+    let sandbox =
+        Sandbox::new().reply(answer("early")).reply(shell("touch ok")).reply(answer("done"));
+    sandbox
+        .run(&["--check", "echo checking; test -e ok", "task"])
+        .assert_exit(0)
+        .stdout_is("done\n");
+    assert!(sandbox.requests()[1].last().contains("checking"), "its output is appended");
+}
+
+#[test]
+fn a_check_is_tried_five_times_at_most() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|_| answer("done").into());
+    sandbox.run(&["--check", "echo x >> tries; false", "task"]).assert_exit(6);
+    assert_eq!(sandbox.read("tries").lines().count(), 5);
+    assert_eq!(sandbox.requests().len(), 5);
+}
+
+// Usage.
+
+#[test]
+fn tokens_are_summed_with_the_cached_ones() {
+    let sandbox = Sandbox::new()
+        .reply(Reply::new(shell("true")).usage(100, 0, 7))
+        .reply(Reply::new(answer("done")).usage(150, 90, 5));
+    let document = sandbox.run(&["--json", "task"]).assert_exit(0).json();
+    assert_eq!((&document["tokens_in"], &document["tokens_out"]), (&json!(250), &json!(12)));
+    let status = sandbox.blocks_of("nagent-turn-status");
+    assert!(status[1].attributes.values().any(|value| value == "90"), "cached tokens: {status:?}");
+}
+
+// Children.
+
+fn three_parts() -> String {
+    ["part 1", "part 2", "part 3"]
+        .map(|part| format!("<nagent-conversation>{part}</nagent-conversation>"))
+        .concat()
+}
+
+/// Each conversation that is no child starts `tags`; children answer at once; then it is done.
+fn with_children(tags: String) -> impl FnMut(&Request) -> Answer + Send {
+    move |request| {
+        let user = request.user();
+        if user.contains("<nagent-conversation-result") {
+            answer("done").into()
+        } else if user.contains("look into it") {
+            answer("seen").into()
+        } else {
+            tags.clone().into()
+        }
+    }
+}
+
+#[test]
+fn children_side_by_side_run_at_the_same_time_with_their_results_in_order() {
+    let sandbox = Sandbox::new();
+    let mut waiting = 0;
+    let latch = crate::answers::Latch::default();
+    let tags = three_parts();
+    sandbox.llm.choose(move |request| {
+        let user = request.user();
+        if user.contains("<nagent-conversation-result") {
+            return answer("done").into();
+        }
+        let Some(n) = (1..=3).find(|n| user.contains(&format!("part {n}"))) else {
+            return tags.as_str().into();
+        };
+        // Nobody is answered before all have asked.
+        waiting += 1;
+        if waiting == 3 {
+            latch.release();
+        }
+        Answer::held(&latch, answer(&format!("answer {n}")))
+    });
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n").within(15.0);
+    let bodies: Vec<_> = sandbox
+        .blocks_of("nagent-conversation-result")
+        .into_iter()
+        .map(|block| block.body)
+        .collect();
+    assert_eq!(bodies.len(), 3);
+    for (at, body) in bodies.iter().enumerate() {
+        assert!(body.contains(&format!("answer {}", at + 1)), "{bodies:?}");
+    }
+}
+
+#[test]
+fn no_more_children_at_once_than_jobs() {
+    let sandbox = Sandbox::new();
+    let tags = three_parts();
+    sandbox.llm.choose(move |request| {
+        let user = request.user();
+        if user.contains("<nagent-conversation-result") {
+            answer("done").into()
+        } else if user.contains("<nagent-shell-result") {
+            answer("seen").into()
+        } else if user.contains("part ") {
+            shell("mkdir alone && sleep 0.05 && rmdir alone || touch clash").into()
+        } else {
+            tags.as_str().into()
+        }
+    });
+    sandbox.run(&["--jobs", "1", "task"]).assert_exit(0).stdout_is("done\n");
+    assert!(!sandbox.work().join("clash").exists());
+}
+
+#[test]
+fn a_child_is_a_conversation_of_its_own() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(with_children(CHILD.into()));
+    sandbox.run(&["secret of the parent"]).assert_exit(0);
+    let child = sandbox
+        .requests()
+        .into_iter()
+        .find(|request| request.user().contains("look into it"))
+        .unwrap();
+    assert!(!child.text().contains("secret of the parent"), "nothing but its prompt");
+    assert_eq!(sandbox.conversation_paths().len(), 2);
+}
+
+#[test]
+fn a_named_child_is_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let named = "<nagent-conversation name=\"helper\">look into it</nagent-conversation>";
+    sandbox.llm.choose(with_children(named.into()));
+    sandbox.run(&["--conversation", "a", "task"]).assert_exit(0);
+    sandbox.run(&["--conversation", "b", "task"]).assert_exit(0);
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/helper")).unwrap();
+    assert_eq!(text.matches("look into it").count(), 2, "{text}");
+}
+
+#[test]
+fn a_child_from_a_saved_conversation_starts_with_a_copy_of_it() {
+    let sandbox = Sandbox::new().reply(answer("we use tabs"));
+    sandbox.run(&["--conversation", "a", "how do we indent?"]).assert_exit(0);
+    sandbox.run(&["--conversation", "a", "--save-conversation", "style"]).assert_exit(0);
+    let saved = std::fs::read_to_string(sandbox.root().join("conversations/style")).unwrap();
+    sandbox.llm.choose(with_children(
+        "<nagent-conversation from=\"style\">look into it</nagent-conversation>".into(),
+    ));
+    sandbox.run(&["--conversation", "b", "task"]).assert_exit(0);
+    let child = sandbox
+        .requests()
+        .into_iter()
+        .find(|request| request.user().contains("look into it"))
+        .unwrap();
+    assert!(child.text().contains("we use tabs"));
+    assert_eq!(std::fs::read_to_string(sandbox.root().join("conversations/style")).unwrap(), saved);
+}
+
+#[test]
+fn an_ancestor_or_a_running_sibling_cannot_be_named() {
+    for tags in [
+        "<nagent-conversation name=\"top\">look into it</nagent-conversation>".to_owned(),
+        "<nagent-conversation name=\"x\">look into it</nagent-conversation>".repeat(2),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.llm.choose(with_children(tags));
+        sandbox.run(&["--conversation", "top", "task"]).assert_exit(0).within(10.0);
+        let status: Vec<_> = crate::blocks::blocks(
+            &std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap(),
+        )
+        .into_iter()
+        .filter(|block| block.name == "nagent-conversation-result")
+        .map(|block| block.get("status").to_owned())
+        .collect();
+        assert!(status.contains(&"error".to_owned()), "{status:?}");
+    }
+}
+
+#[test]
+fn children_nest_four_deep_and_no_deeper() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| {
+        if request.user().contains("<nagent-conversation-result") {
+            answer("done").into()
+        } else {
+            CHILD.into()
+        }
+    });
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+    let conversations = sandbox.conversation_paths();
+    assert_eq!(conversations.len(), 5, "the first and four below it");
+    let texts = conversations.iter().map(|path| std::fs::read_to_string(path).unwrap());
+    let refused = texts.filter(|text| {
+        let blocks = crate::blocks::blocks(text);
+        blocks.iter().any(|block| {
+            block.name == "nagent-conversation-result" && block.get("status") == "error"
+        })
+    });
+    assert_eq!(refused.count(), 1, "the deepest one is told");
+}
+
+#[test]
+fn a_nagent_started_by_a_command_gets_a_conversation_of_its_own() {
+    let sandbox = Sandbox::new();
+    let command = shell(&format!("'{}' look into it", crate::sandbox::NAGENT));
+    let sandbox = sandbox.config_also(json!({"pass_env": ["OPENAI_API_KEY"]}));
+    sandbox.llm.choose(move |request| {
+        let user = request.user();
+        if user.contains("<nagent-shell-result") {
+            answer("done").into()
+        } else if user.contains("look into it") {
+            answer("seen").into()
+        } else {
+            command.as_str().into()
+        }
+    });
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n").within(10.0);
+    assert!(sandbox.block("nagent-shell-result").body.contains("seen"));
+    assert_eq!(sandbox.conversation_paths().len(), 2);
+}
+
+#[test]
+fn a_nagent_started_by_a_command_says_why_it_has_no_key() {
+    let command = shell(&format!("'{}' look into it", crate::sandbox::NAGENT));
+    let sandbox = Sandbox::new().reply(command.as_str()).reply(answer("done"));
+    let sandbox = sandbox.config(json!({"provider": "openai", "model": "test-model"}));
+    let base = sandbox.base_url();
+    let run = sandbox.cmd(&["task"]).env("OPENAI_BASE_URL", base).run().assert_exit(0);
+    assert!(run.stdout.contains("done"));
+    let block = sandbox.block("nagent-shell-result");
+    assert!(block.body.contains("pass_env"), "the way to let it through: {block:?}");
+}
+
+#[test]
+fn a_child_draws_on_what_is_left_of_its_parents_limits() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| {
+        if request.user().contains("look into it")
+            && !request.user().contains("<nagent-conversation-result")
+        {
+            shell("true").into()
+        } else {
+            CHILD.into()
+        }
+    });
+    sandbox
+        .run(&["--max-turns", "4", "task"])
+        .assert_exit(5)
+        .within(Duration::from_secs(15).as_secs_f64());
+    assert!(sandbox.requests().len() <= 8, "{} requests", sandbox.requests().len());
+}

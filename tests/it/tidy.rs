@@ -1,0 +1,244 @@
+//! What the compiler does not check: head comments, the direction of the layers, sizes, leftovers.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use regex::Regex;
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files of the project, by their path in it: those that git knows, else those that are there.
+fn files() -> Vec<String> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(top()).output();
+    let listed = listed.ok().filter(|output| output.status.success() && !output.stdout.is_empty());
+    let names: Vec<String> = match listed {
+        Some(output) => String::from_utf8(output.stdout)
+            .unwrap()
+            .split_terminator('\0')
+            .map(str::to_owned)
+            .collect(),
+        None => ["src", "tests", "bench/src"].iter().flat_map(|folder| below(folder)).collect(),
+    };
+    names.into_iter().filter(|name| top().join(name).is_file()).collect()
+}
+
+fn below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(top().join(folder)).unwrap() {
+        let name = format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy());
+        if top().join(&name).is_dir() { found.extend(below(&name)) } else { found.push(name) }
+    }
+    found.sort();
+    found
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(top().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn rust_files(folder: &str) -> Vec<String> {
+    let rust =
+        |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "rs");
+    below(folder).into_iter().filter(rust).collect()
+}
+
+#[track_caller]
+fn none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_file_opens_with_what_it_is_for() {
+    let names =
+        rust_files("src").into_iter().chain(rust_files("tests/it")).chain(rust_files("bench/src"));
+    let found: Vec<_> = names.filter(|name| !text(name).starts_with("//! ")).collect();
+    none("these files do not open with //!", &found);
+}
+
+/// The layer that a file belongs to: `turn` for src/turn.rs, `format` for all of src/format/.
+fn layer(name: &str) -> &str {
+    let path = name.strip_prefix("src/").unwrap();
+    path.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The modules of the crate that a file names, comments left out.
+fn named(source: &str) -> BTreeSet<String> {
+    let code: String = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let words = Regex::new(r"[{}]|\w+(?:::)?").unwrap();
+    let mut found = BTreeSet::new();
+    for path in Regex::new(r"\b(?:crate|nagent)::(\w+)").unwrap().captures_iter(&code) {
+        found.insert(path[1].to_owned());
+    }
+    for group in Regex::new(r"\b(?:crate|nagent)::\{([^;]*)\}\s*;").unwrap().captures_iter(&code) {
+        let mut depth = 0;
+        for word in words.find_iter(&group[1]) {
+            match word.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ if depth == 0 && !group[1][..word.start()].ends_with("::") => {
+                    found.insert(word.as_str().trim_end_matches(':').to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_modules_that_a_file_names_are_found() {
+    let source = "use crate::sys::fs;\n// crate::bin\nuse crate::{exit::Exit, format::{edit, index}, turn};\nlet x = crate::llm::Ask;";
+    let expect = ["exit", "format", "llm", "sys", "turn"].map(str::to_owned);
+    assert_eq!(named(source), BTreeSet::from(expect));
+}
+
+#[test]
+fn layers_point_one_way() {
+    const PURE: [&str; 10] = [
+        "exit", "format", "protocol", "apply", "llm", "turn", "prompt", "code", "history", "tokens",
+    ];
+    let may = |layer: &str, other: &str| match layer {
+        _ if layer == other => true,
+        "exit" => false,
+        "format" => ["exit", "protocol"].contains(&other),
+        _ if PURE.contains(&layer) => PURE.contains(&other),
+        "out" | "cli" => !["bin", "cmd", "drive"].contains(&other),
+        "sys" => !["bin", "cmd", "drive", "cli", "out"].contains(&other),
+        "drive" => !["bin", "cmd", "cli", "out"].contains(&other),
+        "cmd" => other != "bin",
+        _ => true,
+    };
+    let mut found = Vec::new();
+    for name in rust_files("src") {
+        let others = named(&text(&name));
+        let wrong = others.iter().filter(|other| !may(layer(&name), other));
+        found.extend(wrong.map(|other| format!("{name} names {other}")));
+    }
+    none("imports that run up the layers", &found);
+}
+
+#[test]
+fn effects_stand_in_sys_alone() {
+    let lifted = |name: &String| text(name).contains("clippy::disallowed_methods");
+    let found: Vec<_> = rust_files("src")
+        .into_iter()
+        .filter(lifted)
+        .filter(|name| name != "src/sys/mod.rs")
+        .collect();
+    none("these files lift the ban on effects", &found);
+}
+
+#[test]
+fn files_are_of_a_size_to_read() {
+    let mut found = Vec::new();
+    for name in
+        rust_files("src").into_iter().chain(rust_files("tests/it")).chain(rust_files("bench/src"))
+    {
+        let text = text(&name);
+        let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        let lines = text.lines().count();
+        if lines > 500 && !head.contains("longer than") {
+            found.push(format!(
+                "{name}: {lines} lines, and its head does not say why it is longer than 500"
+            ));
+        }
+    }
+    none("files over 500 lines", &found);
+}
+
+#[test]
+fn nothing_is_left_undone_or_skipped() {
+    let marks = [
+        concat!("to", "do!("),
+        concat!("unimple", "mented!("),
+        concat!("#[ig", "nore"),
+        concat!("FIX", "ME"),
+    ];
+    let names =
+        rust_files("src").into_iter().chain(rust_files("tests")).chain(rust_files("bench/src"));
+    let found: Vec<_> =
+        names.filter(|name| marks.iter().any(|mark| text(name).contains(mark))).collect();
+    none("these files hold a mark of undone work", &found);
+}
+
+/// Files whose text people write: no fixtures, whose bytes are what they are.
+fn written() -> Vec<String> {
+    let kinds = ["rs", "md", "toml", "json", "yml", "yaml", "sh"];
+    let kind = |name: &str| {
+        Path::new(name).extension().is_some_and(|kind| kinds.iter().any(|known| kind == *known))
+    };
+    let plain = |name: &str| ["Makefile", "LICENSE", ".ci/run"].contains(&name) || kind(name);
+    files().into_iter().filter(|name| plain(name) && !name.contains("fixtures/")).collect()
+}
+
+#[test]
+fn no_line_ends_in_blanks() {
+    let mut found = Vec::new();
+    for name in written() {
+        let text = text(&name);
+        let lines = text.lines().enumerate().filter(|(_, line)| line.ends_with([' ', '\t', '\r']));
+        found.extend(lines.map(|(at, _)| format!("{name}:{}", at + 1)));
+        if !text.is_empty() && !text.ends_with('\n') {
+            found.push(format!("{name}: no line feed at its end"));
+        }
+    }
+    none("trailing blanks", &found);
+}
+
+#[test]
+fn nothing_of_the_machine_it_was_written_on_is_in_the_project() {
+    let mut foreign = vec![Regex::new(concat!(r"(^|[^A-Za-z0-9_.}/-])/wo", "rk/")).unwrap()];
+    // The host of a registry that stands in for the usual one is named in cargo's own configuration.
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let hosts = Regex::new(r#"https?://([^/:"']+\.[^/:"']+)"#).unwrap();
+    for name in ["config.toml", "config"] {
+        let Some(config) =
+            home.as_ref().and_then(|home| std::fs::read_to_string(home.join(name)).ok())
+        else {
+            continue;
+        };
+        for host in hosts.captures_iter(&config) {
+            if !["github.com", concat!("crates", ".io")]
+                .iter()
+                .any(|known| host[1].ends_with(known))
+            {
+                foreign.push(Regex::new(&regex::escape(&host[1])).unwrap());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for name in files() {
+        let bytes = std::fs::read(top().join(&name)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        for (at, line) in text.lines().enumerate() {
+            if foreign.iter().any(|pattern| pattern.is_match(line)) {
+                found.push(format!("{name}:{}", at + 1));
+            }
+        }
+    }
+    none("paths or hosts of one machine", &found);
+}
+
+#[test]
+fn every_file_of_tests_is_in_the_list_of_modules() {
+    let main = text("tests/it/main.rs");
+    let listed: BTreeSet<String> = Regex::new(r"(?m)^mod (?:r#)?(\w+);.*// \w")
+        .unwrap()
+        .captures_iter(&main)
+        .map(|module| module[1].to_owned())
+        .collect();
+    let there: BTreeSet<String> = rust_files("tests/it")
+        .iter()
+        .map(|name| name.trim_start_matches("tests/it/").trim_end_matches(".rs").to_owned())
+        .filter(|name| name != "main" && !name.contains('/'))
+        .collect();
+    assert_eq!(listed, there, "each file of tests/it is a module with a sentence");
+}

@@ -1,0 +1,95 @@
+//! One writer, append only: the lock, edits by an editor between and during runs, forks, durability.
+
+use crate::answers::{Answer, Latch};
+use crate::sandbox::{Sandbox, answer, shell};
+
+#[test]
+fn a_second_run_waits_for_the_first_and_says_for_whom() {
+    let sandbox = Sandbox::new();
+    let latch = Latch::default();
+    sandbox.llm.push(Answer::held(&latch, answer("first")));
+    sandbox.llm.push(answer("second"));
+    let first = sandbox.cmd(&["--conversation", "shared", "one"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    let second = sandbox.cmd(&["--conversation", "shared", "two"]).spawn();
+    let pid = first.pid().to_string();
+    crate::sandbox::wait_until("the second says that it waits", || {
+        second.stderr_so_far().contains(&pid)
+    });
+    assert_eq!(sandbox.requests().len(), 1);
+    latch.release();
+    first.wait().answers("first");
+    second.wait().assert_exit(0).stdout_is("second\n");
+    let prompts: Vec<_> =
+        sandbox.blocks_of("user-prompt").into_iter().map(|block| block.body).collect();
+    assert_eq!(prompts, ["one", "two"]);
+}
+
+#[test]
+fn upkeep_that_only_reads_takes_no_lock() {
+    let sandbox = Sandbox::new().answer(Answer::StallHead);
+    let _running = sandbox.cmd(&["--conversation", "shared", "one"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    sandbox.run(&["--conversation", "shared", "--status"]).assert_exit(0).within(2.0);
+    sandbox.run(&["--list-conversations"]).assert_exit(0).within(2.0);
+}
+
+#[test]
+fn runs_of_different_conversations_do_not_wait_for_each_other() {
+    let sandbox = Sandbox::new().answer(Answer::StallHead).reply(answer("two"));
+    let _running = sandbox.cmd(&["--conversation", "a", "one"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    sandbox.run(&["--conversation", "b", "two"]).answers("two");
+}
+
+#[test]
+fn an_editor_that_saves_in_place_between_runs_is_followed() {
+    let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
+    sandbox.run(&["task"]).assert_exit(0);
+    let path = sandbox.conversation_path();
+    sandbox.edit_conversation(|text| text.replace("task", "another task"));
+    sandbox.run(&["more"]).answers("two");
+    assert_eq!(sandbox.conversation_path(), path, "no fork");
+    assert!(sandbox.requests()[1].user().contains("another task"));
+}
+
+#[test]
+fn an_editor_that_saves_during_a_run_makes_it_go_on_in_a_fork() {
+    for by_rename in [false, true] {
+        let sandbox = Sandbox::new();
+        let latch = Latch::default();
+        sandbox.llm.push(Answer::held(&latch, answer("done")));
+        let running = sandbox.cmd(&["--conversation", "mine", "task"]).spawn();
+        sandbox.llm.wait_for_requests(1);
+        let path = sandbox.root().join("conversations/mine");
+        let edited = std::fs::read_to_string(&path).unwrap().replace("task", "an edited task");
+        if by_rename {
+            let other = sandbox.root().join("conversations/.mine.swp");
+            std::fs::write(&other, &edited).unwrap();
+            std::fs::rename(&other, &path).unwrap();
+        } else {
+            std::fs::write(&path, &edited).unwrap();
+        }
+        latch.release();
+        running.wait().assert_exit(0).stdout_is("done\n").stderr_has(&["mine"]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), edited, "what the editor saved stands");
+        let fork =
+            sandbox.conversation_paths().into_iter().find(|other| *other != path).expect("a fork");
+        let text = std::fs::read_to_string(fork).unwrap();
+        assert!(text.contains("done") && text.contains("<user-prompt"), "{text}");
+    }
+}
+
+#[test]
+fn a_reply_is_durable_before_its_actions_run() {
+    let sandbox = Sandbox::new()
+        .reply(shell("cat \"$HOME\"/.nagent/conversations/mine"))
+        .reply(answer("done"));
+    sandbox.run(&["--conversation", "mine", "task"]).assert_exit(0);
+    let result = sandbox.block("nagent-shell-result");
+    assert!(
+        result.body.contains("<agent-response") && result.body.contains("<nagent-turn-status"),
+        "{}",
+        result.body
+    );
+}
