@@ -158,10 +158,10 @@ impl Decoder {
     pub(super) fn new(endpoint: &Endpoint, status: u16, headers: &[(String, String)]) -> Self {
         let format = match endpoint.wire {
             Wire::Responses => Format::Responses(openai_responses::Stream::default()),
-            Wire::Chat => Format::Chat(openai_chat::Stream::default()),
+            Wire::Chat => Format::Chat(openai_chat::Stream),
             Wire::Messages => Format::Messages(anthropic::Stream::default()),
-            Wire::Gemini => Format::Gemini(google::Stream::default()),
-            Wire::Ollama => Format::Ollama(ollama::Stream::default()),
+            Wire::Gemini => Format::Gemini(google::Stream),
+            Wire::Ollama => Format::Ollama(ollama::Stream),
         };
         let think = (!endpoint.official && matches!(endpoint.wire, Wire::Chat | Wire::Ollama))
             .then(Think::default);
@@ -276,7 +276,9 @@ impl Decoder {
                 return Err(error::from_response(self.status, &self.headers, kept).into());
             }
             Body::Page(kept) => {
-                return Err(page(&String::from_utf8_lossy(kept), self.status, &self.base_url).into());
+                return Err(
+                    page(&String::from_utf8_lossy(kept), self.status, &self.base_url).into()
+                );
             }
             Body::Start => {
                 let message =
@@ -427,5 +429,21 @@ pub(super) fn server_error(data: &[u8]) -> Fault {
     match serde_json::from_slice(data) {
         Ok(value) => error::from_value(&value, None).into(),
         Err(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_bounded() {
+        let mut draft = Draft::default();
+        let half = "a".repeat(MAX_TEXT / 2);
+        assert!(draft.text(&half, &mut |_| {}).is_ok());
+        assert!(draft.text(&half, &mut |_| {}).is_ok());
+        let error = draft.text("a", &mut |_| {}).unwrap_err();
+        assert!(error.message.contains("longer than 64 MiB"), "{error}");
+        assert_eq!(draft.text.len(), MAX_TEXT);
     }
 }

@@ -213,7 +213,7 @@ impl Facts {
                         }
                         ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
                         ("status", Value::String(word)) => {
-                            words.push((2, word.to_ascii_lowercase()))
+                            words.push((2, word.to_ascii_lowercase()));
                         }
                         ("code" | "status" | "status_code", Value::Number(number)) => {
                             let number =
@@ -226,7 +226,7 @@ impl Facts {
                         }
                         ("retryDelay", Value::String(text)) => self.delay = delay::parse(text),
                         (_, Value::Object(_) | Value::Array(_)) => {
-                            self.gather(field, depth + 1, words)
+                            self.gather(field, depth + 1, words);
                         }
                         _ => {}
                     }
@@ -273,7 +273,8 @@ impl Facts {
         } else if self.has(&["model_not_found", "model_not_exist"])
             || (matches!(status, 0 | 404)
                 && text.contains("model")
-                && says(&["not found", "not exist", "not supported", "model:"]))
+                && (text.starts_with("model:")
+                    || says(&["not found", "not exist", "not supported"])))
             || (status == 400
                 && says(&[
                     "invalid model",

@@ -112,7 +112,6 @@ impl<'a> Input<'a> {
 }
 
 /// What is remembered between chunks: nothing, since each says all that it changes.
-#[derive(Default)]
 pub(super) struct Stream;
 
 #[derive(Deserialize)]
