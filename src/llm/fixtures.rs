@@ -1,7 +1,7 @@
 //! Every recorded reply under `tests/fixtures/llm/`, against what it must become: whole, cut in two at every byte, a
 //! byte at a time, with CRLF and CR, and broken off after every frame.
 //!
-//! A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
+//! Longer than other files for the table's sake. A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
 //! a test counts that no fixture is without a row.
 
 #![expect(clippy::disallowed_methods, reason = "fixtures are files")]
@@ -520,6 +520,7 @@ fn odd_bodies() {
     check(Chat, b"data: {\"choices\":[{\"delta\":{\"refusal\":\"no way\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Error(Refused, "no way", None));
     check(Responses, b"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"only here\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n", Good("only here", 1, 0, 0, 2, End));
     check(Messages, b"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xffb\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a\u{fffd}b"));
+    check(Ollama, b"{\"message\":{\"content\":\"a\xffb\"},\"done\":true}", Uncounted("a\u{fffd}b"));
 }
 
 #[test]

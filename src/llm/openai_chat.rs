@@ -224,7 +224,7 @@ impl Stream {
         {
             if let Some(delta) = choice.delta.or(choice.message) {
                 draft.text(&delta.content, on_text)?;
-                draft.refusal.push_str(&delta.refusal);
+                draft.refuse(&delta.refusal);
             }
             if !choice.finish_reason.is_empty() {
                 draft.stop = Some(stop(&choice.finish_reason)?);
