@@ -189,6 +189,7 @@ struct Whole<'a> {
     usage: Option<Counts>,
 }
 
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
 #[derive(Default, Clone, Copy, Deserialize)]
 pub(super) struct Counts {
     #[serde(default)]

@@ -222,7 +222,9 @@ proptest! {
                 before = now;
             }
             let mut found = String::new();
-            before.iter().for_each(|message| texts(message, &mut found));
+            for message in &before {
+                texts(message, &mut found);
+            }
             let joined = matches!(wire, Wire::Ollama);
             if !joined && wire != Wire::Messages && turns.iter().enumerate().all(|(index, parts)| index % 2 == 0 || parts.len() == 1) {
                 let system = if wire == Wire::Chat { "S" } else { "" };

@@ -104,7 +104,7 @@ pub fn stdin(preset: Preset, ask: &Ask<'_>, from_config: &[String]) -> Vec<u8> {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        out.push_str(&format!("\n{bar} {role} {bar}\n"));
+        out.extend(["\n", &bar, " ", role, " ", &bar, "\n"]);
         join(&mut out, &message.parts);
         out.push('\n');
     }
@@ -258,7 +258,7 @@ fn read_lines(values: impl Iterator<Item = Value>) -> Option<Result<Reply, ApiEr
             }
             "item.completed" | "item.started" => match get("/item/type") {
                 Some("agent_message") if kind == "item.completed" => {
-                    text = get("/item/text").map(str::to_owned)
+                    text = get("/item/text").map(str::to_owned);
                 }
                 Some(
                     tool @ ("command_execution" | "file_change" | "mcp_tool_call" | "web_search"),

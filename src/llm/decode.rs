@@ -109,6 +109,13 @@ impl Draft {
         }
     }
 
+    /// Takes in a piece of a refusal. Only the beginning is ever shown.
+    pub(super) fn refuse(&mut self, piece: &str) {
+        if self.refusal.len() < 8 << 10 {
+            self.refusal.push_str(piece);
+        }
+    }
+
     fn append(text: &mut String, piece: &str, on_text: OnText<'_>) -> Result<(), ApiError> {
         if text.len() + piece.len() > MAX_TEXT {
             let message = format!("the reply is longer than {} MiB", MAX_TEXT >> 20);
@@ -158,10 +165,10 @@ impl Decoder {
     pub(super) fn new(endpoint: &Endpoint, status: u16, headers: &[(String, String)]) -> Self {
         let format = match endpoint.wire {
             Wire::Responses => Format::Responses(openai_responses::Stream::default()),
-            Wire::Chat => Format::Chat(openai_chat::Stream::default()),
+            Wire::Chat => Format::Chat(openai_chat::Stream),
             Wire::Messages => Format::Messages(anthropic::Stream::default()),
-            Wire::Gemini => Format::Gemini(google::Stream::default()),
-            Wire::Ollama => Format::Ollama(ollama::Stream::default()),
+            Wire::Gemini => Format::Gemini(google::Stream),
+            Wire::Ollama => Format::Ollama(ollama::Stream),
         };
         let think = (!endpoint.official && matches!(endpoint.wire, Wire::Chat | Wire::Ollama))
             .then(Think::default);
@@ -251,7 +258,7 @@ impl Decoder {
                     if line.trim_ascii().is_empty() || draft.done {
                         continue;
                     }
-                    match format.frame(line, draft, on_text) {
+                    match format.frame(&repaired(line), draft, on_text) {
                         // An object over several lines: no stream, but a reply.
                         Err(Fault::Json(error)) if error.is_eof() && draft.text.is_empty() => {
                             broken = Some([line, b"\n", bytes].concat());
@@ -276,7 +283,9 @@ impl Decoder {
                 return Err(error::from_response(self.status, &self.headers, kept).into());
             }
             Body::Page(kept) => {
-                return Err(page(&String::from_utf8_lossy(kept), self.status, &self.base_url).into());
+                return Err(
+                    page(&String::from_utf8_lossy(kept), self.status, &self.base_url).into()
+                );
             }
             Body::Start => {
                 let message =
@@ -287,7 +296,7 @@ impl Decoder {
                 }
                 .into());
             }
-            Body::Whole(kept) => format.whole(kept, draft, silent)?,
+            Body::Whole(kept) => format.whole(&repaired(kept), draft, silent)?,
             Body::Events(events) => {
                 if let Some(event) = events.rest() {
                     whole_or_nothing(take_event(event.error, event.data, format, draft, silent))?;
@@ -299,7 +308,7 @@ impl Decoder {
             Body::Lines(lines) => {
                 let rest = lines.rest();
                 if !rest.trim_ascii().is_empty() && !draft.done {
-                    whole_or_nothing(format.frame(rest, draft, silent))?;
+                    whole_or_nothing(format.frame(&repaired(rest), draft, silent))?;
                 }
             }
         }
@@ -374,10 +383,15 @@ fn take_event(
         }
         .into());
     }
-    if std::str::from_utf8(data).is_err() {
-        return format.frame(String::from_utf8_lossy(data).as_bytes(), draft, on_text);
+    format.frame(&repaired(data), draft, on_text)
+}
+
+/// Bytes that are no UTF-8 become replacement characters: they are no reason to lose a reply.
+fn repaired(data: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    match String::from_utf8_lossy(data) {
+        std::borrow::Cow::Borrowed(_) => data.into(),
+        std::borrow::Cow::Owned(text) => text.into_bytes().into(),
     }
-    format.frame(data, draft, on_text)
 }
 
 /// At the end of a stream, a frame that is no JSON is one that was cut: the missing end mark says the rest.
@@ -427,5 +441,21 @@ pub(super) fn server_error(data: &[u8]) -> Fault {
     match serde_json::from_slice(data) {
         Ok(value) => error::from_value(&value, None).into(),
         Err(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_bounded() {
+        let mut draft = Draft::default();
+        let half = "a".repeat(MAX_TEXT / 2);
+        assert!(draft.text(&half, &mut |_| {}).is_ok());
+        assert!(draft.text(&half, &mut |_| {}).is_ok());
+        let error = draft.text("a", &mut |_| {}).unwrap_err();
+        assert!(error.message.contains("longer than 64 MiB"), "{error}");
+        assert_eq!(draft.text.len(), MAX_TEXT);
     }
 }

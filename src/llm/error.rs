@@ -6,11 +6,9 @@
 //! Sources: the providers' API references and SDKs (openai-python, anthropic-sdk-python, python-genai, ollama,
 //! llama.cpp, mistral client-python, groq-python), and surveys of live error bodies.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use super::{ApiError, ErrorKind, delay, mask};
+use super::{ApiError, ErrorKind, delay, facts::Facts, mask};
 
 /// How much of a failed reply's body is read, in bytes.
 pub const MAX_BODY: usize = 64 << 10;
@@ -99,7 +97,7 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
 
 /// The error of a text: what a program printed, a plain-text body. Not yet cleaned.
 pub(super) fn from_text(text: &str) -> ApiError {
-    let facts = Facts { message: text.to_owned(), ..Facts::default() };
+    let facts = Facts::said(text);
     ApiError {
         retry_after: delay::from_text(text),
         ..bare(facts.kind(None), bounded(text.trim()).to_owned())
@@ -122,11 +120,7 @@ pub(super) fn is_page(text: &str) -> bool {
 
 fn from_prose(text: &str, status: u16) -> ApiError {
     let text = text.trim();
-    let facts = if is_page(text) {
-        Facts::default()
-    } else {
-        Facts { message: text.to_owned(), ..Facts::default() }
-    };
+    let facts = if is_page(text) { Facts::default() } else { Facts::said(text) };
     let kind = facts.kind(Some(status));
     let message = if text.is_empty() {
         format!("the server answered HTTP {status} and nothing else")
@@ -165,275 +159,10 @@ fn hint(kind: ErrorKind, status: Option<u16>) -> &'static str {
     }
 }
 
-/// What an error value says, whoever wrote it.
-#[derive(Default)]
-struct Facts {
-    /// Types, codes and reasons, the most specific first.
-    words: Vec<String>,
-    message: String,
-    /// A numeric code that is an HTTP status.
-    code: Option<u16>,
-    delay: Option<Duration>,
-    /// Google: the quota that is used up is a day's.
-    daily: bool,
-}
-
-impl Facts {
-    fn of(value: &Value) -> Self {
-        let value = match value {
-            Value::Array(items) => items.iter().find(|item| item.is_object()).unwrap_or(value),
-            _ => value,
-        };
-        let mut facts = Self { message: message(value).unwrap_or_default(), ..Self::default() };
-        let mut words = Vec::new();
-        facts.gather(value, 0, &mut words);
-        // `code` says more than `type`, and what stands deep (details) more than what stands outside.
-        words.sort_by_key(|(rank, _): &(u8, String)| *rank);
-        facts.words = words.into_iter().map(|(_, word)| word).collect();
-        facts.words.dedup();
-        facts.delay = facts.delay.or_else(|| delay::from_text(&facts.message));
-        let lower = facts.message.to_ascii_lowercase();
-        facts.daily |= lower.contains("limit: 0")
-            && facts.words.iter().any(|word| word == "resource_exhausted");
-        facts
-    }
-
-    fn gather(&mut self, value: &Value, depth: usize, words: &mut Vec<(u8, String)>) {
-        match value {
-            Value::Array(items) if depth < 6 => {
-                for item in items.iter().take(32) {
-                    self.gather(item, depth + 1, words);
-                }
-            }
-            Value::Object(fields) if depth < 6 => {
-                for (name, field) in fields {
-                    match (name.as_str(), field) {
-                        ("code" | "error_code" | "error_type" | "reason", Value::String(word)) => {
-                            words.push((0, word.to_ascii_lowercase()));
-                        }
-                        ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
-                        ("status", Value::String(word)) => {
-                            words.push((2, word.to_ascii_lowercase()))
-                        }
-                        ("code" | "status" | "status_code", Value::Number(number)) => {
-                            let number =
-                                number.as_u64().and_then(|number| u16::try_from(number).ok());
-                            self.code =
-                                self.code.or(number.filter(|code| (400..600).contains(code)));
-                        }
-                        ("quotaId", Value::String(quota)) => {
-                            self.daily |= quota.contains("PerDay") || quota.contains("Daily");
-                        }
-                        ("retryDelay", Value::String(text)) => self.delay = delay::parse(text),
-                        (_, Value::Object(_) | Value::Array(_)) => {
-                            self.gather(field, depth + 1, words)
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn has(&self, words: &[&str]) -> bool {
-        self.words.iter().any(|word| words.contains(&word.as_str()))
-    }
-
-    fn kind(&self, status: Option<u16>) -> ErrorKind {
-        let text = self.message.to_ascii_lowercase();
-        let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-        let status = status.unwrap_or(0);
-        let google_waits_for_ever = self.has(&["resource_exhausted"])
-            && self.delay.is_some_and(|delay| delay.as_secs() > 300);
-        if status == 402
-            || self.daily
-            || google_waits_for_ever
-            || self.has(NO_CREDIT)
-            || says(NO_CREDIT_TEXT)
-        {
-            ErrorKind::NoCredit
-        } else if status == 413
-            || self.has(TOO_LONG)
-            || (!matches!(status, 401 | 403) && says(TOO_LONG_TEXT))
-        {
-            ErrorKind::TooLong
-        } else if self.has(REFUSED)
-            || (status == 403 && says(&["flagged", "moderation", "guardrail"]))
-        {
-            ErrorKind::Refused
-        } else if self.has(&["unsupported_country_region_territory"]) {
-            ErrorKind::Other
-        } else if status == 401
-            || (status == 403 && !text.is_empty())
-            || self.has(AUTH)
-            || (matches!(status, 0 | 400) && says(AUTH_TEXT))
-        {
-            ErrorKind::Auth
-        } else if self.has(&["model_not_found", "model_not_exist"])
-            || (matches!(status, 0 | 404)
-                && text.contains("model")
-                && says(&["not found", "not exist", "not supported", "model:"]))
-            || (status == 400
-                && says(&[
-                    "invalid model",
-                    "not a valid model",
-                    "model not exist",
-                    "unknown model",
-                ]))
-        {
-            ErrorKind::NoModel
-        } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has(BUSY) {
-            ErrorKind::Busy
-        } else if status == 0
-            && !self.has(&["invalid_request_error", "invalid_argument", "not_found_error"])
-        {
-            // A stream or a program failed in the middle and does not say how: once more may help.
-            if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
-        } else {
-            ErrorKind::Other
-        }
-    }
-}
-
-/// The sentence for a person, wherever it stands.
-fn message(value: &Value) -> Option<String> {
-    let text =
-        |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    if let Some(found) = text(value) {
-        return Some(found);
-    }
-    let error = value.get("error").filter(|error| !error.is_null());
-    if let Some(error) = error {
-        if let Some(found) = text(error) {
-            return Some(found);
-        }
-        let found = error.get("message").and_then(text);
-        // OpenRouter: what the provider behind it said.
-        let raw = error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(text);
-        return match (found, raw) {
-            (Some(found), Some(raw)) => Some(format!("{found}: {raw}")),
-            (found, raw) => found.or(raw).or_else(|| error.get("error").and_then(text)),
-        };
-    }
-    if let Some(found) = value.get("response").and_then(message) {
-        return Some(found);
-    }
-    ["message", "detail", "msg", "error_description", "title"].iter().find_map(|name| {
-        let field = value.get(name)?;
-        text(field)
-            .or_else(|| {
-                field
-                    .get(0)
-                    .and_then(|first| text(first).or_else(|| first.get("msg").and_then(text)))
-            })
-            .or_else(|| field.get("message").and_then(text))
-    })
-}
-
-const NO_CREDIT: &[&str] = &[
-    "insufficient_quota",
-    "credit_balance_exhausted",
-    "organization_spend_limit_exceeded",
-    "project_spend_limit_exceeded",
-    "organization_usage_limit_exceeded",
-    "enforced_spend_limit_reached",
-    "billing_error",
-    "billing_not_active",
-    "billing_hard_limit_reached",
-    "payment_required",
-    "usage_not_included",
-];
-const NO_CREDIT_TEXT: &[&str] = &[
-    "credit balance is too low",
-    "reached your specified api usage limits",
-    "insufficient balance",
-    "exceeded your current quota, please check your plan and billing",
-];
-const TOO_LONG: &[&str] = &[
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "request_too_large",
-    "context_window_exceeded",
-    "string_above_max_length",
-];
-const TOO_LONG_TEXT: &[&str] = &[
-    "prompt is too long",
-    "exceeds the context window",
-    "context length exceeded",
-    "context_length_exceeded",
-    "exceeds the maximum number of tokens",
-    "maximum context length is",
-    "exceeds the available context size",
-    "greater than the context length",
-    "reduce the length of the messages",
-    "too large for model with",
-    "maximum prompt length is",
-    "exceed context limit",
-    "input length exceeds",
-    "exceeds maximum context length",
-    "request too large for",
-];
-const REFUSED: &[&str] = &[
-    "content_filter",
-    "content_policy_violation",
-    "invalid_prompt",
-    "bio_policy",
-    "cyber_policy",
-    "refusal",
-    "responsibleaipolicyviolation",
-];
-const AUTH: &[&str] = &[
-    "invalid_api_key",
-    "authentication_error",
-    "api_key_invalid",
-    "unauthenticated",
-    "authentication",
-    "authentication_failed",
-    "permission_error",
-    "permission_denied",
-    "unauthorized",
-];
-const AUTH_TEXT: &[&str] = &[
-    "api key not valid",
-    "invalid api key",
-    "invalid x-api-key",
-    "incorrect api key",
-    "not logged in",
-    "please run /login",
-    "authentication required",
-    "not authenticated",
-    "unauthorized",
-];
-const BUSY: &[&str] = &[
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "slow_down",
-    "server_error",
-    "internal_server_error",
-    "server_is_overloaded",
-    "overloaded_error",
-    "engine_overloaded",
-    "api_error",
-    "timeout_error",
-    "unavailable",
-    "unavailable_error",
-    "internal",
-    "deadline_exceeded",
-    "resource_exhausted",
-    "provider_overloaded",
-    "provider_unavailable",
-    "server",
-    "timeout",
-    "vector_store_timeout",
-    "insufficient_system_resource",
-    "conflict_error",
-];
-const BUSY_TEXT: &[&str] =
-    &["overloaded", "rate limit", "too many requests", "server busy", "temporarily unavailable"];
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn check(status: u16, body: &str, kind: ErrorKind, part: &str) -> ApiError {

@@ -77,7 +77,6 @@ impl<'a> Content<'a> {
 }
 
 /// What is remembered between events: nothing, since each is a response of its own.
-#[derive(Default)]
 pub(super) struct Stream;
 
 #[derive(Deserialize)]
@@ -131,6 +130,7 @@ struct Feedback<'a> {
     block_reason_message: Text<'a>,
 }
 
+#[expect(clippy::struct_field_names, reason = "the names on the wire")]
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn ids() {
         let check = |id: &str, window: Option<u64>| {
-            assert_eq!(find(id).map(|limits| limits.window), window, "{id}")
+            assert_eq!(find(id).map(|limits| limits.window), window, "{id}");
         };
         check("gpt-5", Some(400_000));
         check("gpt-5-2025-08-07", Some(400_000));

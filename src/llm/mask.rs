@@ -39,6 +39,11 @@ fn is_invisible(c: char) -> bool {
 
 fn mask(text: &str, key: Option<&str>) -> String {
     let key = key.map(str::trim).filter(|key| !key.is_empty());
+    // A key may hold characters that words do not.
+    let replaced = key
+        .filter(|key| key.len() >= WINDOW && text.contains(key))
+        .map(|key| text.replace(key, MASK));
+    let text = replaced.as_deref().unwrap_or(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
@@ -61,23 +66,20 @@ fn is_secret(word: &str, key: Option<&str>) -> bool {
     const PREFIXES: [&str; 11] = [
         "sk-", "sk_", "gsk_", "xai-", "hf_", "AIza", "AQ.", "ya29.", "eyJhbGci", "nvapi-", "crsr_",
     ];
-    let looks_like_one = word.len() >= 8
-        && PREFIXES.iter().any(|prefix| {
-            word.starts_with(prefix)
-                || word.contains(&format!("/{prefix}"))
-                || word.contains(&format!("={prefix}"))
-        });
+    let begins = |part: &str| PREFIXES.iter().any(|prefix| part.starts_with(prefix));
+    let looks_like_one = word.len() >= 8 && word.split(['/', '=']).any(begins);
     let masked_by_the_server = word.contains("***") || word.contains("•••");
-    looks_like_one
-        || masked_by_the_server
-        || key.is_some_and(|key| {
-            if key.len() < WINDOW {
-                return word == key;
-            }
-            word.as_bytes()
-                .windows(WINDOW)
-                .any(|window| key.as_bytes().windows(WINDOW).any(|part| part == window))
-        })
+    looks_like_one || masked_by_the_server || key.is_some_and(|key| shares_a_window(word, key))
+}
+
+fn shares_a_window(word: &str, key: &str) -> bool {
+    if key.len() < WINDOW {
+        return word == key;
+    }
+    // Cutting the key in the middle of a character gives nothing, and no window is lost that has letters only.
+    word.len() >= WINDOW
+        && (0..=key.len() - WINDOW)
+            .any(|at| key.get(at..at + WINDOW).is_some_and(|window| word.contains(window)))
 }
 
 #[cfg(test)]
@@ -99,13 +101,11 @@ mod tests {
         );
         check("bad key 7f3a9b2c4d5e6f70", "bad key [key]");
         check("key ****6f70 is invalid", "key [key] is invalid");
-        check(
-            "see https://h/x?key=sk-canary-7f3a9b2c4d5e6f70",
-            "see https:[key]?[key]".replace("[key]?", "//h/x?").as_str(),
-        );
+        check("see https://h/x?key=sk-canary-7f3a9b2c4d5e6f70", "see https://h/x?key=[key]");
         check("Bearer eyJhbGciOiJIUzI1NiJ9.x.y", "Bearer [key]");
         check("an ordinary message about sk- and keys", "an ordinary message about sk- and keys");
         assert_eq!(clean("model none not found", Some("none")), "model [key] not found");
+        assert_eq!(clean("with a~b:c~d;e~f it", Some("a~b:c~d;e~f")), "with [key] it");
         assert_eq!(clean("nonesuch", Some("none")), "nonesuch");
     }
 

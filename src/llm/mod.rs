@@ -12,6 +12,7 @@ pub mod command;
 pub mod decode;
 mod delay;
 pub mod error;
+mod facts;
 pub mod google;
 mod json;
 pub mod limits;

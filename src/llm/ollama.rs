@@ -69,7 +69,6 @@ pub(super) fn body(ask: &Ask<'_>) -> Vec<u8> {
 }
 
 /// What is remembered between lines: nothing.
-#[derive(Default)]
 pub(super) struct Stream;
 
 #[derive(Deserialize)]

@@ -112,7 +112,6 @@ impl<'a> Input<'a> {
 }
 
 /// What is remembered between chunks: nothing, since each says all that it changes.
-#[derive(Default)]
 pub(super) struct Stream;
 
 #[derive(Deserialize)]
@@ -225,7 +224,7 @@ impl Stream {
         {
             if let Some(delta) = choice.delta.or(choice.message) {
                 draft.text(&delta.content, on_text)?;
-                draft.refusal.push_str(&delta.refusal);
+                draft.refuse(&delta.refusal);
             }
             if !choice.finish_reason.is_empty() {
                 draft.stop = Some(stop(&choice.finish_reason)?);

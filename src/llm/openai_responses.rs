@@ -192,9 +192,9 @@ impl Stream {
         }
         match &*event.r#type {
             "response.output_text.delta" => {
-                self.text(event.output_index.0, &event.delta, draft, on_text)?
+                self.text(event.output_index.0, &event.delta, draft, on_text)?;
             }
-            "response.refusal.delta" => draft.refusal.push_str(&event.delta),
+            "response.refusal.delta" => draft.refuse(&event.delta),
             "response.completed"
             | "response.incomplete"
             | "response.failed"
@@ -239,9 +239,9 @@ impl Stream {
             for piece in item.content.iter().flatten() {
                 match &*piece.r#type {
                     "output_text" => {
-                        self.text(u64::try_from(index).ok(), &piece.text, draft, on_text)?
+                        self.text(u64::try_from(index).ok(), &piece.text, draft, on_text)?;
                     }
-                    "refusal" => draft.refusal.push_str(&piece.refusal),
+                    "refusal" => draft.refuse(&piece.refusal),
                     _ => {}
                 }
             }

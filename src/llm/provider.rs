@@ -288,7 +288,7 @@ mod tests {
         }
         assert_eq!(Provider::parse(" Gemini\n"), Ok(Provider::Google));
         let check = |name: &str, expect: &str| {
-            assert_eq!(Provider::parse(name).unwrap_err().to_string(), expect)
+            assert_eq!(Provider::parse(name).unwrap_err().to_string(), expect);
         };
         let all = "openai, anthropic, google, ollama, cursor, claude-code, command, replay";
         check(

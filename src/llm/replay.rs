@@ -83,7 +83,7 @@ impl Recording {
 
     /// The recording as text: what [`parse`](Self::parse) reads.
     pub fn format(&self) -> String {
-        self.entries.iter().map(|entry| entry.format()).collect()
+        self.entries.iter().map(Entry::format).collect()
     }
 
     /// The replies, as they stand in the recording.

@@ -222,6 +222,7 @@ mod tests {
         check(": note\nid: 1\nretry: 5\nevent: x\ndata: a\n\n\n\n", &["a"]);
         check("event: error\ndata: a\n\ndata: b\n\n", &["!a", "b"]);
         check("event: error\n\ndata: b\n\n", &["b"]);
+        check("data: a\r\ndata: b\r\n\r\nevent: error\r\ndata: c\r\n\r\n", &["a\nb", "!c"]);
         check("\u{feff}data: ä\n\n", &["ä"]);
         check("data\n\n", &[""]);
         check("", &[]);
