@@ -3,12 +3,10 @@
 //! What is left out, and in which order files come, is as in [`super::look`]. Line by line, as grep does it: no
 //! match reaches over a line's end. It does not know the tags.
 
-use super::look::{
-    Found, Matcher, STOP_EVERY, Skipped, as_asked, examine, interrupted, reason, walk,
-};
+use super::look::{Found, Matcher, Skipped, as_asked, examine, interrupted, reason, walk};
 use super::look_error::LookError;
 use super::names::shown;
-use super::read::open_regular;
+use super::read::{count_lines, open_regular};
 use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
 use std::path::Path;
@@ -21,6 +19,8 @@ const MATCHES: u64 = 500;
 const MATCH_BYTES: usize = 256 * 1024;
 /// Characters of a line that are shown.
 const LINE_CHARS: usize = 300;
+/// Bytes that are searched before it is asked whether to stop.
+const PIECE: usize = 1 << 20;
 /// Larger files are not searched.
 const FILE_LIMIT: u64 = 64 << 20;
 
@@ -37,16 +37,26 @@ pub fn grep(
 ) -> Result<Found, LookError> {
     let root = cwd.join(asked);
     let kind = examine(asked, &root)?;
-    let regex = RegexBuilder::new(pattern)
-        .size_limit(REGEX_LIMIT)
-        .dfa_size_limit(REGEX_LIMIT)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => LookError::RegexSize,
-            error => LookError::Regex(reason(&error.to_string())),
-        })?;
+    let build = |by_line| {
+        RegexBuilder::new(pattern)
+            .multi_line(by_line)
+            .size_limit(REGEX_LIMIT)
+            .dfa_size_limit(REGEX_LIMIT)
+            .build()
+    };
+    let regex = build(false).map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => LookError::RegexSize,
+        error => LookError::Regex(reason(&error.to_string())),
+    })?;
+    // These mean the ends of what is searched, or can make ^ and $ do so.
+    let by_line = if ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text)) {
+        None
+    } else {
+        build(true).ok()
+    };
     let mut search = Search {
         regex,
+        by_line,
         found: Found::default(),
         buffer: Vec::new(),
         stop,
@@ -100,6 +110,8 @@ pub fn grep(
 
 struct Search<'a> {
     regex: Regex,
+    /// The same with ^ and $ at each line, to see at once that many lines hold no match.
+    by_line: Option<Regex>,
     found: Found,
     buffer: Vec<u8>,
     stop: &'a dyn Fn() -> bool,
@@ -121,28 +133,51 @@ impl Search<'_> {
         }
         self.found.searched += 1;
         let before = self.found.total;
-        // Line by line, since an expression for the whole buffer could match across lines.
-        for (index, line) in self.buffer.split(|byte| *byte == b'\n').enumerate() {
-            if index % STOP_EVERY == STOP_EVERY - 1 && (self.stop)() {
+        let mut number = 0;
+        let mut rest = self.buffer.as_slice();
+        while !rest.is_empty() {
+            if number > 0 && (self.stop)() {
                 self.found.stopped = true;
                 break;
             }
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let Some(found) = self.regex.find(line) else { continue };
-            let is_after_last = line.is_empty()
-                && index > 0
-                && std::ptr::eq(line.as_ptr(), self.buffer.as_ptr_range().end);
-            if is_after_last || self.buffer.is_empty() {
+            let (piece, tail) = rest.split_at(piece_end(rest));
+            rest = tail;
+            // A match within a line is one of the whole too, so where the whole has none, no line has. A carriage return
+            // before a line's end is no part of the line, which the whole cannot know.
+            if self
+                .by_line
+                .as_ref()
+                .is_some_and(|regex| !piece.contains(&b'\r') && !regex.is_match(piece))
+            {
+                number += count_lines(piece);
                 continue;
             }
-            self.found.total += 1;
-            if self.found.shown < MATCHES && self.found.body.len() < MATCH_BYTES {
-                let text = excerpt(line, found.start(), found.end());
-                self.found.line(&format!("{}:{}: {text}", shown(name), index + 1));
+            // Line by line, since an expression for the whole could match across lines.
+            for line in piece.strip_suffix(b"\n").unwrap_or(piece).split(|byte| *byte == b'\n') {
+                number += 1;
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                let Some(found) = self.regex.find(line) else { continue };
+                self.found.total += 1;
+                if self.found.shown < MATCHES && self.found.body.len() < MATCH_BYTES {
+                    let text = excerpt(line, found.start(), found.end());
+                    self.found.line(&format!("{}:{number}: {text}", shown(name)));
+                }
             }
         }
         self.found.files += u64::from(self.found.total > before);
     }
+}
+
+/// Where a piece of about a megabyte ends, behind a line feed or at the end.
+fn piece_end(bytes: &[u8]) -> usize {
+    let head = bytes.len().min(PIECE);
+    if head == bytes.len() {
+        return head;
+    }
+    let before = bytes[..head].iter().rposition(|byte| *byte == b'\n');
+    let end = before
+        .or_else(|| bytes[head..].iter().position(|byte| *byte == b'\n').map(|index| head + index));
+    end.map_or(bytes.len(), |index| index + 1)
 }
 
 /// Reads a file into the buffer; false when it is too large.
@@ -258,6 +293,21 @@ mod tests {
         check(&format!("{}WORD", "ä".repeat(296)), 300, "ä", "WORD");
         assert_eq!(excerpt(&b"x".repeat(100_000), 0, 100_000).chars().count(), 301);
         assert_eq!(excerpt(b"\xff\xfeWORD\xe4", 2, 6), "\u{fffd}\u{fffd}WORD\u{fffd}");
+    }
+
+    #[test]
+    fn pieces_do_not_change_what_is_found() {
+        let lines: Vec<String> = (1..=200_000).map(|n| format!("line {n}\n")).collect();
+        let dir = tree(&[
+            ("many", &lines.concat()),
+            ("long", &format!("{}\nend\n", "x".repeat(3 << 20))),
+        ]);
+        assert_eq!(grepped(&dir, "^line 199999$", ".", None).body, "many:199999: line 199999\n");
+        assert_eq!(grepped(&dir, r"\Aline 150000\z", ".", None).body, "many:150000: line 150000\n");
+        assert_eq!(grepped(&dir, "(?-m)^line 1000$", ".", None).body, "many:1000: line 1000\n");
+        assert_eq!(grepped(&dir, "^end$", ".", None).body, "long:2: end\n");
+        assert_eq!(grepped(&dir, "line", "many", None).total, 200_000);
+        assert_eq!(grepped(&dir, "^$", ".", None).total, 0);
     }
 
     #[test]

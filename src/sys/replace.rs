@@ -339,6 +339,12 @@ mod tests {
         });
         check(&|| fs::remove_file(&path).unwrap());
         check(&|| fs::write(&path, "by somebody else").unwrap());
+        check(&|| {
+            fs::write(&path, "BEFORE").unwrap();
+            let later = fs::metadata(&path).unwrap().modified().unwrap()
+                + std::time::Duration::from_secs(1);
+            File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+        });
         check(&|| fs::hard_link(&path, top.join("in/another")).unwrap());
         assert_eq!(names(&top.join("in")), ["another", "old"]);
         // A file that appears where none was.
