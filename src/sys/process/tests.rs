@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::capture::Captured;
 use super::*;
 
 fn job(script: &str) -> Job {
@@ -364,7 +365,7 @@ fn memory() -> u64 {
 }
 
 #[test]
-fn a_thousand_jobs_leave_nothing_behind() {
+fn many_jobs_leave_nothing_behind() {
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
     finish(job("true"));
     let before = open();
