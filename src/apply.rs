@@ -222,13 +222,13 @@ fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, 
         _ => return Err(refuse::twice(&places, file)),
     };
     if let Some(lines) = find::already_applied(&place, &search, &replace, file) {
-        return Err(refuse::already_applied(&lines, file, true));
+        return Err(refuse::already_applied(&lines, file, &refuse::Sign::Around));
     }
     let written = write::write(&place, &search, &replace, file)
         .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
     let (from, to) = lines::bytes(file, &place.lines);
     if text[from..to] == written.text {
-        return Err(refuse::already_applied(&place.lines, file, false));
+        return Err(refuse::already_applied(&place.lines, file, &refuse::Sign::Same));
     }
     let same_mark = (marked && place.lines.start == 0) != search_mark.is_empty();
     let how = if same_mark { place.how } else { place.how.max(How::LineEnds) };

@@ -10,7 +10,10 @@ use super::lines::{Line, core, indent, is_blank, plain, trim_end};
 use std::ops::Range;
 
 /// More places than these are not listed.
-const MOST_PLACES: usize = 1000;
+pub(super) const MOST_PLACES: usize = 100;
+/// Lines that are looked at again, at most, to tell places apart: a file of one line repeated ten thousand times
+/// must not take seconds.
+const MOST_WORK: usize = 4_000_000;
 
 /// Lines of the file that a search means.
 #[derive(Debug)]
@@ -58,30 +61,28 @@ const READINGS: [Reading; 8] = {
 
 /// All places of a search, in the strictest reading that has any. The search holds text.
 pub(super) fn find(search: &[Line], file: &[Line]) -> Vec<Place> {
-    let mut texts: Option<[Vec<usize>; 2]> = None;
+    let (s, f) = (texts(search), texts(file));
+    let mut with_text = None;
     for reading in READINGS {
-        let places = if reading.blank_lines {
-            let [s, f] = texts.get_or_insert_with(|| [with_text(search), with_text(file)]);
-            runs(
-                s.len(),
-                f.len(),
-                |i, j| reading.same(search[s[i]].text, file[f[j]].text),
-                |i| core(search[s[i]].text).len(),
-            )
-            .filter_map(|at| spread(search, file, s, &f[at..at + s.len()], reading))
-            .take(MOST_PLACES)
-            .collect::<Vec<_>>()
+        let same = |a: &str, b: &str| reading.same(a, b);
+        let (starts, places): (_, Vec<Place>) = if reading.blank_lines {
+            let [s, f] = with_text.get_or_insert_with(|| [WithText::of(&s), WithText::of(&f)]);
+            let starts = runs(&s.texts, &f.texts, same);
+            let candidates = starts
+                .iter()
+                .take(MOST_WORK / search.len())
+                .filter_map(|at| spread(search, file, &s.at, &f.at[*at..at + s.at.len()], reading));
+            (starts.len(), candidates.take(MOST_PLACES).collect())
         } else {
-            runs(
-                search.len(),
-                file.len(),
-                |i, j| reading.same(search[i].text, file[j].text),
-                |i| core(search[i].text).len(),
-            )
-            .filter_map(|at| straight(search, file, at, reading))
-            .take(MOST_PLACES)
-            .collect()
+            let starts = runs(&s, &f, same);
+            let candidates = starts.iter().take(MOST_WORK / search.len());
+            let candidates = candidates.filter_map(|at| straight(search, file, *at, reading));
+            (starts.len(), candidates.take(MOST_PLACES).collect())
         };
+        if places.len() < 2 && starts > MOST_WORK / search.len() {
+            // Whether there is another was not looked into: nothing is certain.
+            return Vec::new();
+        }
         if !places.is_empty() {
             return places;
         }
@@ -91,16 +92,10 @@ pub(super) fn find(search: &[Line], file: &[Line]) -> Vec<Place> {
 
 /// Where the lines of the search stand, whatever their indentation among themselves.
 pub(super) fn find_cores(search: &[Line], file: &[Line]) -> Vec<Range<usize>> {
-    let (s, f) = (with_text(search), with_text(file));
-    runs(
-        s.len(),
-        f.len(),
-        |i, j| core(search[s[i]].text) == core(file[f[j]].text),
-        |i| core(search[s[i]].text).len(),
-    )
-    .map(|at| f[at]..f[at + s.len() - 1] + 1)
-    .take(MOST_PLACES)
-    .collect()
+    let (s, f) = (WithText::of(&texts(search)), WithText::of(&texts(file)));
+    let starts = runs(&s.texts, &f.texts, |a, b| core(a) == core(b));
+    let lines = |at: usize| f.at[at]..f.at[at + s.at.len() - 1] + 1;
+    starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
 
 /// The lines that hold the replacement already, around the place of a search that the replacement holds whole.
@@ -115,36 +110,66 @@ pub(super) fn already_applied(
     let same = |a: &str, b: &str| {
         if place.shift == Shift::None { trim_end(a) == trim_end(b) } else { core(a) == core(b) }
     };
-    let extra = replace.len().checked_sub(search.len()).filter(|extra| *extra > 0)?;
-    (0..=extra).find_map(|before| {
-        let inner = before..before + search.len();
+    let (s, r) = (texts(search), texts(replace));
+    if r.len() <= s.len() {
+        return None;
+    }
+    runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
+        let inner = before..before + s.len();
         let start = place.lines.start.checked_sub(before)?;
-        let there = file.get(start..start + replace.len())?;
-        let new_text =
-            replace.iter().enumerate().any(|(i, line)| !inner.contains(&i) && !is_blank(line.text));
-        let holds = new_text
-            && search.iter().zip(&replace[inner]).all(|(s, r)| s.text == r.text)
-            && replace.iter().zip(there).all(|(r, f)| same(r.text, f.text));
-        holds.then_some(start..start + replace.len())
+        let there = file.get(start..start + r.len())?;
+        let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
+        let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
+        holds.then_some(start..start + r.len())
     })
 }
 
-/// The starts of all runs of `many` elements among `all` that are the same throughout, looked for by the longest of them.
-fn runs(
-    many: usize,
-    all: usize,
-    same: impl Fn(usize, usize) -> bool,
-    length: impl Fn(usize) -> usize,
-) -> impl Iterator<Item = usize> {
-    let anchor = (0..many).max_by_key(|i| (length(*i), usize::MAX - i)).unwrap_or(0);
-    let starts = if many == 0 || many > all { 0..0 } else { 0..all - many + 1 };
-    starts.filter(move |at| {
-        same(anchor, at + anchor) && (0..many).all(|i| i == anchor || same(i, at + i))
-    })
+/// The starts of all runs in `file` that are the same as `search` throughout, in one pass (Knuth, Morris, Pratt): `same`
+/// tells equals from others in the manner of `==`.
+fn runs(search: &[&str], file: &[&str], same: impl Fn(&str, &str) -> bool) -> Vec<usize> {
+    if search.is_empty() || search.len() > file.len() {
+        return Vec::new();
+    }
+    // For each line of the search, how many lines before it and with it are the search's own beginning.
+    let mut back = vec![0; search.len()];
+    let step = |back: &[usize], mut matched: usize, text: &str| loop {
+        if matched < search.len() && same(search[matched], text) {
+            return matched + 1;
+        }
+        if matched == 0 {
+            return 0;
+        }
+        matched = back[matched - 1];
+    };
+    for i in 1..search.len() {
+        back[i] = step(&back, back[i - 1], search[i]);
+    }
+    let mut matched = 0;
+    let mut starts = Vec::new();
+    for (i, text) in file.iter().enumerate() {
+        matched = step(&back, matched, text);
+        if matched == search.len() {
+            starts.push(i + 1 - matched);
+        }
+    }
+    starts
 }
 
-fn with_text(lines: &[Line]) -> Vec<usize> {
-    (0..lines.len()).filter(|i| !is_blank(lines[*i].text)).collect()
+fn texts<'a>(lines: &[Line<'a>]) -> Vec<&'a str> {
+    lines.iter().map(|line| line.text).collect()
+}
+
+/// The lines that are not blank, and where they are.
+struct WithText<'a> {
+    texts: Vec<&'a str>,
+    at: Vec<usize>,
+}
+
+impl<'a> WithText<'a> {
+    fn of(texts: &[&'a str]) -> Self {
+        let (at, texts) = texts.iter().enumerate().filter(|(_, text)| !is_blank(text)).unzip();
+        Self { texts, at }
+    }
 }
 
 impl Reading {

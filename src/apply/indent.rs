@@ -98,7 +98,10 @@ impl<'a> Reindent<'a> {
             _ => step(file),
         };
         let new = Self { shift, known, tabs, width };
-        (!new.may_be_meant_as_it_is(replace)).then_some(new)
+        // A line that both have shows that both are off in the same way.
+        let shares =
+            |line: &Line| !is_blank(line.text) && pairs.iter().any(|(s, _)| *s == line.text);
+        (replace.iter().any(shares) || !new.may_be_meant_as_it_is(replace)).then_some(new)
     }
 
     /// The replacement's lines all start where the file's lines do, or beyond, and the search's do not: then it is not certain that

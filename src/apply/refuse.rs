@@ -1,6 +1,6 @@
 //! Why a block was not applied: the cause, the nearest lines, and what to do. It may look at a whole file, once, and never applies anything.
 
-use super::find::{self, Place};
+use super::find::{self, MOST_PLACES, Place};
 use super::lines::{Line, core, is_blank};
 use super::write::Unclear;
 use super::{Cause, Quote, Refusal};
@@ -15,8 +15,6 @@ const MOST_QUOTES: usize = 12;
 const QUOTE: usize = 200;
 /// Characters of a line in the middle of a sentence.
 const INLINE: usize = 100;
-/// Places that are listed by number.
-const MOST_NUMBERS: usize = 100;
 /// Lines of a search that are compared with the file, and lines of the file that are looked through for like words.
 const MOST_COMPARED: usize = 400;
 const MOST_SCORED: usize = 200_000;
@@ -70,6 +68,7 @@ pub(super) fn overlap(
 
 pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
+    let more = if places.len() < MOST_PLACES { "" } else { " or more" };
     let up_to = match places.iter().map(|place| place.how).max() {
         Some(super::How::Exact | super::How::LineEnds) | None => "",
         Some(super::How::Trailing) => " (blanks at line ends apart)",
@@ -78,7 +77,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
         Some(super::How::BlankLines) => " (blank lines apart)",
     };
     let message = format!(
-        "the search is in the file {} times{up_to}, at lines {}: add lines above or below it until it is there only once",
+        "the search is in the file {} times{more}{up_to}, at lines {}: add lines above or below it until it is there only once",
         places.len(),
         numbers(&lines)
     );
@@ -92,12 +91,25 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
     Reason { cause: Cause::Twice, message, near }
 }
 
-pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], inserts: bool) -> Reason {
-    let tail = if inserts { "; to insert the same once more, add more lines around" } else { "" };
-    let message = format!(
-        "already applied: the replacement stands at {}, nothing is left to do{tail}",
-        span(lines)
-    );
+/// How it is known that a block was applied before.
+pub(super) enum Sign {
+    /// The search stands inside of the whole replacement.
+    Around,
+    /// What would be written is what is there.
+    Same,
+    /// The search is gone, and the replacement is there.
+    Gone,
+}
+
+pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], sign: &Sign) -> Reason {
+    let tail = match sign {
+        Sign::Around => "; to insert the same once more, add more lines around",
+        Sign::Same => ", and nothing is left to do",
+        Sign::Gone => {
+            ", and the search is nowhere: if another place was meant, read the file again"
+        }
+    };
+    let message = format!("already applied: the replacement stands at {}{tail}", span(lines));
     Reason { cause: Cause::AlreadyApplied, message, near: quotes(file, lines.clone()) }
 }
 
@@ -137,20 +149,23 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &[Line]) -> Reaso
             "the file is empty: leave the search empty, and the replacement is written".to_owned();
         return Reason { cause: Cause::Missing, message, near: Vec::new() };
     }
+    let part = part_of_line(search, file);
     if let Some(reason) = standing(search, replace, file) {
-        return reason;
+        // A single line that stands somewhere else says less than the line that holds the search.
+        let stands = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
+        let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(stands));
+        return other.unwrap_or(reason);
     }
-    let mut cores = find::find_cores(search, file);
+    let cores = find::find_cores(search, file);
     if !cores.is_empty() {
         let near = quotes(file, cores[0].clone());
-        cores.truncate(MOST_NUMBERS);
         let message = format!(
             "the words are in the file at lines {}, but indentation or blank lines differ from line to line: copy the lines as they are",
             numbers(&cores)
         );
         return Reason { cause: Cause::Indentation, message, near };
     }
-    if let Some(reason) = part_of_line(search, file) {
+    if let Some(reason) = part {
         return reason;
     }
     if let Some(window) = nearest(search, file) {
@@ -205,7 +220,7 @@ fn standing(search: &[Line], replace: &[Line], file: &[Line]) -> Option<Reason> 
         return None;
     }
     let place = find::find(replace, file).into_iter().next()?;
-    Some(already_applied(&place.lines, file, false))
+    Some(already_applied(&place.lines, file, &Sign::Gone))
 }
 
 fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
@@ -214,7 +229,7 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
     let lines: Vec<_> = (0..file.len())
         .filter(|i| file[*i].text.contains(text))
         .map(|i| i..i + 1)
-        .take(MOST_NUMBERS)
+        .take(MOST_PLACES)
         .collect();
     let first = lines.first()?.clone();
     let message = format!(
@@ -412,10 +427,7 @@ fn span(lines: &Range<usize>) -> String {
 }
 
 fn numbers(places: &[Range<usize>]) -> String {
-    let mut list: Vec<String> =
-        places.iter().take(MOST_NUMBERS).map(|lines| (lines.start + 1).to_string()).collect();
-    if places.len() > MOST_NUMBERS {
-        list.push("…".to_owned());
-    }
+    let list: Vec<String> =
+        places.iter().take(MOST_PLACES).map(|lines| (lines.start + 1).to_string()).collect();
     list.join(", ")
 }

@@ -113,7 +113,7 @@ fn line_ends() {
     ok("\u{feff}a\r\nb", "a\nb\n", "a\nx\nb\n", "\u{feff}a\r\nx\r\nb");
     check("\u{feff}a\nb\n", &[("\u{feff}a\n", "\u{feff}x\n")], Ok(("\u{feff}x\nb\n", How::Exact)));
     check("\u{feff}a\nb\n", &[("b\n", "x\n")], Ok(("\u{feff}a\nx\n", How::Exact)));
-    check("\u{feff}", &[("", "x\n")], Ok(("\u{feff}x\n", How::LineEnds)));
+    check("\u{feff}", &[("", "x\n")], Ok(("\u{feff}x\n", How::Exact)));
     check("a\r\nx\na\n", &[("a\n", "b\n")], Err((Cause::Twice, "at lines 1, 3")));
 }
 
@@ -222,6 +222,16 @@ fn blank_lines() {
 }
 
 #[test]
+fn no_search_takes_long() {
+    let same = "a\n".repeat(10_000);
+    let search = "a\n".repeat(5_000);
+    let no = |s: &str, cause, part| check(&same, &[(s, "x\n")], Err((cause, part)));
+    no(&search, Cause::Twice, "100 times or more");
+    no(&(search.clone() + "b\n"), Cause::Missing, "agree with");
+    no(&(search.replace('a', "  a") + "    a\n"), Cause::Indentation, "differ");
+}
+
+#[test]
 fn not_certain() {
     let no = |file, s, r, cause, part| check(file, &[(s, r)], Err((cause, part)));
     no(CODE, "    let a = 1;\n", "    let a = 3;\n", Cause::Twice, "2 times, at lines 2, 8");
@@ -302,7 +312,7 @@ proptest! {
     #[test]
     fn a_slice_that_stands_once_is_replaced(file in text(), crlf in any::<bool>(), from in 0..20usize, many in 1..6usize, new in "[xyz]{1,3}(\n[xyz]{0,3}){0,4}\n") {
         let file = if crlf { file.replace("\r\n", "\n").replace('\n', "\r\n") } else { file.replace("\r\n", "\n") };
-        let end = if crlf { "\r\n" } else { "\n" };
+        let end = if file.contains('\r') { "\r\n" } else { "\n" };
         let lines: Vec<&str> = file.split_inclusive('\n').collect();
         prop_assume!(from + many <= lines.len());
         let slice: Vec<&str> = lines[from..from + many].iter().map(|line| line.trim_end_matches(['\r', '\n'])).collect();

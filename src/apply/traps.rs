@@ -74,6 +74,9 @@ Don’t plant before the 10th of May.
 The end of it’s not yet written.
 ";
 
+/// Cases of a kind and a file.
+const ROUNDS: usize = 30;
+
 /// xorshift: enough for choosing cases, and the same on every machine.
 struct Dice(u64);
 
@@ -123,6 +126,7 @@ fn draw(dice: &mut Dice, file: &[String]) -> Case {
         let search = file[from..from + many].to_vec();
         let count = file
             .windows(many)
+            .filter(|w| w[0].trim() == search[0].trim())
             .filter(|w| w.iter().map(|l| l.trim()).eq(search.iter().map(|l| l.trim())))
             .count();
         let (first, last) = (&search[0], &search[many - 1]);
@@ -283,7 +287,7 @@ fn slips_apply_without_damage() {
     for (name, slip) in SLIPS {
         let mut of_kind = Tally::default();
         for file in files() {
-            for _ in 0..60 {
+            for _ in 0..ROUNDS {
                 let case = draw(&mut dice, &file);
                 let Some((file, search, replace, expected)) = slip(&mut dice, &case) else {
                     continue;
@@ -317,7 +321,7 @@ fn slips_apply_without_damage() {
         tally.refused += of_kind.refused;
     }
     report += &format!("all {all}: {tally:?}");
-    assert!(tally.damaged == 0 && tally.applied * 100 >= all * 97 && all > 3000, "{report}");
+    assert!(tally.damaged == 0 && tally.applied * 100 >= all * 97 && all > ROUNDS * 50, "{report}");
 }
 
 fn diff(expected: &str, got: &str) -> String {
@@ -406,7 +410,7 @@ fn traps_are_refused() {
     for (name, trap) in TRAPS {
         let (mut of_kind, mut here) = (0, 0);
         for file in files() {
-            for _ in 0..60 {
+            for _ in 0..ROUNDS {
                 let case = draw(&mut dice, &file);
                 let Some((file, search, replace)) = trap(&mut dice, &case) else { continue };
                 of_kind += 1;
@@ -425,5 +429,5 @@ fn traps_are_refused() {
         refused += of_kind - here;
         wrong += here;
     }
-    assert!(wrong == 0 && refused > 1500, "{report}refused {refused}, wrong {wrong}");
+    assert!(wrong == 0 && refused > ROUNDS * 40, "{report}refused {refused}, wrong {wrong}");
 }

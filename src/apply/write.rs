@@ -38,7 +38,11 @@ enum Piece {
 
 struct Writer<'a> {
     place: &'a Place,
-    search: &'a [Line<'a>],
+    search: Vec<Line<'a>>,
+    /// As in the place, for `search`.
+    map: Vec<Option<usize>>,
+    /// As in the place; none when `search` has been given the blank line that it lacked.
+    gap: Option<(usize, usize)>,
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
     reindent: Reindent<'a>,
@@ -52,11 +56,11 @@ struct Writer<'a> {
 }
 
 /// Writes a block at its place.
-pub(super) fn write(
-    place: &Place,
-    search: &[Line],
-    replace: &[Line],
-    file: &[Line],
+pub(super) fn write<'a>(
+    place: &'a Place,
+    search: &'a [Line<'a>],
+    replace: &'a [Line<'a>],
+    file: &'a [Line<'a>],
 ) -> Result<Written, Unclear> {
     let pairs: Vec<_> = search
         .iter()
@@ -71,21 +75,41 @@ pub(super) fn write(
     let typographic = typographic(&pairs);
     let pieces = Vec::with_capacity(replace.len());
     let at = place.lines.start;
+    let (mut search, mut map, mut gap) = (search.to_vec(), place.map.clone(), place.gap);
+    let mut ops = compare(&search, replace);
+    if let Some((before, blank)) = gap {
+        // The replacement may well have the blank line that the search lacks: then it is shared.
+        let mut whole = search.clone();
+        whole.insert(before, Line { text: "", ..file[blank] });
+        let whole_ops = compare(&whole, replace);
+        if shared(&whole_ops) > shared(&ops) {
+            (search, ops, gap) = (whole, whole_ops, None);
+            map.insert(before, Some(blank));
+        }
+    }
     let mut writer =
-        Writer { place, search, replace, file, reindent, stray, typographic, pieces, at };
-    writer.all()?;
+        Writer { place, search, map, gap, replace, file, reindent, stray, typographic, pieces, at };
+    writer.all(&ops)?;
     Ok(writer.finish())
 }
 
+/// Line by line, as their author wrote them; how lines end does not count.
+fn compare(search: &[Line], replace: &[Line]) -> Vec<DiffOp> {
+    let old: Vec<&str> = search.iter().map(|line| line.text).collect();
+    let new: Vec<&str> = replace.iter().map(|line| line.text).collect();
+    capture_diff_slices(Algorithm::Myers, &old, &new)
+}
+
+fn shared(ops: &[DiffOp]) -> usize {
+    ops.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum()
+}
+
 impl Writer<'_> {
-    fn all(&mut self) -> Result<(), Unclear> {
-        let old: Vec<&str> = self.search.iter().map(|line| line.text).collect();
-        let new: Vec<&str> = self.replace.iter().map(|line| line.text).collect();
-        let ops = capture_diff_slices(Algorithm::Myers, &old, &new);
+    fn all(&mut self, ops: &[DiffOp]) -> Result<(), Unclear> {
         for (index, op) in ops.iter().enumerate() {
             let (old, new) = (op.old_range(), op.new_range());
-            if self.place.gap.is_some_and(|(before, _)| before == old.start && !old.is_empty()) {
-                self.gap_between(&ops[..index], op)?;
+            if self.gap.is_some_and(|(before, _)| before == old.start && !old.is_empty()) {
+                self.gap_after(&ops[..index])?;
             }
             match op {
                 DiffOp::Equal { .. } => {
@@ -104,7 +128,7 @@ impl Writer<'_> {
                         .filter(|(before, _)| old.start < *before && *before < old.end);
                     match gap {
                         // Line by line the same number: the blank line stays between the same two.
-                        Some((before, blank)) if !self.blank_in(&new) => {
+                        Some((before, blank)) => {
                             if old.len() != new.len() {
                                 return Err(Unclear::BlankLine(blank));
                             }
@@ -113,7 +137,7 @@ impl Writer<'_> {
                             self.pieces.push(Piece::Keep(blank));
                             self.new_lines(&(before..old.end), &(middle..new.end))?;
                         }
-                        _ => self.new_lines(&old, &new)?,
+                        None => self.new_lines(&old, &new)?,
                     }
                 }
             }
@@ -121,26 +145,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A blank line of the file that the search lacks, where one stretch of the comparison ends and `op` begins.
-    fn gap_between(&mut self, before: &[DiffOp], op: &DiffOp) -> Result<(), Unclear> {
-        let Some((_, blank)) = self.place.gap else { return Ok(()) };
-        let is_blank_line =
-            |index: usize| self.replace.get(index).is_some_and(|line| is_blank(line.text));
-        let fresh = |op: &&DiffOp| matches!(op, DiffOp::Insert { .. } | DiffOp::Replace { .. });
-        let last = before.last();
-        // New lines on either side that come with a blank line of their own there: theirs takes the place of the file's.
-        let own_before = last.filter(fresh).map(DiffOp::new_range).is_some_and(|new| {
-            is_blank_line(new.end - 1)
-                || (matches!(last, Some(DiffOp::Insert { .. })) && is_blank_line(new.start))
-        });
-        let own_after = Some(op)
-            .filter(fresh)
-            .map(DiffOp::new_range)
-            .is_some_and(|new| is_blank_line(new.start));
-        if own_before || own_after {
-            return Ok(());
-        }
-        if matches!(last, Some(DiffOp::Insert { .. })) {
+    /// A blank line of the file that neither search nor replacement has, after a stretch of the comparison: it stays,
+    /// unless it is just where something is inserted, which may belong before it or after it.
+    fn gap_after(&mut self, before: &[DiffOp]) -> Result<(), Unclear> {
+        let Some((_, blank)) = self.gap else { return Ok(()) };
+        if matches!(before.last(), Some(DiffOp::Insert { .. })) {
             return Err(Unclear::BlankLine(blank));
         }
         self.pieces.push(Piece::Keep(blank));
@@ -150,12 +159,10 @@ impl Writer<'_> {
     /// Lines that search and replacement share: the file's own.
     fn equal(&mut self, old: &Range<usize>, inserted_before: bool, inserted_after: bool) {
         for i in old.clone() {
-            if let Some((_, blank)) =
-                self.place.gap.filter(|(before, _)| *before == i && i > old.start)
-            {
+            if let Some((_, blank)) = self.gap.filter(|(before, _)| *before == i && i > old.start) {
                 self.pieces.push(Piece::Keep(blank));
             }
-            if let Some(line) = self.place.map[i] {
+            if let Some(line) = self.map[i] {
                 self.pieces.push(Piece::Keep(line));
                 self.at = line;
             } else if (i == old.start && inserted_before) || (i + 1 == old.end && inserted_after) {
@@ -166,14 +173,14 @@ impl Writer<'_> {
     }
 
     fn pass(&mut self, old: &Range<usize>) {
-        self.at = old.clone().rev().find_map(|i| self.place.map[i]).unwrap_or(self.at);
+        self.at = old.clone().rev().find_map(|i| self.map[i]).unwrap_or(self.at);
     }
 
     fn new_lines(&mut self, old: &Range<usize>, new: &Range<usize>) -> Result<(), Unclear> {
         let cores = self.cores(old, new);
         for (k, i) in new.clone().enumerate() {
             let line = &self.replace[i];
-            if let Some(at) = old.clone().nth(k).and_then(|i| self.place.map[i]) {
+            if let Some(at) = old.clone().nth(k).and_then(|i| self.map[i]) {
                 self.at = at;
             }
             let text = self.new_line(line.text, cores.as_ref().map(|cores| cores[k].as_str()))?;
@@ -197,10 +204,6 @@ impl Writer<'_> {
         Ok(format!("{indent}{}{tail}", changed.unwrap_or(body)))
     }
 
-    fn blank_in(&self, new: &Range<usize>) -> bool {
-        self.replace[new.clone()].iter().any(|line| is_blank(line.text))
-    }
-
     /// Where quotes were overlooked: the texts of the new lines, without blanks at their ends, in which the words that they share with the
     /// search are the file's own.
     fn cores(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
@@ -214,7 +217,7 @@ impl Writer<'_> {
         // Character by character the same as `was`, but for the shape of quotes.
         let there: Vec<&str> = old
             .clone()
-            .map(|i| self.place.map[i].map_or("", |line| core(self.file[line].text)))
+            .map(|i| self.map[i].map_or("", |line| core(self.file[line].text)))
             .collect();
         let there: Vec<char> = there.join("\n").chars().collect();
         let (was, now) = (tokens(&was), tokens(&now));
