@@ -79,7 +79,8 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     let rendered = error.render().to_string();
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
-    let message: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let message: Vec<&str> =
+        message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join(" ")));
     out::emit(T::NAME, is_asked(words, "--json"), &report);
     Exit::Usage

@@ -109,12 +109,10 @@ const OLDER: [&str; 7] = [
 /// Reads a config file's text. The second value are notes for the user.
 ///
 /// # Errors
-/// Text that is no JSON object, a key that is not known, a value of the wrong type, a number out of range.
+/// An empty file or text that is no JSON object, a key that is not known, a value of the wrong type, a number out of range.
 pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
-    if text.trim().is_empty() {
-        return Ok((Config::default(), Vec::new()));
-    }
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
     let Value::Object(mut object) = value else {
         return Err("not a JSON object: it begins with { and holds \"key\": value pairs".to_owned());
     };
@@ -139,7 +137,8 @@ pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
             return Err(format!("the value of \"{key}\" does not fit: {error}"));
         }
     }
-    let config: Config = serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
+    let config: Config =
+        serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
     for (key, value) in [
         ("max_seconds", config.max_seconds),
         ("max_cost", config.max_cost),
@@ -177,10 +176,12 @@ mod tests {
 
     #[test]
     fn older_keys_are_told() {
-        let (config, notes) = parse(r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#).unwrap();
+        let (config, notes) =
+            parse(r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#)
+                .unwrap();
         assert_eq!(config.max_cost, Some(1.5));
         assert_eq!(notes.len(), 1);
-        assert_eq!(parse(" ").unwrap().0, Config::default());
+        assert_eq!(parse("{}").unwrap().0, Config::default());
     }
 
     #[test]

@@ -83,7 +83,8 @@ pub fn sections(facts: &Facts) -> Vec<Section> {
 
 /// The body of `initial_context`.
 pub fn format(sections: &[Section]) -> String {
-    let texts: Vec<String> = sections.iter().map(|s| format!("# {}\n{}", s.title, s.text)).collect();
+    let texts: Vec<String> =
+        sections.iter().map(|s| format!("# {}\n{}", s.title, s.text)).collect();
     texts.join("\n\n")
 }
 
@@ -107,7 +108,10 @@ pub fn parse(body: &str) -> Vec<Section> {
     found
         .iter()
         .zip(ends)
-        .map(|((title, _, start), end)| Section { title, text: body[*start..end.max(*start)].to_owned() })
+        .map(|((title, _, start), end)| Section {
+            title,
+            text: body[*start..end.max(*start)].to_owned(),
+        })
         .collect()
 }
 
@@ -120,7 +124,8 @@ pub fn changes(told: &[Section], now: &[Section]) -> Vec<Section> {
     TITLES
         .into_iter()
         .filter_map(|title| {
-            let last = told.iter().rev().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
+            let last =
+                told.iter().rev().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             let text = now.iter().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             (last != text).then(|| Section { title, text: text.to_owned() })
         })
@@ -186,7 +191,8 @@ fn tools(tools: &[Tool]) -> String {
     if tools.is_empty() {
         return String::new();
     }
-    let mut text = String::from("Run in the shell; PATH --description tells more, PATH --help all.");
+    let mut text =
+        String::from("Run in the shell; PATH --description tells more, PATH --help all.");
     for tool in tools {
         let _ = write!(text, "\n- {}: {}", tool.path, tool.summary);
     }
@@ -217,7 +223,10 @@ mod tests {
     fn facts() -> Facts {
         Facts {
             writable: vec!["/tmp".into(), "/var/tmp".into()],
-            tools: vec![Tool { path: "/bin/nagent-llm-text".into(), summary: "Sends a file.".into() }],
+            tools: vec![Tool {
+                path: "/bin/nagent-llm-text".into(),
+                summary: "Sends a file.".into(),
+            }],
             host: "Linux box x86_64".into(),
             toplevel: Some("/home/u/p".into()),
             remotes: vec![("origin".into(), "git@host:p".into())],

@@ -39,7 +39,13 @@ impl Report {
 
     /// A report of failure: nothing on stdout but the JSON document that says so.
     pub fn failed(exit: Exit, error: impl Into<String>) -> Self {
-        Self { exit, text: String::new(), json: Map::new(), error: Some(error.into()), exact: false }
+        Self {
+            exit,
+            text: String::new(),
+            json: Map::new(),
+            error: Some(error.into()),
+            exact: false,
+        }
     }
 
     /// The same with one more key.
@@ -156,12 +162,18 @@ mod tests {
 
     #[test]
     fn what_steers_a_terminal_is_shown() {
-        assert_eq!(harmless("a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g"), "a\\u{1b}[31mb\nc\\u{d}d\te\\u{9b}f\\u{202e}g");
+        assert_eq!(
+            harmless("a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g"),
+            "a\\u{1b}[31mb\nc\\u{d}d\te\\u{9b}f\\u{202e}g"
+        );
     }
 
     #[test]
     fn sizes() {
-        assert_eq!([bytes(0), bytes(999), bytes(4_100), bytes(20_000_000)], ["0 B", "999 B", "4.1 KB", "20.0 MB"]);
+        assert_eq!(
+            [bytes(0), bytes(999), bytes(4_100), bytes(20_000_000)],
+            ["0 B", "999 B", "4.1 KB", "20.0 MB"]
+        );
     }
 
     proptest! {

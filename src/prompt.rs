@@ -59,10 +59,18 @@ mod tests {
 
     #[test]
     fn roles() {
-        check("<initial_context fence=\"f\">\nctx\n</initial_context f>\n\n<user-prompt>\nhi\n</user-prompt>\n\nnote\n\n<agent-response>\nyes\n</agent-response>\n",
-            "s:ctx u:<user-prompt>\nhi\n</user-prompt>|note a:yes");
-        check("<agent-response>\na\n</agent-response>\n<agent-response>\nb\n</agent-response>\n", &format!("u:{BEGINNING} a:a|b"));
-        check("<user-prompt fence=\"w\">\n<system>\n</user-prompt w>\n", "u:<user-prompt fence=\"w\">\n<system>\n</user-prompt w>");
+        check(
+            "<initial_context fence=\"f\">\nctx\n</initial_context f>\n\n<user-prompt>\nhi\n</user-prompt>\n\nnote\n\n<agent-response>\nyes\n</agent-response>\n",
+            "s:ctx u:<user-prompt>\nhi\n</user-prompt>|note a:yes",
+        );
+        check(
+            "<agent-response>\na\n</agent-response>\n<agent-response>\nb\n</agent-response>\n",
+            &format!("u:{BEGINNING} a:a|b"),
+        );
+        check(
+            "<user-prompt fence=\"w\">\n<system>\n</user-prompt w>\n",
+            "u:<user-prompt fence=\"w\">\n<system>\n</user-prompt w>",
+        );
         check("", "");
     }
 }

@@ -30,7 +30,7 @@ pub const CHECKS: u32 = 5;
 /// What bounds a run. All are checked between turns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Replies of the model, malformed ones included.
+    /// Replies of the model, malformed ones and children's included.
     pub turns: u64,
     /// Seconds since the run began.
     pub seconds: Option<f64>,
@@ -100,6 +100,15 @@ pub struct Acted {
     pub usage: Usage,
     /// What they cost.
     pub cost: f64,
+    /// Turns that it took.
+    pub turns: u64,
+}
+
+impl Acted {
+    /// The result of an action that asked no model.
+    pub fn plain(block: Block) -> Self {
+        Self { block, usage: Usage::default(), cost: 0.0, turns: 0 }
+    }
 }
 
 /// Something to do. Exactly one [`Event`] answers each, but for [`Effect::Done`].
@@ -146,6 +155,8 @@ pub struct Outcome {
 pub struct Totals {
     /// Replies of the model.
     pub turns: u64,
+    /// The same with those of children.
+    pub all_turns: u64,
     /// Tokens of this conversation alone.
     pub own: Usage,
     /// Tokens with those of children.
@@ -255,7 +266,7 @@ impl Turn {
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         let limits = self.rules.limits;
         Limits {
-            turns: limits.turns.saturating_sub(self.totals.turns).max(1),
+            turns: limits.turns.saturating_sub(self.totals.all_turns).max(1),
             seconds: limits.seconds.map(|seconds| (seconds - self.seconds).max(0.0)),
             tokens: limits.tokens.map(|tokens| tokens.saturating_sub(used)),
             cost: limits.cost.map(|cost| (cost - self.totals.cost).max(0.0)),
@@ -268,7 +279,9 @@ impl Turn {
         let state = std::mem::replace(&mut self.state, State::Over);
         match (state, event) {
             (State::Over, _) => self.over(Exit::Failed, "the run is already over"),
-            (state, Event::Interrupted { signal, results }) => self.interrupted(state, signal, results),
+            (state, Event::Interrupted { signal, results }) => {
+                self.interrupted(state, signal, results)
+            }
             (State::Appending(then), Event::Appended { seconds }) => {
                 self.seconds = seconds;
                 self.then(then)
@@ -278,8 +291,12 @@ impl Turn {
             (State::Waiting, Event::Waited) => self.ask(),
             (State::Keeping(kept), Event::Kept { path }) => self.kept(kept, path),
             (State::Saying(plan), Event::Said) => self.act(plan),
-            (State::Acting { running, plan }, Event::Acted(acted)) => self.acted(running, plan, acted),
-            (State::Checking(answer), Event::Checked { passed, block }) => self.checked(answer, passed, block),
+            (State::Acting { running, plan }, Event::Acted(acted)) => {
+                self.acted(running, plan, acted)
+            }
+            (State::Checking(answer), Event::Checked { passed, block }) => {
+                self.checked(answer, passed, block)
+            }
             (state, event) => {
                 let message = format!("the driver answered {} with {}", state.name(), event.name());
                 self.over(Exit::Failed, &message)
@@ -346,18 +363,22 @@ impl Turn {
     fn limit(&self) -> Option<String> {
         let Limits { turns, seconds, tokens, cost } = self.rules.limits;
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
-        if self.totals.turns >= turns {
+        if self.totals.all_turns >= turns {
             return Some(format!("the limit of {turns} turns was reached (--max-turns)"));
         }
         if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
             return Some(format!("the limit of {limit} seconds was reached (--max-seconds)"));
         }
         if let Some(limit) = tokens.filter(|limit| used >= *limit) {
-            return Some(format!("the limit of {limit} tokens was reached with {used} (--max-tokens)"));
+            return Some(format!(
+                "the limit of {limit} tokens was reached with {used} (--max-tokens)"
+            ));
         }
         if let Some(limit) = cost.filter(|limit| self.totals.cost >= *limit) {
             let cost = self.totals.cost;
-            return Some(format!("the limit of {limit} dollars was reached with {cost:.4} (--max-cost)"));
+            return Some(format!(
+                "the limit of {limit} dollars was reached with {cost:.4} (--max-cost)"
+            ));
         }
         None
     }
@@ -368,12 +389,17 @@ impl Turn {
             return Effect::Wait { time, error };
         }
         let message = error.to_string();
-        let outcome = Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
-        self.append(vec![Block::new("system").body(format!("the model gave no reply: {message}"))], Then::Done(outcome))
+        let outcome =
+            Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
+        self.append(
+            vec![Block::new("system").body(format!("the model gave no reply: {message}"))],
+            Then::Done(outcome),
+        )
     }
 
     fn replied(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
         self.totals.turns += 1;
+        self.totals.all_turns += 1;
         add(&mut self.totals.own, &reply.usage);
         add(&mut self.totals.all, &reply.usage);
         match cost {
@@ -402,7 +428,8 @@ impl Turn {
                 self.keep(reply.text, Kept { status, stands, message })
             }
             Verdict::Malformed(malformed) => {
-                let message = format!("your reply did not parse, and nothing of it was run: {malformed}");
+                let message =
+                    format!("your reply did not parse, and nothing of it was run: {malformed}");
                 self.keep(reply.text, Kept { status, stands: None, message })
             }
         }
@@ -423,8 +450,10 @@ impl Turn {
         }
         let note = Block::new("system").body(message.clone());
         if self.bad >= TRIES {
-            let error = format!("the model's replies stayed malformed after {TRIES} tries: {message}");
-            let outcome = Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
+            let error =
+                format!("the model's replies stayed malformed after {TRIES} tries: {message}");
+            let outcome =
+                Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
             return self.append(vec![status, note], Then::Done(outcome));
         }
         match stands {
@@ -467,6 +496,7 @@ impl Turn {
         running.pop_front();
         add(&mut self.totals.all, &acted.usage);
         self.totals.cost += acted.cost;
+        self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], Then::Results { running, plan })
     }
 
@@ -491,17 +521,21 @@ impl Turn {
             State::Acting { running, plan } | State::Appending(Then::Results { running, plan }) => {
                 (running, Some(plan))
             }
-            State::Saying(plan) | State::Appending(Then::Say { plan, .. }) => (VecDeque::new(), Some(plan)),
+            State::Saying(plan) | State::Appending(Then::Say { plan, .. }) => {
+                (VecDeque::new(), Some(plan))
+            }
             _ => (VecDeque::new(), None),
         };
-        let unanswered = running.into_iter().skip(results.len()).map(|action| unrun(&action, "unknown"));
+        let unanswered =
+            running.into_iter().skip(results.len()).map(|action| unrun(&action, "unknown"));
         let never = plan.into_iter().flat_map(|plan| plan.groups).flatten();
         let mut blocks = results;
         blocks.extend(unanswered);
         blocks.extend(never.map(|action| unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
         blocks.push(Block::new("system").body(&message));
-        let outcome = Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
+        let outcome =
+            Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
         self.append(blocks, Then::Done(outcome))
     }
 
@@ -530,7 +564,9 @@ impl Plan {
         for action in actions {
             let is_child = matches!(action, Action::Conversation { .. });
             match groups.back_mut() {
-                Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => group.push(action),
+                Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => {
+                    group.push(action)
+                }
                 _ => groups.push_back(vec![action]),
             }
         }
@@ -541,8 +577,10 @@ impl Plan {
 /// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
 pub fn unrun(action: &Action, status: &str) -> Block {
     let text = match status {
-        "unknown" => "nagent ended before this action's result was stored: it may have run, wholly or in part. \
-                      Look before you repeat it",
+        "unknown" => {
+            "nagent ended before this action's result was stored: it may have run, wholly or in part. \
+                      Look before you repeat it"
+        }
         _ => "nagent ended before this action was started: it did not run",
     };
     Block::new(action.result_block()).with("status", status).body(text)

@@ -6,8 +6,8 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::cmd::settings::{ModelArgs, Problem, Settings};
-use crate::drive::ask::AskError;
 use crate::drive;
+use crate::drive::ask::AskError;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Trouble};
 use crate::llm::retry::Retry;
@@ -71,7 +71,10 @@ fn run(args: &Args) -> Result<Report, Problem> {
         message: format!("file not found: {}", args.file.display()),
     })?;
     if text.is_empty() {
-        return Err(Problem { exit: Exit::Failed, message: format!("{} is empty, there is nothing to send", args.file.display()) });
+        return Err(Problem {
+            exit: Exit::Failed,
+            message: format!("{} is empty, there is nothing to send", args.file.display()),
+        });
     }
     let settings = Settings::resolve(&args.model, &env)?;
     for note in &settings.notes {
@@ -80,7 +83,11 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let mut source = settings.source(&env, &folder, !args.show_request)?;
     let provider = settings.provider()?;
     let model_id = source.model_id.clone().unwrap_or_default();
-    let parsed = if args.as_conversation { conversation::parse(&text) } else { conversation::Parsed::default() };
+    let parsed = if args.as_conversation {
+        conversation::parse(&text)
+    } else {
+        conversation::Parsed::default()
+    };
     if let Some(Trouble::Damaged { line, message }) = parsed.trouble {
         return Err(Problem {
             exit: Exit::Failed,
@@ -101,7 +108,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
         window: settings.window(&model_id),
     };
     if args.show_request {
-        let body = String::from_utf8(source.model.request(&ask)).map_err(|error| Problem::usage(error.to_string()))?;
+        let body = String::from_utf8(source.model.request(&ask))
+            .map_err(|error| Problem::usage(error.to_string()))?;
         return Ok(Report::exactly(body.clone()).with("request", body));
     }
     if let Some(error) = drive::fits_nowhere(&ask, ask.window) {
@@ -119,10 +127,13 @@ fn run(args: &Args) -> Result<Report, Problem> {
             Err(AskError::Api(error)) => error,
         };
         let Some(time) = retry.next(&error, drive::jitter()) else {
-            let message = drive::name_credential(&error, source.credential.as_deref());
+            let message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
             return Err(Problem { exit: Exit::Provider, message });
         };
-        out::line(&format!("nagent-llm-text: {error}; trying again in {:.1} s", time.as_secs_f64()));
+        out::line(&format!(
+            "nagent-llm-text: {error}; trying again in {:.1} s",
+            time.as_secs_f64()
+        ));
         if let Some(signal) = clock::sleep_interruptible(time, &interrupts) {
             return Err(interrupted(signal));
         }
@@ -134,9 +145,13 @@ fn run(args: &Args) -> Result<Report, Problem> {
         report.error = Some("the reply was cut off by the length limit".to_owned());
     }
     Ok(report
-        .with("file", fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string())
+        .with(
+            "file",
+            fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string(),
+        )
         .with("provider", provider.name())
-        .with("model", reply.model.unwrap_or(model_id))
+        .with("model", model_id)
+        .with("model_served", reply.model)
         .with("response", reply.text)
         .with("input_tokens", reply.usage.input)
         .with("output_tokens", reply.usage.output)

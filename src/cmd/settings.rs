@@ -12,17 +12,21 @@ use crate::config::{self, Config};
 use crate::drive::ShellRules;
 use crate::drive::ask::{Model, Source};
 use crate::exit::Exit;
-use crate::llm::price::Price;
-use crate::llm::provider::Provider;
 use crate::llm::command::Preset;
 use crate::llm::limits;
+use crate::llm::price::Price;
+use crate::llm::provider::Provider;
 use crate::llm::wire::Wire;
-use crate::sys::env::Env;
+use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::root::Root;
 
 /// The largest config file that is read, in bytes.
 const CONFIG_LIMIT: u64 = 1 << 20;
+
+/// The window that an Ollama server is asked for where the config names none, in tokens. Without a word it takes
+/// 4,096 on a small machine, and drops what does not fit.
+const OLLAMA_WINDOW: u64 = 32_768;
 
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
@@ -110,12 +114,15 @@ impl Settings {
         let root = root_folder(args, env)?;
         let config_path = match (&args.config, env.get_os("NAGENT_CONFIG")) {
             (Some(path), _) => Setting { value: path.clone(), from: "flag".to_owned() },
-            (None, Some(path)) => Setting { value: PathBuf::from(path), from: "NAGENT_CONFIG".to_owned() },
+            (None, Some(path)) => {
+                Setting { value: PathBuf::from(path), from: "NAGENT_CONFIG".to_owned() }
+            }
             (None, None) => {
                 Setting { value: root.value.path().join("config.json"), from: "default".to_owned() }
             }
         };
-        let text = fs::read_text(&config_path.value, CONFIG_LIMIT).map_err(|error| Problem::usage(format!("{error:#}")))?;
+        let text = fs::read_text(&config_path.value, CONFIG_LIMIT)
+            .map_err(|error| Problem::usage(format!("{error:#}")))?;
         if text.is_none() && config_path.from != "default" {
             return Err(Problem::usage(format!(
                 "the config file {} (from {}) is not there",
@@ -123,9 +130,12 @@ impl Settings {
                 config_path.from
             )));
         }
-        let (config, notes) = config::parse(text.as_deref().unwrap_or_default())
+        let (config, notes) = config::parse(text.as_deref().unwrap_or("{}"))
             .map_err(|error| Problem::usage(format!("{}: {error}", config_path.value.display())))?;
-        let notes = notes.into_iter().map(|note| format!("{}: {note}", config_path.value.display())).collect();
+        let notes = notes
+            .into_iter()
+            .map(|note| format!("{}: {note}", config_path.value.display()))
+            .collect();
         let config_name = config_path.value.display().to_string();
         if let Some(value) = config.sandbox.as_deref().filter(|value| *value != "off") {
             return Err(Problem::usage(no_walls(&format!("sandbox: {value} in {config_name}"))));
@@ -137,7 +147,8 @@ impl Settings {
             provider: provider(args, env, &config, &config_name)?,
             model: None,
             base_url: None,
-            patience: pick(args.patience, None, config.patience, 30.0, &config_name).map(Duration::from_secs_f64),
+            patience: pick(args.patience, None, config.patience, 30.0, &config_name)
+                .map(Duration::from_secs_f64),
             root,
             config_path,
             config,
@@ -152,8 +163,12 @@ impl Settings {
     fn config_is_for(&self, provider: Provider, config_name: &str) -> bool {
         match &self.config.provider {
             Some(name) => Provider::parse(name) == Ok(provider),
-            None => self.provider.as_ref().is_some_and(|p| p.from != "flag" && p.from != "NAGENT_PROVIDER")
-                || config_name.is_empty(),
+            None => {
+                self.provider
+                    .as_ref()
+                    .is_some_and(|p| p.from != "flag" && p.from != "NAGENT_PROVIDER")
+                    || config_name.is_empty()
+            }
         }
     }
 
@@ -196,27 +211,34 @@ impl Settings {
 
     /// The provider, or an error that lists the choices.
     pub fn provider(&self) -> Result<Provider, Problem> {
-        self.provider.as_ref().map(|provider| provider.value).ok_or_else(|| Problem::usage(no_provider()))
+        self.provider
+            .as_ref()
+            .map(|provider| provider.value)
+            .ok_or_else(|| Problem::usage(no_provider()))
     }
 
     /// The credential and the variable that it came from; `None` where the provider needs none.
-    fn key(&self, env: &Env, provider: Provider) -> Result<Option<(String, &'static str)>, Problem> {
+    fn key(
+        &self,
+        env: &Env,
+        provider: Provider,
+    ) -> Result<Option<(String, &'static str)>, Problem> {
         let variables = provider.credential_variables();
-        let found = variables.iter().find_map(|name| Some((env.get(name)?.trim().to_owned(), *name)));
+        let found =
+            variables.iter().find_map(|name| Some((env.get(name)?.trim().to_owned(), *name)));
         // A server of the user's own may need none.
         let needed = !variables.is_empty() && preset(provider).is_none() && self.base_url.is_none();
-        if found.is_none() && needed {
-            let inside = env.get(crate::sys::env::PARENTS).is_some();
-            let hint = if inside {
+        let withheld = env.get(env::WITHHELD).unwrap_or_default();
+        let withheld =
+            variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
+        if found.is_none() && (needed || withheld.is_some()) {
+            let hint = withheld.map_or_else(String::new, |name| {
                 format!(
                     ". This command was started by nagent, which keeps credentials from commands; \"pass_env\": \
-                     [\"{}\"] in {} lets it through",
-                    variables[0],
+                     [\"{name}\"] in {} lets it through",
                     self.config_path.value.display()
                 )
-            } else {
-                String::new()
-            };
+            });
             return Err(Problem::usage(format!(
                 "no credential for provider {}: set {}{hint}",
                 provider.name(),
@@ -255,7 +277,11 @@ impl Settings {
                 Problem::usage("provider replay needs --model FILE, the recording that it plays")
             })?;
             let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
-            return Ok(Source { model: Model::replay(Path::new(&path), lineage)?, model_id: Some(path), credential });
+            return Ok(Source {
+                model: Model::replay(Path::new(&path), lineage)?,
+                model_id: Some(path),
+                credential,
+            });
         }
         let base_url = self.base_url.as_ref().map(|setting| setting.value.as_str());
         let mut endpoint = provider
@@ -290,14 +316,22 @@ impl Settings {
 
     /// The model's window in tokens, when it is known.
     pub fn window(&self, model: &str) -> Option<u64> {
-        self.config.context_window_tokens.or_else(|| limits::find(model).map(|limits| limits.window))
+        let is_ollama =
+            self.provider.as_ref().is_some_and(|provider| provider.value == Provider::Ollama);
+        self.config
+            .context_window_tokens
+            .or_else(|| limits::find(model).map(|limits| limits.window))
+            .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
     }
 
     /// How commands are run.
     pub fn shell(&self) -> ShellRules {
         let program = self.config.shell.clone().unwrap_or_else(|| {
             let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
-            bash.into_iter().find(|path| fs::is_executable(Path::new(path))).unwrap_or("sh").to_owned()
+            bash.into_iter()
+                .find(|path| fs::is_executable(Path::new(path)))
+                .unwrap_or("sh")
+                .to_owned()
         });
         ShellRules {
             program,
@@ -396,7 +430,13 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Flag, environment, config file, default.
-pub fn pick<T>(flag: Option<T>, variable: Option<(T, &str)>, config: Option<T>, default: T, name: &str) -> Setting<T> {
+pub fn pick<T>(
+    flag: Option<T>,
+    variable: Option<(T, &str)>,
+    config: Option<T>,
+    default: T,
+    name: &str,
+) -> Setting<T> {
     if let Some(value) = flag {
         return Setting { value, from: "flag".to_owned() };
     }
@@ -418,7 +458,9 @@ fn root_folder(args: &ModelArgs, env: &Env) -> Result<Setting<Root>, Problem> {
     } else if let Some(home) = &home {
         (home.join(".nagent"), "default")
     } else {
-        return Err(Problem::usage("there is no home folder to keep conversations in: set HOME or NAGENT_ROOT, or give --root DIR"));
+        return Err(Problem::usage(
+            "there is no home folder to keep conversations in: set HOME or NAGENT_ROOT, or give --root DIR",
+        ));
     };
     let path = match (path.strip_prefix("~"), &home) {
         (Ok(rest), Some(home)) => home.join(rest),
@@ -431,7 +473,12 @@ fn root_folder(args: &ModelArgs, env: &Env) -> Result<Setting<Root>, Problem> {
     Ok(Setting { value: Root { folder: path }, from: from.to_owned() })
 }
 
-fn provider(args: &ModelArgs, env: &Env, config: &Config, config_name: &str) -> Result<Option<Setting<Provider>>, Problem> {
+fn provider(
+    args: &ModelArgs,
+    env: &Env,
+    config: &Config,
+    config_name: &str,
+) -> Result<Option<Setting<Provider>>, Problem> {
     let named = args
         .provider
         .as_deref()
@@ -439,7 +486,8 @@ fn provider(args: &ModelArgs, env: &Env, config: &Config, config_name: &str) -> 
         .or_else(|| env.get("NAGENT_PROVIDER").map(|name| (name, "NAGENT_PROVIDER")))
         .or_else(|| config.provider.as_deref().map(|name| (name, config_name)));
     if let Some((name, from)) = named {
-        let value = Provider::parse(name).map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+        let value = Provider::parse(name)
+            .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
         return Ok(Some(Setting { value, from: from.to_owned() }));
     }
     let by_credential = Provider::all().find_map(|provider| {

@@ -58,12 +58,20 @@ impl World<'_> {
             }
             Action::Grep { pattern, path, glob } => {
                 let folder = self.expand(path.as_deref().unwrap_or("."));
-                let found = grep::grep(&self.folder, pattern, &folder, glob.as_deref(), &self.asked_to_stop());
+                let found = grep::grep(
+                    &self.folder,
+                    pattern,
+                    &folder,
+                    glob.as_deref(),
+                    &self.asked_to_stop(),
+                );
                 let block = asked(block.with("pattern", pattern), "path", path.as_deref());
                 self.found(asked(block, "glob", glob.as_deref()), found)?
             }
             // Conversations are run in groups, by super::child.
-            Action::Conversation { .. } => error(block, "a conversation cannot be run as a plain action"),
+            Action::Conversation { .. } => {
+                error(block, "a conversation cannot be run as a plain action")
+            }
         };
         let signal = self.interrupts.pending();
         Ok((block, signal))
@@ -78,7 +86,13 @@ impl World<'_> {
         expand_home(Path::new(path), self.env.home().as_deref())
     }
 
-    fn read(&self, block: Block, path: &str, offset: Option<u64>, limit: Option<u64>) -> Result<Block> {
+    fn read(
+        &self,
+        block: Block,
+        path: &str,
+        offset: Option<u64>,
+        limit: Option<u64>,
+    ) -> Result<Block> {
         let mut block = block.with("path", path);
         for (name, value) in [("offset", offset), ("limit", limit)] {
             if let Some(value) = value {
@@ -88,7 +102,11 @@ impl World<'_> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let full = self.folder.join(self.expand(path));
-        self.shown(block, &full, read::read_text(&full, range, read::WHOLE_LIMIT, &self.asked_to_stop()))
+        self.shown(
+            block,
+            &full,
+            read::read_text(&full, range, read::WHOLE_LIMIT, &self.asked_to_stop()),
+        )
     }
 
     fn file_read(&self, block: Block, path: &str) -> Result<Block> {
@@ -106,12 +124,18 @@ impl World<'_> {
         }
     }
 
-    fn shown(&self, block: Block, path: &Path, result: Result<TextRead, ReadError>) -> Result<Block> {
+    fn shown(
+        &self,
+        block: Block,
+        path: &Path,
+        result: Result<TextRead, ReadError>,
+    ) -> Result<Block> {
         let read = match result {
             Ok(read) => read,
             Err(failure) => return Ok(error(block, failure.to_string())),
         };
-        let mut block = block.with("status", "ok").with("bytes", read.bytes).with("lines", read.lines);
+        let mut block =
+            block.with("status", "ok").with("bytes", read.bytes).with("lines", read.lines);
         if read.first_line != 1 || read.more || read.cut {
             block = block.with("first_line", read.first_line).with("last_line", read.last_line);
         }
@@ -136,7 +160,11 @@ impl World<'_> {
             Ok(found) => {
                 let text = found.text();
                 let block = block.with("status", "ok").with("lines", found.shown);
-                let block = if found.total > found.shown { block.with("total", found.total) } else { block };
+                let block = if found.total > found.shown {
+                    block.with("total", found.total)
+                } else {
+                    block
+                };
                 let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
                 inline::text(block, text, &self.root.outputs())
             }
@@ -194,7 +222,10 @@ impl World<'_> {
             match replace::read_target(&opened).map(String::from_utf8) {
                 Ok(Ok(old)) => old,
                 Ok(Err(_)) => {
-                    return Ok(error(block, "the file is not UTF-8 text; change it with a command instead"));
+                    return Ok(error(
+                        block,
+                        "the file is not UTF-8 text; change it with a command instead",
+                    ));
                 }
                 Err(denied) => return Ok(error(block, denied.to_string())),
             }
@@ -214,7 +245,9 @@ impl World<'_> {
                 let lines: Vec<String> = applied
                     .changes
                     .iter()
-                    .map(|change| format!("line {}: -{} +{}", change.first_line, change.removed, change.added))
+                    .map(|change| {
+                        format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
+                    })
                     .collect();
                 Ok(done.with("blocks", edits.len()).body(lines.join("\n")))
             }

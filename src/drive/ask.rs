@@ -14,14 +14,15 @@ use anyhow::{Context, Result};
 use crate::exit::Signal;
 use crate::format::conversation::Piece;
 use crate::llm::command::Preset;
-use crate::llm::replay::{self, Recording};
 use crate::llm::decode::Decoder;
+use crate::llm::replay::{self, Recording};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
 use crate::sys::env::Env;
 use crate::sys::http::{Client, Failure, Part, Progress};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::process::{self, Job, Outcome, Output, Stdin};
+use crate::sys::process;
+use crate::sys::process::job::{Job, Outcome, Output, Stdin};
 use crate::sys::{fs, journal};
 
 /// A model, ready to be asked.
@@ -84,15 +85,21 @@ impl Model {
 
     /// A command-line program; it gets the whole environment, since it signs in by itself.
     pub fn command(preset: Preset, words: Vec<String>, env: &Env, folder: &Path) -> Self {
-        Self::new(Kind::Program { preset, words, env: env.for_children(&[]), folder: folder.to_owned() })
+        Self::new(Kind::Program {
+            preset,
+            words,
+            env: env.for_children(&[]),
+            folder: folder.to_owned(),
+        })
     }
 
     /// A recording.
     pub fn replay(path: &Path, lineage: String) -> Result<Self> {
         let text = fs::read_text(path, journal::LIMIT)?
             .with_context(|| format!("there is no recording at {}", path.display()))?;
-        let recording = Recording::parse(&text)
-            .map_err(|error| anyhow::anyhow!("{}: line {}: {}", path.display(), error.0, error.1))?;
+        let recording = Recording::parse(&text).map_err(|error| {
+            anyhow::anyhow!("{}: line {}: {}", path.display(), error.0, error.1)
+        })?;
         Ok(Self::new(Kind::Replay { recording, lineage, path: path.display().to_string() }))
     }
 
@@ -112,7 +119,10 @@ impl Model {
 
     /// Tells what happened since the last reply: the results, each as `NAME STATUS exit_code=N`.
     pub fn before(&mut self, pieces: &[Piece]) {
-        let since = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")).map_or(0, |at| at + 1);
+        let since = pieces
+            .iter()
+            .rposition(|piece| piece.name() == Some("agent-response"))
+            .map_or(0, |at| at + 1);
         self.after = pieces[since..]
             .iter()
             .filter_map(|piece| {
@@ -135,7 +145,9 @@ impl Model {
     ) -> Result<Reply, AskError> {
         let turn = self.turn + 1;
         let mut reply = match &mut self.kind {
-            Kind::Http { client, endpoint } => over_http(client, endpoint, ask, on_text, interrupts)?,
+            Kind::Http { client, endpoint } => {
+                over_http(client, endpoint, ask, on_text, interrupts)?
+            }
             Kind::Program { preset, words, env, folder } => {
                 let job = program_job(*preset, words, env, folder, ask);
                 through_program(*preset, job, on_text, interrupts)?
@@ -144,7 +156,9 @@ impl Model {
                 let entry = recording.find(lineage, turn).ok_or_else(|| {
                     ApiError::new(
                         ErrorKind::Other,
-                        &format!("the recording {path} has no turn {turn} of conversation {lineage}"),
+                        &format!(
+                            "the recording {path} has no turn {turn} of conversation {lineage}"
+                        ),
                     )
                 })?;
                 if let Some(difference) = replay::differences(&entry.after, &self.after) {
@@ -228,26 +242,23 @@ fn over_http(
     let request = endpoint.ask(ask);
     let mut decoder: Option<Decoder> = None;
     let prepared = client.prepare(request)?;
-    client.send(
-        &prepared,
-        interrupts,
-        &mut |part| {
-            match part {
-                Part::Head(head) => decoder = Some(endpoint.decoder(head.status, &head.headers)),
-                Part::Body(bytes) => {
-                    if let Some(decoder) = &mut decoder {
-                        decoder.push(bytes, on_text)?;
-                        if decoder.is_done() {
-                            return Ok(Progress::Complete);
-                        }
+    client.send(&prepared, interrupts, &mut |part| {
+        match part {
+            Part::Head(head) => decoder = Some(endpoint.decoder(head.status, &head.headers)),
+            Part::Body(bytes) => {
+                if let Some(decoder) = &mut decoder {
+                    decoder.push(bytes, on_text)?;
+                    if decoder.is_done() {
+                        return Ok(Progress::Complete);
                     }
                 }
             }
-            Ok(Progress::More)
-        },
-    )?;
-    let decoder = decoder
-        .ok_or_else(|| ApiError::new(ErrorKind::Broken, "the connection ended before the reply began"))?;
+        }
+        Ok(Progress::More)
+    })?;
+    let decoder = decoder.ok_or_else(|| {
+        ApiError::new(ErrorKind::Broken, "the connection ended before the reply began")
+    })?;
     Ok(decoder.finish()?)
 }
 
@@ -260,21 +271,21 @@ fn fetch(
     let mut head = (0, Vec::new());
     let mut body = Vec::new();
     let prepared = client.prepare(request)?;
-    client.send(
-        &prepared,
-        interrupts,
-        &mut |part| {
-            match part {
-                Part::Head(given) => head = (given.status, given.headers.clone()),
-                Part::Body(bytes) if body.len() + bytes.len() > LIST_LIMIT => {
-                    return Err(ApiError::new(ErrorKind::Other, "the list of models is too long"));
-                }
-                Part::Body(bytes) => body.extend_from_slice(bytes),
+    client.send(&prepared, interrupts, &mut |part| {
+        match part {
+            Part::Head(given) => head = (given.status, given.headers.clone()),
+            Part::Body(bytes) if body.len() + bytes.len() > LIST_LIMIT => {
+                return Err(ApiError::new(ErrorKind::Other, "the list of models is too long"));
             }
-            Ok(Progress::More)
-        },
-    )?;
-    if (200..300).contains(&head.0) { Ok(body) } else { Err(endpoint.failure(head.0, &head.1, &body).into()) }
+            Part::Body(bytes) => body.extend_from_slice(bytes),
+        }
+        Ok(Progress::More)
+    })?;
+    if (200..300).contains(&head.0) {
+        Ok(body)
+    } else {
+        Err(endpoint.failure(head.0, &head.1, &body).into())
+    }
 }
 
 fn program_job(
@@ -284,8 +295,10 @@ fn program_job(
     folder: &Path,
     ask: &Ask<'_>,
 ) -> Job {
-    let argv = command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
-    let mut job = Job::new(argv.into_iter().map(OsString::from).collect(), folder.to_owned(), env.to_vec());
+    let argv =
+        command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
+    let mut job =
+        Job::new(argv.into_iter().map(OsString::from).collect(), folder.to_owned(), env.to_vec());
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
     job.keep = 64 << 20;
@@ -310,7 +323,11 @@ fn through_program(
         Outcome::Interrupted(signal) => return Err(AskError::Interrupted(signal)),
         Outcome::Ended { code } => Some(code),
         Outcome::TimedOut => {
-            return Err(ApiError::new(ErrorKind::Broken, "the program gave no answer in 30 minutes").into());
+            return Err(ApiError::new(
+                ErrorKind::Broken,
+                "the program gave no answer in 30 minutes",
+            )
+            .into());
         }
         _ => None,
     };

@@ -17,7 +17,8 @@ use crate::format::conversation::Block;
 use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
-use crate::sys::process::{Finished, Job, JobId, Jobs, Outcome, Output, Stdin};
+use crate::sys::process::Jobs;
+use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
 use crate::sys::root;
 use crate::turn::{Acted, Event, Limits};
 
@@ -69,6 +70,7 @@ struct Answer {
     error: Option<String>,
     conversation_path: Option<String>,
     responses: Vec<String>,
+    recursive_turn_count: u64,
     recursive_input_tokens: u64,
     recursive_output_tokens: u64,
     recursive_cache_read_tokens: u64,
@@ -120,10 +122,16 @@ impl Children {
             return Some(message);
         }
         if slot.name == self.name || self.parents.contains(&slot.name) {
-            return Some(format!("{} is this conversation or one that it was started from; use another name", slot.name));
+            return Some(format!(
+                "{} is this conversation or one that it was started from; use another name",
+                slot.name
+            ));
         }
         let same_file = |other: &Slot| match (&slot.action, &other.action) {
-            (Action::Conversation { file: Some(a), .. }, Action::Conversation { file: Some(b), .. }) => a == b,
+            (
+                Action::Conversation { file: Some(a), .. },
+                Action::Conversation { file: Some(b), .. },
+            ) => a == b,
             _ => false,
         };
         if self.slots.iter().any(|other| other.name == slot.name || same_file(other)) {
@@ -152,7 +160,7 @@ impl World<'_> {
             let mut slot = Slot { action, name, lineage, job: None, result: None };
             if let Some(objection) = children.objection(&slot) {
                 let block = result(&slot.name, "error").body(objection);
-                slot.result = Some(acted(block));
+                slot.result = Some(Acted::plain(block));
             }
             children.slots.push_back(slot);
         }
@@ -193,7 +201,8 @@ impl World<'_> {
         let slots = std::mem::take(&mut self.children.slots);
         let results = slots.into_iter().map(|slot| match slot.result {
             Some(acted) => acted.block,
-            None => result(&slot.name, "not-run").body("nagent was interrupted before this conversation was started"),
+            None => result(&slot.name, "not-run")
+                .body("nagent was interrupted before this conversation was started"),
         });
         Event::Interrupted { signal, results: results.collect() }
     }
@@ -201,8 +210,11 @@ impl World<'_> {
     /// Starts children until as many run as may.
     fn fill(&mut self) {
         while self.children.jobs.running() < self.children.at_once {
-            let Some(at) =
-                self.children.slots.iter().position(|slot| slot.job.is_none() && slot.result.is_none())
+            let Some(at) = self
+                .children
+                .slots
+                .iter()
+                .position(|slot| slot.job.is_none() && slot.result.is_none())
             else {
                 return;
             };
@@ -210,7 +222,10 @@ impl World<'_> {
             let slot = &mut self.children.slots[at];
             match self.children.jobs.start(job) {
                 Ok(id) => slot.job = Some(id),
-                Err(error) => slot.result = Some(acted(result(&slot.name, "error").body(error.to_string()))),
+                Err(error) => {
+                    slot.result =
+                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())))
+                }
             }
         }
     }
@@ -223,7 +238,8 @@ impl World<'_> {
         };
         let mut argv = vec![children.executable.clone().into_os_string()];
         argv.extend(children.flags.iter().cloned());
-        let mut flag = |name: &str, value: &str| argv.extend([OsString::from(name), OsString::from(value)]);
+        let mut flag =
+            |name: &str, value: &str| argv.extend([OsString::from(name), OsString::from(value)]);
         match file {
             Some(file) => flag("--file-edit", file),
             None => flag("--conversation", &slot.name),
@@ -260,12 +276,15 @@ impl World<'_> {
     /// Makes the result of a child that ended.
     fn settle(&mut self, finished: Finished) -> Result<()> {
         let outputs = self.root.outputs();
-        let Some(slot) = self.children.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
+        let Some(slot) = self.children.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
+        else {
             return Ok(());
         };
         let answer: Option<Answer> = serde_json::from_slice(&finished.stdout.head).ok();
         let ended_by = match finished.outcome {
-            Outcome::Interrupted(signal) => Some(format!("ended because nagent got {}", signal.name())),
+            Outcome::Interrupted(signal) => {
+                Some(format!("ended because nagent got {}", signal.name()))
+            }
             Outcome::Killed { signal } => Some(format!("ended by signal {signal}")),
             Outcome::TooMuch => Some("ended because it wrote too much".to_owned()),
             _ => None,
@@ -277,7 +296,10 @@ impl World<'_> {
                     Outcome::Ended { code } if code != 0 => code,
                     _ => 1,
                 },
-                error: Some(format!("the child gave no answer that can be read. It said: {}", said.trim())),
+                error: Some(format!(
+                    "the child gave no answer that can be read. It said: {}",
+                    said.trim()
+                )),
                 ..Answer::default()
             }
         });
@@ -310,6 +332,7 @@ impl World<'_> {
                 estimated: answer.estimated,
             },
             cost: answer.cost.unwrap_or(0.0),
+            turns: answer.recursive_turn_count,
         });
         Ok(())
     }
@@ -317,8 +340,4 @@ impl World<'_> {
 
 fn result(name: &str, status: &str) -> Block {
     Block::new("nagent-conversation-result").with("conversation", name).with("status", status)
-}
-
-fn acted(block: Block) -> Acted {
-    Acted { block, usage: Usage::default(), cost: 0.0 }
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::format::conversation::Block;
 use crate::sys::fs;
-use crate::sys::process::Captured;
+use crate::sys::process::capture::Captured;
 
 /// The longest body that stays whole, in bytes; reads of files have their own limit.
 pub const WHOLE: usize = 16 * 1024;
@@ -26,10 +26,12 @@ pub fn text(block: Block, text: String, outputs: &Path) -> Result<Block> {
     let head = &text[..floor(&text, KEEP)];
     let tail = &text[ceil(&text, text.len() - KEEP)..];
     let left_out = text.len() - head.len() - tail.len();
-    Ok(block
-        .with("output", path.display())
-        .with("bytes", text.len())
-        .body(join(head, tail, left_out as u64, &path.display().to_string())))
+    Ok(block.with("output", path.display()).with("bytes", text.len()).body(join(
+        head,
+        tail,
+        left_out as u64,
+        &path.display().to_string(),
+    )))
 }
 
 /// Gives the block a process's output.
@@ -56,7 +58,9 @@ pub fn captured(block: Block, output: &Captured) -> Block {
 
 fn join(head: &str, tail: &str, left_out: u64, place: &str) -> String {
     let before = if head.ends_with('\n') { "" } else { "\n" };
-    format!("{head}{before}[… {left_out} bytes left out here; the whole is in {place}: read it with offset and limit …]\n{tail}")
+    format!(
+        "{head}{before}[… {left_out} bytes left out here; the whole is in {place}: read it with offset and limit …]\n{tail}"
+    )
 }
 
 /// The last character boundary at or before an offset.

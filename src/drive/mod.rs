@@ -19,7 +19,7 @@ use self::child::Children;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::price::{self, Price};
-use crate::llm::{ApiError, Ask, ErrorKind, Usage};
+use crate::llm::{ApiError, Ask, ErrorKind};
 use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::Boundary;
@@ -111,7 +111,9 @@ pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outc
             Effect::Append(blocks) => world.append(&blocks)?,
             Effect::Keep(text) => {
                 let folder = world.root.invalid(world.journal.name());
-                Event::Kept { path: fs::keep_numbered(&folder, text.as_bytes())?.display().to_string() }
+                Event::Kept {
+                    path: fs::keep_numbered(&folder, text.as_bytes())?.display().to_string(),
+                }
             }
             other => match world.interrupts.pending() {
                 Some(signal) => world.stop(other, signal),
@@ -215,7 +217,7 @@ impl World<'_> {
             }
             Err(AskError::Interrupted(signal)) => interrupted(signal),
             Err(AskError::Api(mut error)) => {
-                error.message = name_credential(&error, self.credential.as_deref());
+                error.message = name_cause(&error, self.credential.as_deref(), &self.model_id);
                 Event::Failed { error, jitter: jitter() }
             }
         }
@@ -232,7 +234,7 @@ impl World<'_> {
             (self.observe)(Seen::Ended(&block));
             return Ok(match signal {
                 Some(signal) => Event::Interrupted { signal, results: vec![block] },
-                None => Event::Acted(Acted { block, usage: Usage::default(), cost: 0.0 }),
+                None => Event::Acted(Acted::plain(block)),
             });
         }
         self.start_children(actions, left);
@@ -260,11 +262,18 @@ pub fn fits_nowhere(ask: &Ask<'_>, window: Option<u64>) -> Option<ApiError> {
     })
 }
 
-/// The error's text; for a refused credential, with the variable that it came from.
-pub fn name_credential(error: &ApiError, credential: Option<&str>) -> String {
+/// The error's text; for a refused credential with the variable that it came from, for an unknown model with its name.
+pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
+    let message = &error.message;
     match (error.kind, credential) {
-        (ErrorKind::Auth, Some(name)) => format!("{} (the credential came from {name})", error.message),
-        _ => error.message.clone(),
+        (ErrorKind::Auth, Some(name)) => format!("{message} (the credential came from {name})"),
+        (ErrorKind::Auth, None) => {
+            format!("{message} (no credential was sent; --list-providers names the variables)")
+        }
+        (ErrorKind::NoModel, _) => {
+            format!("{message} (the model was {model}; nagent --list-models lists what there is)")
+        }
+        _ => message.clone(),
     }
 }
 

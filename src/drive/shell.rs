@@ -11,15 +11,24 @@ use super::{World, inline};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
-use crate::sys::process::{self, Finished, Job, Outcome};
+use crate::sys::process;
+use crate::sys::process::job::{Finished, Job, Outcome, StartError};
 use crate::turn::Event;
 
 impl World<'_> {
     /// Runs commands; the result, and the signal that ended them, if one did.
-    pub(super) fn run_shell(&mut self, commands: &str, timeout: Option<u64>) -> Result<(Block, Option<Signal>)> {
+    pub(super) fn run_shell(
+        &mut self,
+        commands: &str,
+        timeout: Option<u64>,
+    ) -> Result<(Block, Option<Signal>)> {
         let timeout = timeout.map_or(self.shell.timeout, Duration::from_secs);
         let block = Block::new("nagent-shell-result");
-        Ok(self.finish(block, process::run(self.shell_job(commands, timeout), self.interrupts), timeout))
+        Ok(self.finish(
+            block,
+            process::run(self.shell_job(commands, timeout), self.interrupts),
+            timeout,
+        ))
     }
 
     /// Runs `--check`.
@@ -31,8 +40,11 @@ impl World<'_> {
         (self.observe)(super::Seen::Note(&note));
         let timeout = self.shell.timeout;
         let block = Block::new("system").with("check", &command);
-        let (block, signal) =
-            self.finish(block, process::run(self.shell_job(&command, timeout), self.interrupts), timeout);
+        let (block, signal) = self.finish(
+            block,
+            process::run(self.shell_job(&command, timeout), self.interrupts),
+            timeout,
+        );
         if let Some(signal) = signal {
             return Ok(Event::Interrupted { signal, results: vec![block] });
         }
@@ -41,7 +53,9 @@ impl World<'_> {
             Block { body: None, ..block }
         } else {
             let output = block.body.clone().unwrap_or_default();
-            block.body(format!("your answer is not accepted yet: the check failed. Its output:\n{output}"))
+            block.body(format!(
+                "your answer is not accepted yet: the check failed. Its output:\n{output}"
+            ))
         };
         Ok(Event::Checked { passed, block })
     }
@@ -49,12 +63,11 @@ impl World<'_> {
     fn shell_job(&self, commands: &str, timeout: Duration) -> Job {
         let mut parents = self.children.parents().to_vec();
         parents.push(self.journal.name().to_owned());
-        let set = [
-            (PARENTS, parents.join("/")),
-            ("NAGENT_ROOT", self.root.path().display().to_string()),
-        ];
+        let set =
+            [(PARENTS, parents.join("/")), ("NAGENT_ROOT", self.root.path().display().to_string())];
         let argv = [self.shell.program.as_str(), "-c", commands].map(OsString::from).to_vec();
-        let mut job = Job::new(argv, self.folder.clone(), self.env.for_commands(&self.shell.pass_env, &set));
+        let mut job =
+            Job::new(argv, self.folder.clone(), self.env.for_commands(&self.shell.pass_env, &set));
         job.timeout = Some(timeout);
         job.keep = inline::KEEP;
         job.spool = Some(self.root.outputs());
@@ -64,7 +77,7 @@ impl World<'_> {
     fn finish(
         &self,
         block: Block,
-        finished: Result<Finished, process::StartError>,
+        finished: Result<Finished, StartError>,
         timeout: Duration,
     ) -> (Block, Option<Signal>) {
         let finished = match finished {
@@ -75,7 +88,9 @@ impl World<'_> {
         let (status, code, why) = match finished.outcome {
             Outcome::Ended { code: 0 } => ("ok", Some(0), None),
             Outcome::Ended { code } => ("error", Some(code), None),
-            Outcome::Killed { signal } => ("error", Some(128 + signal), Some(format!("ended by signal {signal}"))),
+            Outcome::Killed { signal } => {
+                ("error", Some(128 + signal), Some(format!("ended by signal {signal}")))
+            }
             Outcome::TimedOut => (
                 "error",
                 None,
@@ -84,10 +99,14 @@ impl World<'_> {
                     timeout.as_secs()
                 )),
             ),
-            Outcome::Interrupted(signal) => ("error", None, Some(format!("ended because nagent got {}", signal.name()))),
-            Outcome::TooMuch => {
-                ("error", None, Some("ended because it wrote too much output; let it print less".to_owned()))
+            Outcome::Interrupted(signal) => {
+                ("error", None, Some(format!("ended because nagent got {}", signal.name())))
             }
+            Outcome::TooMuch => (
+                "error",
+                None,
+                Some("ended because it wrote too much output; let it print less".to_owned()),
+            ),
             Outcome::Stopped => ("error", None, Some("ended".to_owned())),
         };
         let mut block = block.with("status", status);

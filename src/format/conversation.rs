@@ -50,8 +50,10 @@ pub const BLOCKS: [&str; 21] = [
 
 /// What in a body calls for a fence (DESIGN section 4).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update)")
-        .expect("a constant pattern")
+    Regex::new(
+        r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update)",
+    )
+    .expect("a constant pattern")
 });
 
 /// A whole opening tag, at the start of the text.
@@ -132,9 +134,9 @@ pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     if name == "initial_context" {
         return true;
     }
-    SUSPECT.find_iter(body).any(|found| {
-        name != "agent-response" || !is_own_tag(&body[found.start()..], own)
-    })
+    SUSPECT
+        .find_iter(body)
+        .any(|found| name != "agent-response" || !is_own_tag(&body[found.start()..], own))
 }
 
 /// Whether the text begins with an opening or closing tag of `own`, spelled exactly.
@@ -142,8 +144,9 @@ fn is_own_tag(text: &str, own: &[&str]) -> bool {
     let text = text.trim_start_matches('<');
     let text = text.strip_prefix('/').unwrap_or(text);
     own.iter().any(|tag| {
-        text.strip_prefix(tag)
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/'))
+        text.strip_prefix(tag).is_some_and(|rest| {
+            rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/')
+        })
     })
 }
 
@@ -186,9 +189,10 @@ impl Piece {
     /// The value of a block's attribute.
     pub fn get(&self, attribute: &str) -> Option<&str> {
         match &self.kind {
-            Kind::Block { attributes, .. } => {
-                attributes.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str())
-            }
+            Kind::Block { attributes, .. } => attributes
+                .iter()
+                .find(|(name, _)| name == attribute)
+                .map(|(_, value)| value.as_str()),
             Kind::Note => None,
         }
     }
@@ -341,7 +345,9 @@ impl Parser<'_> {
         } else {
             find_at_line_start(self.text, body_start, &closing)
         };
-        let Some(close) = found else { return self.unterminated(start, tag_end, line, name, &fence) };
+        let Some(close) = found else {
+            return self.unterminated(start, tag_end, line, name, &fence);
+        };
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
             let swallowed = find_opening(&self.text[..close], body_start, &opener);
@@ -382,13 +388,17 @@ impl Parser<'_> {
                 }
                 return Step::Trouble(Trouble::Damaged {
                     line,
-                    message: format!("<{name} … has attributes that cannot be read; they are name=\"value\""),
+                    message: format!(
+                        "<{name} … has attributes that cannot be read; they are name=\"value\""
+                    ),
                 });
             }
             let line = self.line_of_after_note(start);
             return Step::Trouble(Trouble::Damaged {
                 line,
-                message: format!("</{name}> closes no block; put its opening tag back, or remove this line"),
+                message: format!(
+                    "</{name}> closes no block; put its opening tag back, or remove this line"
+                ),
             });
         }
         // `<agent-resp` and nothing more: the name itself was cut.
@@ -425,10 +435,13 @@ impl Parser<'_> {
         if !goes_on {
             return Step::Trouble(Trouble::Torn { offset: start, line });
         }
-        let closing = fence.as_ref().map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
+        let closing =
+            fence.as_ref().map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
         Step::Trouble(Trouble::Damaged {
             line,
-            message: format!("<{name}> is never closed by {closing}; put that line back where its text ends"),
+            message: format!(
+                "<{name}> is never closed by {closing}; put that line back where its text ends"
+            ),
         })
     }
 
@@ -454,7 +467,8 @@ fn parse_flat(text: &str) -> Parsed {
         let rest = &text[parser.at..];
         let whole = OPENING.captures(rest).is_none_or(|opening| {
             opening.get(3).is_some() || {
-                let word = parse_attributes(&opening[2]).into_iter().find(|(name, _)| name == "fence");
+                let word =
+                    parse_attributes(&opening[2]).into_iter().find(|(name, _)| name == "fence");
                 let closing = word.map_or_else(
                     || format!("</{}>", &opening[1]),
                     |(_, word)| format!("</{} {word}>", &opening[1]),
@@ -463,7 +477,10 @@ fn parse_flat(text: &str) -> Parsed {
             }
         });
         if !whole {
-            return Parsed { pieces: parser.pieces, trouble: Some(Trouble::Torn { offset: parser.at, line: 0 }) };
+            return Parsed {
+                pieces: parser.pieces,
+                trouble: Some(Trouble::Torn { offset: parser.at, line: 0 }),
+            };
         }
         match parser.block() {
             Step::Block { piece, next } => {
@@ -471,7 +488,9 @@ fn parse_flat(text: &str) -> Parsed {
                 parser.at = next;
             }
             Step::NotABlock => parser.note_line(),
-            Step::Trouble(trouble) => return Parsed { pieces: parser.pieces, trouble: Some(trouble) },
+            Step::Trouble(trouble) => {
+                return Parsed { pieces: parser.pieces, trouble: Some(trouble) };
+            }
         }
     }
     parser.flush_note();

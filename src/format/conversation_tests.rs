@@ -24,7 +24,9 @@ fn check(text: &str, expect: &str) {
     }
     match &parsed.trouble {
         None => {}
-        Some(Trouble::Torn { offset, line }) => out.push(format!("{line}:torn({})", &text[*offset..])),
+        Some(Trouble::Torn { offset, line }) => {
+            out.push(format!("{line}:torn({})", &text[*offset..]))
+        }
         Some(Trouble::Damaged { line, .. }) => out.push(format!("{line}:damaged")),
     }
     assert_eq!(out.join(" "), expect, "{text}");
@@ -35,11 +37,23 @@ fn blocks_notes_and_line_numbers() {
     check("", "");
     check("<user-prompt at=\"x\">\nhi\n</user-prompt>\n", "1:user-prompt(hi)");
     check("<system>\n\n</system>\n\n<system>\n</system>\n", "1:system() 5:system()");
-    check("<nagent-turn-status turn=\"1\" />\n\nnote\nmore\n\n<system>\na\n</system>", "1:nagent-turn-status() 3:note(note\nmore) 6:system(a)");
+    check(
+        "<nagent-turn-status turn=\"1\" />\n\nnote\nmore\n\n<system>\na\n</system>",
+        "1:nagent-turn-status() 3:note(note\nmore) 6:system(a)",
+    );
     check("a note alone\n\n", "1:note(a note alone)");
-    check("  <system>\nnot at a line start\n", "1:note(<system>\nnot at a line start)".replace("(<", "(  <").as_str());
-    check("<user-prompt>\na </user-prompt> b\n</user-prompt>\n", "1:user-prompt(a </user-prompt> b)");
-    check("<user-prompt>\na\n</user-prompt> tail\n", "1:user-prompt(a) 3:note( tail)".replace("( tail)", "( tail)").as_str());
+    check(
+        "  <system>\nnot at a line start\n",
+        "1:note(<system>\nnot at a line start)".replace("(<", "(  <").as_str(),
+    );
+    check(
+        "<user-prompt>\na </user-prompt> b\n</user-prompt>\n",
+        "1:user-prompt(a </user-prompt> b)",
+    );
+    check(
+        "<user-prompt>\na\n</user-prompt> tail\n",
+        "1:user-prompt(a) 3:note( tail)".replace("( tail)", "( tail)").as_str(),
+    );
 }
 
 #[test]
@@ -56,17 +70,29 @@ fn files_of_older_tools_and_other_editors() {
         "<initial_context>\n- <nagent-shell>x</nagent-shell>\n</initial_context>\n\n<user-prompt>\nhi\n</user-prompt>\n<nagent-write-result path=\"a\" status=\"error\">no</nagent-write-result>\n<nagent-read-result path=\"b\" error=\"gone\" />\n<hook-per-run exit_code=\"0\">\nok\n</hook-per-run>\nInterrupted...",
         "1:initial_context(- <nagent-shell>x</nagent-shell>) 5:user-prompt(hi) 8:nagent-write-result(no) 9:nagent-read-result() 10:hook-per-run(ok) 13:note(Interrupted...)",
     );
-    check("<system>\r\na\r\n</system>\r\n\r\n<system>\r\nb\r\n</system>\r\n", "1:system(a) 5:system(b)");
+    check(
+        "<system>\r\na\r\n</system>\r\n\r\n<system>\r\nb\r\n</system>\r\n",
+        "1:system(a) 5:system(b)",
+    );
     check("\u{feff}<system>\na\n</system>\n", "1:system(a)");
 }
 
 #[test]
 fn a_torn_tail_is_told_from_damage() {
     let whole = "<system>\na\n</system>\n\n";
-    for tail in ["<user-prompt>\nhi", "<user-pro", "<user-prompt at=\"2", "<user-prompt at=\"2\">", "<user-prompt>\nhi\n</user-prompt"] {
+    for tail in [
+        "<user-prompt>\nhi",
+        "<user-pro",
+        "<user-prompt at=\"2",
+        "<user-prompt at=\"2\">",
+        "<user-prompt>\nhi\n</user-prompt",
+    ] {
         check(&format!("{whole}{tail}"), &format!("1:system(a) 5:torn({tail})"));
     }
-    check("<user-prompt fence=\"w\">\n<system>\nx\n</sys", "1:torn(<user-prompt fence=\"w\">\n<system>\nx\n</sys)");
+    check(
+        "<user-prompt fence=\"w\">\n<system>\nx\n</sys",
+        "1:torn(<user-prompt fence=\"w\">\n<system>\nx\n</sys)",
+    );
     // A closing tag went missing in the middle.
     check("<user-prompt>\nhi\n\n<system>\na\n</system>\n", "1:damaged");
     check("<system>\na\n\n<system>\nb\n</system>\n", "4:damaged");
@@ -107,7 +133,8 @@ fn any_block() -> impl Strategy<Value = Block> {
         "\\PC*",
         "([a-z<>/ \n\r]|</?user-prompt>|<system>|</system>|<nagent-shell>|\n</agent-response>\n| fence=\"w1\")*",
     ]);
-    let attribute = ("[a-z][a-z_]{0,5}", "[^\u{0}]{0,8}").prop_filter("fence is the format's own", |(n, _)| n != "fence");
+    let attribute = ("[a-z][a-z_]{0,5}", "[^\u{0}]{0,8}")
+        .prop_filter("fence is the format's own", |(n, _)| n != "fence");
     (prop::sample::select(BLOCKS[..17].to_vec()), prop::collection::vec(attribute, 0..3), body)
         .prop_map(|(name, attributes, body)| Block { name, attributes, body })
 }

@@ -70,7 +70,12 @@ mod tests {
     use super::*;
 
     fn entry(id: &str, path: &str, conversation: &str) -> Entry {
-        Entry { file_id: id.into(), path: path.into(), conversation: conversation.into(), other: Map::new() }
+        Entry {
+            file_id: id.into(),
+            path: path.into(),
+            conversation: conversation.into(),
+            other: Map::new(),
+        }
     }
 
     #[test]

@@ -425,7 +425,7 @@ fn stray(lines: &[u8], status: u16) -> Result<(), ApiError> {
 fn page(page: &str, status: u16, base_url: &str) -> ApiError {
     let title = error::page_title(page).unwrap_or("no title");
     let message = format!(
-        "the server answered HTTP {status} with a web page, “{title}”, not with a model's reply: \
+        "the server answered HTTP {status} with a web page (HTML), “{title}”, not with a model's reply: \
          a captive portal, or a wrong base_url ({base_url})"
     );
     ApiError { status: Some(status), ..ApiError::new(ErrorKind::Other, &message) }

@@ -126,7 +126,7 @@ fn from_prose(text: &str, status: u16) -> ApiError {
         format!("the server answered HTTP {status} and nothing else")
     } else if is_page(text) {
         let title = page_title(text).unwrap_or("no title");
-        format!("the server answered HTTP {status} with a web page, “{title}”")
+        format!("the server answered HTTP {status} with a web page (HTML), “{title}”")
     } else {
         format!("{} (HTTP {status})", bounded(text))
     };
@@ -189,7 +189,7 @@ mod tests {
             Refused,
             "flagged",
         );
-        check(403, "<html><title>Blocked</title>", Other, "a web page, “Blocked”");
+        check(403, "<html><title>Blocked</title>", Other, "a web page (HTML), “Blocked”");
         check(404, "404 page not found", Other, "is base_url right?");
         check(404, r#"{"error":"model 'x' not found"}"#, NoModel, "model 'x' not found (HTTP 404)");
         check(

@@ -104,7 +104,7 @@ impl Endpoint {
         let text = String::from_utf8_lossy(body);
         if error::is_page(&text) {
             let message = format!(
-                "the server answered with a web page, not with a list of models: a captive portal, or a wrong base_url ({})",
+                "the server answered with a web page (HTML), not with a list of models: a captive portal, or a wrong base_url ({})",
                 self.base_url
             );
             return Err(ApiError::new(ErrorKind::Other, &message).cleaned(self.key.as_deref()));

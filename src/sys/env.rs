@@ -10,6 +10,9 @@ use super::root;
 /// The variable that tells a nagent which runs it was started by: conversation names, the oldest first, with `/`.
 pub const PARENTS: &str = "NAGENT_PARENTS";
 
+/// The variable that tells a command which credentials were kept from it: names, with `,` between.
+pub const WITHHELD: &str = "NAGENT_WITHHELD";
+
 /// The variable that tells a recording which child this is (`0.1`).
 pub const LINEAGE: &str = "NAGENT_LINEAGE";
 
@@ -49,34 +52,48 @@ impl Env {
 
     /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
-        self.get_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).or_else(dirs::home_dir)
+        self.get_os("HOME")
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute())
+            .or_else(dirs::home_dir)
     }
 
     /// The variables for commands that the model asked for: credentials taken out, but for those that the user
     /// lets through, and `set` put in.
-    pub fn for_commands(&self, pass: &[String], set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
-        let mut variables: Vec<(OsString, OsString)> = self
-            .variables
-            .iter()
-            .filter(|(name, _)| {
+    pub fn for_commands(
+        &self,
+        pass: &[String],
+        set: &[(&str, String)],
+    ) -> Vec<(OsString, OsString)> {
+        let (withheld, mut variables): (Vec<_>, Vec<_>) =
+            self.variables.iter().cloned().partition(|(name, _)| {
                 let name = name.to_string_lossy();
-                pass.iter().any(|passed| *passed == name) || !is_secret(&name)
-            })
-            .filter(|(name, _)| !set.iter().any(|(n, _)| name == n))
-            .cloned()
-            .collect();
+                is_secret(&name) && !pass.iter().any(|passed| *passed == name)
+            });
+        variables.retain(|(name, _)| name != WITHHELD && !set.iter().any(|(n, _)| name == n));
+        if !withheld.is_empty() {
+            let names: Vec<String> =
+                withheld.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+            variables.push((OsString::from(WITHHELD), OsString::from(names.join(","))));
+        }
         // Names the conversation of this run, and its caller's wishes: not those of what it starts.
         variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
-        variables.extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        variables
+            .extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
         variables
     }
 
     /// All variables, for a child nagent, with `set` put in.
     pub fn for_children(&self, set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
-        let mut variables: Vec<(OsString, OsString)> =
-            self.variables.iter().filter(|(name, _)| !set.iter().any(|(n, _)| name == n)).cloned().collect();
+        let mut variables: Vec<(OsString, OsString)> = self
+            .variables
+            .iter()
+            .filter(|(name, _)| !set.iter().any(|(n, _)| name == n))
+            .cloned()
+            .collect();
         variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
-        variables.extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
+        variables
+            .extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
         variables
     }
 
@@ -84,7 +101,10 @@ impl Env {
     /// of the terminal session with its start time, or the parent process with its.
     pub fn shell_identity(&self) -> String {
         if let Some(screen) = self.get("STY") {
-            return root::name_part(&format!("{screen}-{}", self.get("WINDOW").unwrap_or_default()));
+            return root::name_part(&format!(
+                "{screen}-{}",
+                self.get("WINDOW").unwrap_or_default()
+            ));
         }
         if let Some(pid) = self.get("BASHPID") {
             return root::name_part(pid);
@@ -104,11 +124,25 @@ impl Env {
 /// Whether a variable's name says that it holds a credential.
 fn is_secret(name: &str) -> bool {
     const ENDS: [&str; 9] = [
-        "_API_KEY", "_APIKEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_ACCESS_KEY", "_PRIVATE_KEY", "_CREDENTIALS",
+        "_API_KEY",
+        "_APIKEY",
+        "_TOKEN",
+        "_SECRET",
+        "_PASSWORD",
+        "_PASSWD",
+        "_ACCESS_KEY",
+        "_PRIVATE_KEY",
+        "_CREDENTIALS",
     ];
     let name = name.to_ascii_uppercase();
     ENDS.iter().any(|end| name.ends_with(end) || name == end[1..])
-        || matches!(name.as_str(), "ANTHROPIC_AUTH_TOKEN" | "AWS_SECRET_ACCESS_KEY" | "AWS_ACCESS_KEY_ID" | "AWS_SESSION_TOKEN")
+        || matches!(
+            name.as_str(),
+            "ANTHROPIC_AUTH_TOKEN"
+                | "AWS_SECRET_ACCESS_KEY"
+                | "AWS_ACCESS_KEY_ID"
+                | "AWS_SESSION_TOKEN"
+        )
 }
 
 /// Whether this process has a controlling terminal.
@@ -148,7 +182,14 @@ mod tests {
 
     #[test]
     fn credentials_are_known_by_their_names() {
-        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "MY_SECRET", "aws_secret_access_key", "DB_PASSWORD", "TOKEN"] {
+        for name in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "MY_SECRET",
+            "aws_secret_access_key",
+            "DB_PASSWORD",
+            "TOKEN",
+        ] {
             assert!(is_secret(name), "{name}");
         }
         for name in ["PATH", "HOME", "TOKENIZERS_PARALLELISM", "SSH_AUTH_SOCK", "NAGENT_ROOT"] {
@@ -160,12 +201,20 @@ mod tests {
     fn what_commands_get() {
         let os = |text: &str| OsString::from(text);
         let env = Env {
-            variables: vec![(os("A_TOKEN"), os("1")), (os("B_TOKEN"), os("2")), (os("P"), os("3")), (os("NAGENT_CONVERSATION"), os("x"))],
+            variables: vec![
+                (os("A_TOKEN"), os("1")),
+                (os("B_TOKEN"), os("2")),
+                (os("P"), os("3")),
+                (os("NAGENT_CONVERSATION"), os("x")),
+            ],
             folder: Ok(PathBuf::from("/")),
             executable: None,
         };
         let got = env.for_commands(&["B_TOKEN".to_owned()], &[("P", "4".to_owned())]);
-        assert_eq!(got, [(os("B_TOKEN"), os("2")), (os("P"), os("4"))]);
+        assert_eq!(
+            got,
+            [(os("B_TOKEN"), os("2")), (os(WITHHELD), os("A_TOKEN")), (os("P"), os("4"))]
+        );
     }
 
     #[test]

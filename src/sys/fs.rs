@@ -43,10 +43,16 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
         bail!("cannot read {}: it is no regular file", path.display());
     }
     if metadata.len() > limit {
-        bail!("cannot read {}: it has {} bytes, over the limit of {limit}", path.display(), metadata.len());
+        bail!(
+            "cannot read {}: it has {} bytes, over the limit of {limit}",
+            path.display(),
+            metadata.len()
+        );
     }
     let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     String::from_utf8(bytes)
         .map(Some)
         .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
@@ -132,7 +138,11 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     )
     .or_else(|error| {
         // Some file systems know no such flag.
-        if exists(to) || error != rustix::io::Errno::INVAL { Err(error) } else { rustix::fs::rename(from, to) }
+        if exists(to) || error != rustix::io::Errno::INVAL {
+            Err(error)
+        } else {
+            rustix::fs::rename(from, to)
+        }
     })
     .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
     sync_folder(to.parent().unwrap_or(Path::new(".")))
@@ -153,7 +163,9 @@ pub fn names(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).with_context(|| format!("cannot list {}", folder.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot list {}", folder.display()));
+        }
     };
     let mut names: Vec<String> =
         entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -185,7 +197,8 @@ pub fn identity(path: &Path) -> Option<String> {
 /// Whether a file is a program: regular and executable.
 pub fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// The path with links resolved, when it exists.

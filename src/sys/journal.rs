@@ -146,8 +146,17 @@ impl Journal {
             None if tail.is_empty() => None,
             // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
             None => {
-                let end = parsed.pieces.iter().rev().find(|p| p.kind != Kind::Note).map_or(0, |p| p.span.end);
-                if text[end..].len() + tail.len() > 0 && tail_holds_blocks(&tail) {
+                let has_block = parsed.pieces.iter().any(|piece| piece.kind != Kind::Note);
+                if !has_block && !(text.trim().is_empty() && tail.iter().all(|byte| *byte == 0)) {
+                    bail!("{} is no text file; a conversation is UTF-8 text", self.path.display());
+                }
+                let end = parsed
+                    .pieces
+                    .iter()
+                    .rev()
+                    .find(|p| p.kind != Kind::Note)
+                    .map_or(0, |p| p.span.end);
+                if tail_holds_blocks(&tail) {
                     let line = text.matches('\n').count() + 1;
                     bail!(
                         "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
@@ -246,7 +255,9 @@ impl Journal {
     /// Whether the file at the path is no longer the one that was opened, at the length that was left.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
-        let (Ok(ours), Ok(now)) = (file.metadata(), std::fs::metadata(&self.path)) else { return true };
+        let (Ok(ours), Ok(now)) = (file.metadata(), std::fs::metadata(&self.path)) else {
+            return true;
+        };
         (ours.dev(), ours.ino()) != (now.dev(), now.ino()) || now.len() != self.text.len() as u64
     }
 
@@ -272,7 +283,8 @@ impl Journal {
 /// The longest beginning that is text without zeros, and the bytes behind it.
 fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
     let zero = bytes.iter().position(|byte| *byte == 0);
-    let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), |text| text.len());
+    let valid =
+        std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), |text| text.len());
     let end = zero.map_or(valid, |zero| zero.min(valid));
     if end == bytes.len() {
         // Checked just above; the second check costs less than a reader's doubt.

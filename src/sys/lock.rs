@@ -39,8 +39,10 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// It did not come free in time.
-    #[error("conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
-             --conversation NAME uses another)")]
+    #[error(
+        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
+             --conversation NAME uses another)"
+    )]
     Busy {
         /// The conversation.
         name: String,
@@ -75,10 +77,10 @@ pub fn take(
             Ok(()) => break,
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
-                return Err(LockError::Failed(
-                    anyhow::Error::new(error)
-                        .context(format!("cannot lock {} (is it on a file system without locks?)", path.display())),
-                ));
+                return Err(LockError::Failed(anyhow::Error::new(error).context(format!(
+                    "cannot lock {} (is it on a file system without locks?)",
+                    path.display()
+                ))));
             }
         }
         let by = holder(&run);
@@ -89,18 +91,19 @@ pub fn take(
             }
         }
         if watch.elapsed() >= timeout {
-            return Err(LockError::Busy { name: name.to_owned(), by, seconds: timeout.as_secs_f64() });
+            return Err(LockError::Busy {
+                name: name.to_owned(),
+                by,
+                seconds: timeout.as_secs_f64(),
+            });
         }
         let pause = Duration::from_millis(25).min(timeout.saturating_sub(watch.elapsed()));
         if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
             return Err(LockError::Interrupted(signal));
         }
     }
-    let me = Holder {
-        host: super::env::host_name(),
-        pid: std::process::id(),
-        started: clock::now(),
-    };
+    let me =
+        Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
     fs::replace_lightly(&run, format!("{text}\n").as_bytes())?;
     Ok(Lock { _file: file, run })

@@ -12,7 +12,10 @@
 //! - [`process`], [`http`]: programs and servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
-#![expect(clippy::disallowed_methods, reason = "the ban on effects is lifted here and nowhere else")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the ban on effects is lifted here and nowhere else"
+)]
 
 pub mod boundary;
 pub mod clock;

@@ -119,7 +119,9 @@ mod tests {
         for good in ["a", "latest-host-1.2", "A_b"] {
             assert_eq!(check_name(good), Ok(()));
         }
-        for bad in ["", ".x", "..", "a/b", "a b", "x.run", "x.invalid", "ä", "x\n", &"y".repeat(101)] {
+        for bad in
+            ["", ".x", "..", "a/b", "a b", "x.run", "x.invalid", "ä", "x\n", &"y".repeat(101)]
+        {
             assert!(check_name(bad).is_err(), "{bad:?}");
         }
         assert_eq!(name_part("my host/ä"), "my-host--");

@@ -25,7 +25,8 @@ pub fn read(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
         {
             let input = rustix::stdio::stdin();
             let signals = interrupts.as_fd();
-            let mut fds = [PollFd::new(&input, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+            let mut fds =
+                [PollFd::new(&input, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
             match rustix::event::poll(&mut fds, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot wait for standard input"),
@@ -41,7 +42,9 @@ pub fn read(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
             Err(error) => return Err(error).context("cannot read standard input"),
         }
         if bytes.len() > LIMIT {
-            bail!("standard input has over {LIMIT} bytes; put it into a file and name the file in the prompt");
+            bail!(
+                "standard input has over {LIMIT} bytes; put it into a file and name the file in the prompt"
+            );
         }
     }
 }

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::env::Env;
 use super::fs;
 use super::interrupt::Interrupts;
-use super::process::{Job, JobId, Jobs, Outcome, Output};
+use super::process::Jobs;
+use super::process::job::{Job, JobId, Outcome, Output};
 use super::root::Root;
 use crate::context::Tool;
 
@@ -40,10 +41,16 @@ struct Known {
 }
 
 /// The tools, the toolkit's own first, each folder in the order of names. The second value are notes for the user.
-pub fn discover(root: &Root, env: &Env, names: &[&str], interrupts: &Interrupts) -> (Vec<Tool>, Vec<String>) {
+pub fn discover(
+    root: &Root,
+    env: &Env,
+    names: &[&str],
+    interrupts: &Interrupts,
+) -> (Vec<Tool>, Vec<String>) {
     let mut paths = own(env.executable.as_deref(), names);
     let bin = root.bin();
-    let mine = fs::names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
+    let mine =
+        fs::names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
     paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
     paths.truncate(MOST);
     let cache_path = root.tools_cache();
@@ -122,7 +129,10 @@ fn ask(
         let summary = match finished.outcome {
             Outcome::Ended { code: 0 } => summary(&finished.stdout.head_text()),
             Outcome::TimedOut => {
-                notes.push(format!("{key} did not answer --description in {} s; it is left out", PATIENCE.as_secs()));
+                notes.push(format!(
+                    "{key} did not answer --description in {} s; it is left out",
+                    PATIENCE.as_secs()
+                ));
                 String::new()
             }
             Outcome::Interrupted(_) => continue,

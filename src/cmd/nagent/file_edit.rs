@@ -53,7 +53,9 @@ fn find(index: &FileIndex, path: &Path) -> Option<String> {
 fn read(path: &Path) -> Result<FileIndex, Problem> {
     let Some(text) = fs::read_text(path, LIMIT)? else { return Ok(FileIndex::default()) };
     FileIndex::parse(&text)
-        .with_context(|| format!("{} is no index of files; mend it or move it away", path.display()))
+        .with_context(|| {
+            format!("{} is no index of files; mend it or move it away", path.display())
+        })
         .map_err(|error| Problem::failed(&error))
 }
 

@@ -19,13 +19,18 @@ pub(super) enum Prompt {
 }
 
 /// Settles the prompt. `has_command`: the call does something without one.
-pub(super) fn prompt(args: &Args, has_command: bool, interrupts: &Interrupts) -> Result<Prompt, Problem> {
+pub(super) fn prompt(
+    args: &Args,
+    has_command: bool,
+    interrupts: &Interrupts,
+) -> Result<Prompt, Problem> {
     let (words, dash) = match args.prompt.split_last() {
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
     };
     let mut text = words.join(" ").into_bytes();
-    let may_read = words.is_empty() && args.read.is_empty() && !has_command && !terminal::stdin_is_terminal();
+    let may_read =
+        words.is_empty() && args.read.is_empty() && !has_command && !terminal::stdin_is_terminal();
     if dash || may_read {
         match stdin::read(interrupts)? {
             Err(signal) => return Ok(Prompt::Interrupted(signal)),
@@ -37,7 +42,9 @@ pub(super) fn prompt(args: &Args, has_command: bool, interrupts: &Interrupts) ->
             }
         }
     } else if !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
-        out::line("nagent: note: stdin was not read; add - as the last word to append it to the prompt");
+        out::line(
+            "nagent: note: stdin was not read; add - as the last word to append it to the prompt",
+        );
     }
     if text.iter().all(u8::is_ascii_whitespace) { Ok(Prompt::None) } else { Ok(Prompt::Text(text)) }
 }

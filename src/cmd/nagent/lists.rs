@@ -18,9 +18,14 @@ pub(super) fn providers() -> Report {
     for provider in Provider::all() {
         let credentials = provider.credential_variables();
         let model = provider.default_model().unwrap_or("-");
-        let shown = if credentials.is_empty() { "(none)".to_owned() } else { credentials.join(" or ") };
+        let shown =
+            if credentials.is_empty() { "(none)".to_owned() } else { credentials.join(" or ") };
         let aliases = provider.aliases();
-        let alias = if aliases.is_empty() { String::new() } else { format!("  (alias: {})", aliases.join(", ")) };
+        let alias = if aliases.is_empty() {
+            String::new()
+        } else {
+            format!("  (alias: {})", aliases.join(", "))
+        };
         text.push_str(&format!("{:<12}  {model:<18}  {shown}{alias}\n", provider.name()));
         list.push(json!({
             "provider": provider.name(),
@@ -38,12 +43,13 @@ pub(super) fn models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider()?;
     let mut source = call.settings.source(call.env, &folder, true)?;
     let mut models = source.model.list(call.interrupts).map_err(|error| match error {
-        AskError::Interrupted(signal) => {
-            Problem { exit: Exit::Signal(signal), message: format!("interrupted by {}", signal.name()) }
-        }
+        AskError::Interrupted(signal) => Problem {
+            exit: Exit::Signal(signal),
+            message: format!("interrupted by {}", signal.name()),
+        },
         AskError::Api(error) => Problem {
             exit: if settings::preset(provider).is_some() { Exit::Failed } else { Exit::Provider },
-            message: drive::name_credential(&error, source.credential.as_deref()),
+            message: drive::name_cause(&error, source.credential.as_deref(), ""),
         },
     })?;
     models.sort_by(|a, b| a.id.cmp(&b.id));
@@ -59,16 +65,23 @@ pub(super) fn conversations(call: &Call<'_>) -> Result<Report, Problem> {
     let path = root.saved_index();
     let mut index = upkeep::read_index(&path)?;
     let folder = root.conversations();
-    for name in fs::names(&folder)?.iter().filter(|name| name.starts_with("index-saved-conversations-")) {
+    for name in
+        fs::names(&folder)?.iter().filter(|name| name.starts_with("index-saved-conversations-"))
+    {
         let older = upkeep::read_index(&folder.join(name))?.conversations;
-        let new: Vec<_> =
-            older.into_iter().filter(|entry| !index.conversations.iter().any(|e| e.name == entry.name)).collect();
+        let new: Vec<_> = older
+            .into_iter()
+            .filter(|entry| !index.conversations.iter().any(|e| e.name == entry.name))
+            .collect();
         index.conversations.extend(new);
     }
     let mut text = format!("saved_conversations_index:{}\n", path.display());
     for entry in &index.conversations {
         text.push_str(&format!("{}\t{}\t{}\n", entry.name, entry.path, entry.summary));
     }
-    let list = serde_json::to_value(&index.conversations).map_err(|error| Problem::usage(error.to_string()))?;
-    Ok(Report::done(text).with("index_path", path.display().to_string()).with("conversations", list))
+    let list = serde_json::to_value(&index.conversations)
+        .map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::done(text)
+        .with("index_path", path.display().to_string())
+        .with("conversations", list))
 }

@@ -70,7 +70,7 @@ pub struct Args {
     /// Put the conversation aside and begin a fresh one
     #[arg(long, help_heading = "Conversation")]
     pub clear: bool,
-    /// Keep a copy of the conversation under a name or path
+    /// Keep a copy of the conversation under a name
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub save_conversation: Option<String>,
     /// Put the conversation aside and go on from a copy of a saved one, by name or path
@@ -207,15 +207,28 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
     let env = Env::read();
     let settings = Settings::resolve(&args.model, &env)?;
-    let parents: Vec<String> =
-        env.get(env::PARENTS).map(|names| names.split('/').map(str::to_owned).collect()).unwrap_or_default();
+    let parents: Vec<String> = env
+        .get(env::PARENTS)
+        .map(|names| names.split('/').map(str::to_owned).collect())
+        .unwrap_or_default();
     let delegated = args.invocation == Invocation::Delegated || !parents.is_empty();
-    let quiet = args.quiet || settings.config.quiet == Some(true) || args.invocation == Invocation::Delegated;
+    let quiet = args.quiet
+        || settings.config.quiet == Some(true)
+        || args.invocation == Invocation::Delegated;
     for note in &settings.notes {
         out::line(&format!("nagent: note: {note}"));
     }
     let name = conversation_name(args, &env, &settings, &parents)?;
-    let mut call = Call { args, env: &env, interrupts: &interrupts, settings, name, delegated, parents, quiet };
+    let mut call = Call {
+        args,
+        env: &env,
+        interrupts: &interrupts,
+        settings,
+        name,
+        delegated,
+        parents,
+        quiet,
+    };
     call.move_old_file()?;
     if args.status {
         return status::report(&call);
@@ -236,7 +249,9 @@ impl Call<'_> {
         if let Some(folder_error) = self.env.folder.as_ref().err() {
             return Err(Problem {
                 exit: Exit::Failed,
-                message: format!("the working folder cannot be told ({folder_error}); cd to one that exists"),
+                message: format!(
+                    "the working folder cannot be told ({folder_error}); cd to one that exists"
+                ),
             });
         }
         let has_command = args.clear
@@ -273,12 +288,18 @@ impl Call<'_> {
     fn move_old_file(&self) -> Result<(), Problem> {
         let root = &self.settings.root.value;
         let old = root.path().join(&self.name);
-        if crate::sys::fs::size(&old).is_none() || crate::sys::fs::exists(&root.conversation(&self.name)) {
+        if crate::sys::fs::size(&old).is_none()
+            || crate::sys::fs::exists(&root.conversation(&self.name))
+        {
             return Ok(());
         }
         root.prepare()?;
         crate::sys::fs::rename(&old, &root.conversation(&self.name))?;
-        out::line(&format!("nagent: note: {} was moved to {}", old.display(), root.conversations().display()));
+        out::line(&format!(
+            "nagent: note: {} was moved to {}",
+            old.display(),
+            root.conversations().display()
+        ));
         Ok(())
     }
 }
@@ -287,15 +308,23 @@ impl Call<'_> {
 fn root_problem(error: &anyhow::Error) -> Problem {
     Problem {
         exit: Exit::Failed,
-        message: format!("{error:#}; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"),
+        message: format!(
+            "{error:#}; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"
+        ),
     }
 }
 
 /// The name of the conversation: flag, then the file's own, then a new one for a nested run, then the environment,
 /// then this shell's.
-fn conversation_name(args: &Args, env: &Env, settings: &Settings, parents: &[String]) -> Result<String, Problem> {
+fn conversation_name(
+    args: &Args,
+    env: &Env,
+    settings: &Settings,
+    parents: &[String],
+) -> Result<String, Problem> {
     let named = |name: &str, from: &str| {
-        root::check_name(name).map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
+        root::check_name(name)
+            .map_err(|message| Problem::usage(format!("{message} (from {from})")))?;
         if parents.iter().any(|parent| parent == name) {
             return Err(Problem::usage(format!(
                 "conversation {name} started this command and waits for it; leave the name out for a new one"

@@ -1,5 +1,6 @@
 //! What a user sees on stderr while the loop works: a line an action as it starts and ends, and how much of a reply
-//! has come. On a terminal only, and not with `--quiet`; what must not go unsaid is said everywhere.
+//! has come. On a terminal only, and not with `--quiet`; what the model says beside its actions goes to a pipe too, and
+//! what must not go unsaid is said in any case.
 
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ const PACE: Duration = Duration::from_millis(100);
 /// The observer of a run.
 pub(super) struct Progress {
     shown: bool,
+    quiet: bool,
     speaking: Option<Stopwatch>,
 }
 
 impl Progress {
     /// Shows itself on a terminal unless told to be quiet.
     pub(super) fn new(quiet: bool) -> Self {
-        Self { shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
+        Self { shown: !quiet && terminal::stderr_is_terminal(), quiet, speaking: None }
     }
 
     /// Takes what happened.
@@ -37,6 +39,11 @@ impl Progress {
                 self.clear();
                 out::line(&format!("nagent: {error}; trying again in {:.1} s", time.as_secs_f64()));
             }
+            Seen::Said(text) => {
+                if !self.quiet {
+                    out::line(text);
+                }
+            }
             _ if !self.shown => {}
             Seen::Speaking(bytes) => {
                 let is_due = self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
@@ -48,7 +55,6 @@ impl Progress {
             Seen::Heard => self.clear(),
             Seen::Started(action) => out::line(&started(action, width())),
             Seen::Ended(block) => out::line(&ended(block)),
-            Seen::Said(text) => out::line(text),
         }
     }
 
@@ -79,7 +85,9 @@ fn started(action: &Action, width: usize) -> String {
             (None, None) => path.clone(),
             _ => format!("{path} from line {}", offset.unwrap_or(1)),
         },
-        Action::FileRead { path } | Action::List { path } | Action::Edit { path, .. } => path.clone(),
+        Action::FileRead { path } | Action::List { path } | Action::Edit { path, .. } => {
+            path.clone()
+        }
         Action::Write { path, text } => format!("{path} ({})", out::bytes(text.len() as u64)),
         Action::FilePatch { index } => index.clone(),
         Action::Glob { pattern, .. } | Action::Grep { pattern, .. } => pattern.clone(),
@@ -133,7 +141,8 @@ fn status(totals: &Totals, seconds: f64) -> String {
         (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
         (false, _) => String::new(),
     };
-    let turns = if totals.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", totals.turns) };
+    let turns =
+        if totals.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", totals.turns) };
     format!(
         "[{turns}, {about}{} tokens in ({share} % cached), {} out{cost}, {seconds:.1} s]",
         thousands(usage.input),
@@ -157,9 +166,13 @@ mod tests {
         let long = Action::List { path: "x".repeat(100) };
         assert_eq!(started(&long, 40), format!("→ list  {}…", "x".repeat(31)));
         let block = Block::new("nagent-shell-result")
-            .with("status", "ok").with("exit_code", 0).with("seconds", "1.234").with("bytes", 4100);
+            .with("status", "ok")
+            .with("exit_code", 0)
+            .with("seconds", "1.234")
+            .with("bytes", 4100);
         assert_eq!(ended(&block), "  exit 0, 1.2 s, 4.1 KB");
-        let block = Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
+        let block =
+            Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
         assert_eq!(ended(&block), "  error, no such file: x");
     }
 
@@ -167,6 +180,9 @@ mod tests {
     fn the_status_line() {
         let all = Usage { input: 12_345, cached: 6_000, output: 512, ..Usage::default() };
         let totals = Totals { turns: 3, all, cost: 0.0123, ..Totals::default() };
-        assert_eq!(status(&totals, 4.21), "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]");
+        assert_eq!(
+            status(&totals, 4.21),
+            "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
+        );
     }
 }

@@ -15,9 +15,10 @@ use crate::drive::child::Children;
 use crate::drive::{self, Seen, World};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
-use crate::llm::provider::Provider;
 use crate::llm::Ask;
+use crate::llm::provider::Provider;
 use crate::out::{self, Report};
+use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::clock::{self, Stopwatch};
@@ -25,7 +26,6 @@ use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::{self, Limits, Rules, Totals, Turn};
-use crate::prompt;
 
 /// Runs the loop, or shows what it would send.
 pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
@@ -101,7 +101,11 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
 /// The model's connection. Where no provider was chosen and no credential is set, Ollama is tried.
 fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
     if call.settings.provider.is_none() && call.args.show_request {
-        return Err(call.settings.provider().err().unwrap_or_else(|| Problem::usage("no provider")));
+        return Err(call
+            .settings
+            .provider()
+            .err()
+            .unwrap_or_else(|| Problem::usage("no provider")));
     }
     let guessed = call.settings.provider.is_none();
     if guessed {
@@ -126,11 +130,18 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                 }
             },
             Err(AskError::Interrupted(signal)) => {
-                return Err(Problem { exit: Exit::Signal(signal), message: format!("interrupted by {}", signal.name()) });
+                return Err(Problem {
+                    exit: Exit::Signal(signal),
+                    message: format!("interrupted by {}", signal.name()),
+                });
             }
             Err(AskError::Api(_)) if guessed => {
                 call.settings.provider = None;
-                return Err(call.settings.provider().err().unwrap_or_else(|| Problem::usage("no provider")));
+                return Err(call
+                    .settings
+                    .provider()
+                    .err()
+                    .unwrap_or_else(|| Problem::usage("no provider")));
             }
             Err(AskError::Api(error)) => {
                 return Err(Problem { exit: Exit::Provider, message: error.to_string() });
@@ -156,23 +167,32 @@ fn open(call: &Call<'_>) -> Result<Journal, Problem> {
     if call.args.show_request {
         return Ok(Journal::peek(root, &call.name)?);
     }
-    let timeout = pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
+    let timeout =
+        pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let name = call.name.clone();
-    let mut waiting = |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting).map_err(lock_problem)
+    let mut waiting =
+        |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
+    Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting)
+        .map_err(lock_problem)
 }
 
 /// A lock that was not had, as an exit.
 pub(super) fn lock_problem(error: LockError) -> Problem {
     match error {
-        LockError::Interrupted(signal) => Problem { exit: Exit::Signal(signal), message: error.to_string() },
+        LockError::Interrupted(signal) => {
+            Problem { exit: Exit::Signal(signal), message: error.to_string() }
+        }
         LockError::Busy { .. } => Problem { exit: Exit::Failed, message: error.to_string() },
         LockError::Failed(error) => Problem::failed(&error),
     }
 }
 
 /// What the model is told about its surroundings, and where it may write.
-pub(super) fn gather(call: &Call<'_>, folder: &Path, progress: &mut Progress) -> Result<(Facts, Boundary), Problem> {
+pub(super) fn gather(
+    call: &Call<'_>,
+    folder: &Path,
+    progress: &mut Progress,
+) -> Result<(Facts, Boundary), Problem> {
     let root = &call.settings.root.value;
     let home = call.env.home();
     let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
@@ -191,7 +211,8 @@ pub(super) fn gather(call: &Call<'_>, folder: &Path, progress: &mut Progress) ->
     };
     let (part, mut boundary) = match &call.args.file_edit {
         Some(path) => {
-            let boundary = Boundary::for_file(places, path).map_err(|denied| Problem::usage(denied.to_string()))?;
+            let boundary = Boundary::for_file(places, path)
+                .map_err(|denied| Problem::usage(denied.to_string()))?;
             (Part::File(folder.join(path).display().to_string()), boundary)
         }
         None => {
@@ -204,7 +225,9 @@ pub(super) fn gather(call: &Call<'_>, folder: &Path, progress: &mut Progress) ->
     };
     let config = call.settings.config.write.iter().map(PathBuf::from);
     for extra in call.args.write.iter().cloned().chain(config) {
-        boundary.allow_folder(&extra).map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
+        boundary
+            .allow_folder(&extra)
+            .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
     let facts = Facts {
         part,
@@ -221,12 +244,16 @@ pub(super) fn gather(call: &Call<'_>, folder: &Path, progress: &mut Progress) ->
 fn children(call: &Call<'_>, source: &Source) -> Children {
     let settings = &call.settings;
     let mut flags: Vec<OsString> = vec!["--root".into(), settings.root.value.path().into()];
-    let mut flag = |name: &str, value: &std::ffi::OsStr| flags.extend([OsString::from(name), value.to_owned()]);
+    let mut flag = |name: &str, value: &std::ffi::OsStr| {
+        flags.extend([OsString::from(name), value.to_owned()])
+    };
     flag("--config", settings.config_path.value.as_os_str());
     if !fs::exists(&settings.config_path.value) {
         flags.truncate(2);
     }
-    let mut flag = |name: &str, value: &std::ffi::OsStr| flags.extend([OsString::from(name), value.to_owned()]);
+    let mut flag = |name: &str, value: &std::ffi::OsStr| {
+        flags.extend([OsString::from(name), value.to_owned()])
+    };
     if let Some(provider) = &settings.provider {
         flag("--provider", provider.value.name().as_ref());
     }
@@ -244,7 +271,12 @@ fn children(call: &Call<'_>, source: &Source) -> Children {
     if let Some(path) = &call.args.record {
         flag("--record", path.as_os_str());
     }
-    let jobs = call.args.jobs.and_then(|jobs| usize::try_from(jobs).ok()).or(settings.config.jobs).unwrap_or(4);
+    let jobs = call
+        .args
+        .jobs
+        .and_then(|jobs| usize::try_from(jobs).ok())
+        .or(settings.config.jobs)
+        .unwrap_or(4);
     Children::new(
         call.env.executable.clone().unwrap_or_else(|| "nagent".into()),
         flags,
@@ -283,7 +315,10 @@ fn opening(
         let folder = world.folder.display().to_string();
         let last = world.journal.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
         if last.is_some_and(|last| last != folder) {
-            let note = format!("going on in {folder}; the last prompt was given in {}", last.unwrap_or_default());
+            let note = format!(
+                "going on in {folder}; the last prompt was given in {}",
+                last.unwrap_or_default()
+            );
             (world.observe)(Seen::Note(&note));
         }
         let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
@@ -294,7 +329,10 @@ fn opening(
             Ok(text) => text,
             Err(error) => {
                 if !call.args.show_request {
-                    block = block.with("output", fs::keep(&world.root.outputs(), error.as_bytes())?.display());
+                    block = block.with(
+                        "output",
+                        fs::keep(&world.root.outputs(), error.as_bytes())?.display(),
+                    );
                 }
                 String::from_utf8_lossy(error.as_bytes()).into_owned()
             }
@@ -340,7 +378,9 @@ pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
     }
     context::changes(&told, now)
         .into_iter()
-        .map(|section| Block::new("context-update").with("section", section.title).body(section.text))
+        .map(|section| {
+            Block::new("context-update").with("section", section.title).body(section.text)
+        })
         .collect()
 }
 
@@ -366,7 +406,8 @@ fn show_request(world: &World<'_>, opening: &[Block]) -> Result<Report, Problem>
         max_output: world.max_output,
         window: world.window,
     };
-    let body = String::from_utf8(world.model.request(&ask)).map_err(|error| Problem::usage(error.to_string()))?;
+    let body = String::from_utf8(world.model.request(&ask))
+        .map_err(|error| Problem::usage(error.to_string()))?;
     Ok(Report::exactly(body.clone()).with("request", body))
 }
 
@@ -380,12 +421,14 @@ fn report(
     seconds: f64,
 ) -> Report {
     let all = &totals.all;
-    let text = responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
+    let text =
+        responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
     Report { exit, text, json: serde_json::Map::new(), error, exact: false }
         .with("conversation_path", path.display().to_string())
         .with("responses", responses)
         .with("notes", totals.notes.clone())
         .with("turn_count", totals.turns)
+        .with("recursive_turn_count", totals.all_turns)
         .with("conversation_input_tokens", totals.own.input)
         .with("recursive_input_tokens", all.input)
         .with("recursive_output_tokens", all.output)
@@ -394,6 +437,13 @@ fn report(
         .with("tokens_in", all.input)
         .with("tokens_out", all.output)
         .with("estimated", all.estimated)
-        .with("cost", if totals.unpriced && totals.cost <= 0.0 { serde_json::Value::Null } else { totals.cost.into() })
+        .with(
+            "cost",
+            if totals.unpriced && totals.cost <= 0.0 {
+                serde_json::Value::Null
+            } else {
+                totals.cost.into()
+            },
+        )
         .with("seconds", (seconds * 1000.0).round() / 1000.0)
 }

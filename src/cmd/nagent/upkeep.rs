@@ -49,10 +49,13 @@ pub(super) struct SavedIndex {
 pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
     let mut report = Report::done("");
     let args = call.args;
-    let changes = args.clear || args.branch_conversation.is_some() || args.load_conversation.is_some();
+    let changes =
+        args.clear || args.branch_conversation.is_some() || args.load_conversation.is_some();
     // What is to be loaded is looked at before anything is put aside.
-    let branch = args.branch_conversation.as_deref().map(|name| source(call, name, false)).transpose()?;
-    let load = args.load_conversation.as_deref().map(|name| source(call, name, true)).transpose()?;
+    let branch =
+        args.branch_conversation.as_deref().map(|name| source(call, name, false)).transpose()?;
+    let load =
+        args.load_conversation.as_deref().map(|name| source(call, name, true)).transpose()?;
     let lock = if changes { Some(take_lock(call)?) } else { None };
     if args.clear {
         report = report.then(clear(call)?);
@@ -68,9 +71,11 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
 }
 
 fn take_lock(call: &Call<'_>) -> Result<Lock, Problem> {
-    let timeout = pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
+    let timeout =
+        pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let name = call.name.clone();
-    let mut waiting = |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
+    let mut waiting =
+        |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
     lock::take(
         &call.settings.root.value,
         &call.name,
@@ -107,7 +112,8 @@ fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
     let mut progress = Progress::new(call.quiet);
     let (facts, _) = start::gather(call, &folder, &mut progress)?;
-    let block = conversation::Block::new("initial_context").body(context::format(&context::sections(&facts)));
+    let block = conversation::Block::new("initial_context")
+        .body(context::format(&context::sections(&facts)));
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
     Ok(drive::format_block(&block, &own))
 }
@@ -126,9 +132,12 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
     let failed = |message: String| Problem { exit: Exit::Failed, message };
     let text = fs::read_text(&path, journal::LIMIT)?.ok_or_else(|| {
         let near: Vec<String> = fs::names(&root.conversations()).unwrap_or_default();
-        let near: Vec<&str> = near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
-        let hint = crate::llm::provider::nearest(name, near)
-            .map_or_else(|| "--list-conversations lists the saved ones".to_owned(), |near| format!("did you mean {near}?"));
+        let near: Vec<&str> =
+            near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
+        let hint = crate::llm::provider::nearest(name, near).map_or_else(
+            || "--list-conversations lists the saved ones".to_owned(),
+            |near| format!("did you mean {near}?"),
+        );
         failed(format!("conversation not found: {}; {hint}", path.display()))
     })?;
     if let Some(Trouble::Damaged { line, message }) = conversation::parse(&text).trouble {
@@ -140,9 +149,12 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
 /// Puts the conversation aside and begins a new one with another's text.
 fn replace(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
     let path = call.settings.root.value.conversation(&call.name);
-    let has_context =
-        conversation::parse(text).pieces.first().is_some_and(|piece| piece.name() == Some("initial_context"));
-    let text = if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
+    let has_context = conversation::parse(text)
+        .pieces
+        .first()
+        .is_some_and(|piece| piece.name() == Some("initial_context"));
+    let text =
+        if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
     let archived = put_aside(call)?;
     if let Err(error) = fs::create(&path, text.as_bytes()) {
         // As it was before: a failure leaves the conversation where it stood.
@@ -179,16 +191,12 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
             message: format!("conversation {} is empty, there is nothing to save", call.name),
         });
     }
-    let is_path = name.contains('/') || name.starts_with('~');
-    let path = if is_path {
-        let expanded = names::expand_home(Path::new(name), call.env.home().as_deref());
-        call.env.folder.clone().map_err(Problem::usage)?.join(expanded)
-    } else {
-        root::check_name(name).map_err(Problem::usage)?;
-        root.conversation(name)
-    };
+    root::check_name(name).map_err(Problem::usage)?;
+    let path = root.conversation(name);
     if path == root.conversation(&call.name) {
-        return Err(Problem::usage(format!("{name} is the conversation itself; save it under another name")));
+        return Err(Problem::usage(format!(
+            "{name} is the conversation itself; save it under another name"
+        )));
     }
     if fs::exists(&path) {
         // An older copy of that name is put aside, not lost.
@@ -207,7 +215,8 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let mut index = read_index(&index_path)?;
     index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
     index.conversations.push(saved.clone());
-    let text = serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
     fs::replace(&index_path, format!("{text}\n").as_bytes())?;
     let conversation = root.conversation(&call.name).display().to_string();
     let text = format!(
@@ -225,7 +234,8 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
 /// The first prompt, on one line, cut.
 fn summary(journal: &Journal) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
-    let words: Vec<&str> = prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
+    let words: Vec<&str> =
+        prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
     let line = words.join(" ");
     if line.chars().count() <= SUMMARY {
         return line;
@@ -238,6 +248,9 @@ pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
     let Some(text) = fs::read_text(path, 64 << 20)? else { return Ok(SavedIndex::default()) };
     serde_json::from_str(&text).map_err(|error| Problem {
         exit: Exit::Failed,
-        message: format!("{} is no index of conversations: {error}; mend it or move it away", path.display()),
+        message: format!(
+            "{} is no index of conversations: {error}; mend it or move it away",
+            path.display()
+        ),
     })
 }
