@@ -363,12 +363,12 @@ fn claude_code_that_says_success_and_is_error_is_a_failure() {
 #[test]
 fn a_recording_is_replayed_with_real_actions() {
     let lines = [
-        json!({"conversation": "", "turn": 1, "reply": shell("echo real > made.txt"), "usage": {"input": 5, "output": 2}}),
-        json!({"conversation": "", "turn": 2, "reply": answer("done"), "usage": {"input": 9, "output": 1}}),
+        json!({"conversation": "0", "turn": 1, "reply": shell("echo real > made.txt"), "usage": {"input": 5, "output": 2}}),
+        json!({"conversation": "0", "turn": 2, "reply": answer("done"), "usage": {"input": 9, "output": 1}}),
     ];
     let sandbox =
         Sandbox::new().file("demo.jsonl", lines.map(|line| line.to_string() + "\n").concat());
-    let sandbox = sandbox.config(json!({"provider": "replay", "replay": "demo.jsonl"}));
+    let sandbox = sandbox.config(json!({"provider": "replay", "model": "demo.jsonl"}));
     sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
     assert_eq!(sandbox.read("made.txt"), "real\n");
     assert_eq!(sandbox.llm.all_requests().len(), 0);
