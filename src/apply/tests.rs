@@ -227,7 +227,7 @@ fn no_search_takes_long() {
     let search = "a\n".repeat(5_000);
     let no = |s: &str, cause, part| check(&same, &[(s, "x\n")], Err((cause, part)));
     no(&search, Cause::Twice, "100 times or more");
-    no(&(search.clone() + "b\n"), Cause::Missing, "agree with");
+    no(&(search.clone() + "b\n"), Cause::Missing, "line 5001 of the search, `b`, is `a`");
     no(&(search.replace('a', "  a") + "    a\n"), Cause::Indentation, "differ");
 }
 
@@ -253,7 +253,7 @@ fn already_applied() {
             file,
             &[(s, r)],
             Err((Cause::AlreadyApplied, "already applied: the replacement stands at")),
-        )
+        );
     };
     no("a\nB\nc\n", "b\n", "B\n");
     no("a\nB\nc\n", "a\nb\n", "a\nB\n");
@@ -279,7 +279,10 @@ fn nearest_lines() {
         "\n  2 |     let a = 1;\n  3 |     let b = 2;\n  4 |     a + b",
     );
     // A line is left out.
-    no("    let a = 1;\n    a + b\n", "leaves out line 3 of the file, `    let b = 2;`");
+    no(
+        "    let a = 1;\n    a + b\n",
+        "agree with lines 2 to 4, but the search leaves out line 3 of the file, `let b = 2;`",
+    );
     // A line is invented.
     no(
         "    let b = 2;\n    print(b);\n    a + b\n",
