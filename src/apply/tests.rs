@@ -170,7 +170,13 @@ fn indentation() {
     no("    a\n  a\n", "a\n", "b\n", Cause::Twice, "(indentation apart), at lines 1, 2");
     no("\ta\n  a\n", "a\n", "b\n", Cause::Twice, "at lines 1, 2");
     no("    a\n      b\n", "a\nb\n", "a\nc\n", Cause::Indentation, "lines 1, but indentation");
-    no("\ta\n\t\t\tb\n", "    a\n        b\n", "    c\n", Cause::Indentation, "from line to line");
+    no(
+        "\ta\n\t\tb\n\t\t\t\tc\n",
+        "    a\n        b\n            c\n",
+        "    c\n",
+        Cause::Indentation,
+        "from line to line",
+    );
     no("    a\n", "a\n", "    b\n", Cause::Unclear, "another indentation");
     no("a\n", "    a\n", "b\n", Cause::Unclear, "another indentation");
     no("  a\n", "      a\n", "      x\ny\n", Cause::Unclear, "indentation");
