@@ -8,6 +8,7 @@
 mod find;
 mod indent;
 mod lines;
+mod near;
 mod refuse;
 mod write;
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(super) const MOST_PLACES: usize = 100;
 /// Lines that are looked at again, at most, to tell places apart: a file of one line repeated ten thousand times
 /// must not take seconds.
-const MOST_WORK: usize = 4_000_000;
+const MOST_WORK: usize = 1_000_000;
 
 /// Lines of the file that a search means.
 #[derive(Debug)]
@@ -187,6 +187,12 @@ impl Reading {
 }
 
 fn straight(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<Place> {
+    if reading.blanks == Blanks::Around {
+        // The first line with text and the last one tell most places that are none.
+        let text = |i: &usize| !is_blank(search[*i].text);
+        let ends = [(0..search.len()).find(text)?, (0..search.len()).rfind(text)?];
+        shift(&ends.map(|i| (indent(search[i].text), indent(file[at + i].text))))?;
+    }
     let map = (at..at + search.len()).map(Some).collect();
     place(search, file, at..at + search.len(), map, None, reading)
 }

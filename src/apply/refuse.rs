@@ -3,22 +3,17 @@
 use super::find::{self, MOST_PLACES, Place};
 use super::lines::{Line, core, is_blank};
 use super::write::Unclear;
-use super::{Cause, Quote, Refusal};
+use super::{Cause, Quote, Refusal, near};
 use crate::format::edit::Block;
-use similar::{Algorithm, DiffOp, capture_diff_slices};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Lines of the file that a refusal quotes.
-const MOST_QUOTES: usize = 12;
+pub(super) const MOST_QUOTES: usize = 12;
 /// Characters of a quoted line.
-const QUOTE: usize = 200;
+pub(super) const QUOTE: usize = 200;
 /// Characters of a line in the middle of a sentence.
 const INLINE: usize = 100;
-/// Lines of a search that are compared with the file, and lines of the file that are looked through for like words.
-const MOST_COMPARED: usize = 400;
-const MOST_SCORED: usize = 200_000;
-
 /// A refusal that does not know its block yet.
 pub(super) struct Reason {
     cause: Cause,
@@ -168,8 +163,10 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &[Line]) -> Reaso
     if let Some(reason) = part {
         return reason;
     }
-    if let Some(window) = nearest(search, file) {
-        return compare(search, file, window);
+    if let Some(window) = near::nearest(search, file) {
+        let (what, lines) = near::parting(search, file, &window);
+        let message = format!("not in the file; {what}: read these lines again, and copy them");
+        return Reason { cause: Cause::Missing, message, near: quotes(file, lines) };
     }
     let message = format!(
         "not in the file, and no line of it is like the search, which begins with `{}`: read the file again, and check the path",
@@ -245,169 +242,12 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
     Some(Reason { cause: Cause::PartOfLine, message, near })
 }
 
-/// The stretch of the file that has most in common with the search: by equal lines, else by equal words.
-fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
-    let mut at: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (i, line) in search.iter().enumerate().filter(|(_, line)| !is_blank(line.text)) {
-        let places = at.entry(core(line.text)).or_default();
-        // A line that is repeated over and over says little about where.
-        if places.len() < 4 {
-            places.push(i);
-        }
-    }
-    let weight = |text: &str| text.len().clamp(1, 40);
-    let mut votes: HashMap<isize, usize> = HashMap::new();
-    for (j, line) in file.iter().enumerate() {
-        let text = core(line.text);
-        for i in at.get(text).into_iter().flatten() {
-            *votes.entry(j.cast_signed() - i.cast_signed()).or_default() += weight(text);
-        }
-    }
-    // A line inserted or left out moves the rest by one: neighbouring offsets are the same place.
-    let score = |offset: isize| {
-        (offset - 3..=offset + 3).filter_map(|near| votes.get(&near)).sum::<usize>()
-    };
-    let best = votes.iter().map(|(offset, own)| (score(*offset), *own, -*offset)).max();
-    let all: usize =
-        search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
-    let offset = match best {
-        Some((score, _, offset)) if score * 4 >= all => -offset,
-        _ => by_words(search, file).or(best.map(|(_, _, offset)| -offset))?,
-    };
-    let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
-    let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
-        .unwrap_or(0)
-        .clamp(start + 1, file.len());
-    Some(start..end)
-}
-
-/// The offset of the stretch whose lines share most words with the search.
-fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
-    let words: HashSet<&str> =
-        search.iter().take(MOST_COMPARED).flat_map(|line| words(line.text)).collect();
-    let scores: Vec<usize> = file
-        .iter()
-        .take(MOST_SCORED)
-        .map(|line| {
-            let (mut shared, mut all) = (0, 1);
-            for word in self::words(line.text) {
-                all += word.len();
-                shared += if words.contains(word) { word.len() } else { 0 };
-            }
-            10 * shared * shared / all
-        })
-        .collect();
-    let size = search.len().min(scores.len());
-    let mut sum: usize = scores[..size].iter().sum();
-    let mut best = (sum, 0);
-    for start in 1..=scores.len() - size {
-        sum = sum + scores[start + size - 1] - scores[start - 1];
-        best = if sum > best.0 { (sum, start) } else { best };
-    }
-    (best.0 > 0).then_some(best.1.cast_signed())
-}
-
-fn words(line: &str) -> impl Iterator<Item = &str> {
-    let cut = line.char_indices().nth(QUOTE).map_or(line.len(), |(at, _)| at);
-    line[..cut].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
-}
-
-/// Says where a search and the nearest stretch of the file part.
-fn compare(search: &[Line], file: &[Line], window: Range<usize>) -> Reason {
-    let texts = |lines: &[Line]| {
-        let numbered = lines.iter().enumerate().filter(|(_, line)| !is_blank(line.text));
-        numbered
-            .map(|(i, line)| (i, core(line.text).to_owned()))
-            .take(MOST_COMPARED)
-            .unzip::<_, _, Vec<usize>, Vec<String>>()
-    };
-    let start = window.start.saturating_sub(3);
-    let (asked_at, asked) = texts(search);
-    let (there_at, there) = texts(&file[start..(window.end + 3).min(file.len())]);
-    let ops = capture_diff_slices(Algorithm::Myers, &asked, &there);
-    let agree: usize =
-        ops.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum();
-    let line = |index: usize| there_at.get(index).map_or(start, |i| start + i);
-    let ends = |index: usize| index == 0 || index + 1 == ops.len();
-    let parting = ops.iter().enumerate().find(|(i, op)| match op {
-        DiffOp::Equal { .. } => false,
-        // Lines around the stretch are not left out by the search.
-        DiffOp::Insert { .. } => !ends(*i),
-        _ => true,
-    });
-    let Some((index, op)) = parting.filter(|_| agree > 0) else {
-        let message = format!(
-            "not in the file; the nearest is {}, which begins with `{}` where the search has `{}`: read these lines again, and copy them",
-            span(&window),
-            inline(file[window.start].text),
-            inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
-        );
-        return Reason { cause: Cause::Missing, message, near: quotes(file, window) };
-    };
-    let (old, new) = (op.old_range(), op.new_range());
-    let asked_for = |i: usize| {
-        format!(
-            "line {} of the search, `{}`,",
-            asked_at.get(i).map_or(0, |i| i + 1),
-            inline(asked.get(i).map_or("", String::as_str))
-        )
-    };
-    // At the head of the stretch, the lines that face the search are the last ones.
-    let facing =
-        if index == 0 { new.end.saturating_sub(old.len()).max(new.start) } else { new.start };
-    let (what, at) = match op {
-        DiffOp::Insert { .. } => {
-            let at = line(new.start);
-            (
-                format!(
-                    "the search leaves out line {} of the file, `{}`",
-                    at + 1,
-                    inline(file[at].text)
-                ),
-                at,
-            )
-        }
-        DiffOp::Replace { .. } => {
-            let at = line(facing);
-            (
-                format!(
-                    "{} is `{}` at line {} of the file",
-                    asked_for(old.start),
-                    inline(file[at].text.trim()),
-                    at + 1
-                ),
-                at,
-            )
-        }
-        _ => {
-            let at = line(if new.start == 0 { 0 } else { new.start - 1 });
-            let side = if new.start == 0 { "before" } else { "after" };
-            (format!("{} is not in the file {side} line {}", asked_for(old.start), at + 1), at)
-        }
-    };
-    let message = format!(
-        "not in the file; {agree} of {} lines agree with {}, but {what}: read these lines again, and copy them",
-        asked.len(),
-        span(&window)
-    );
-    let from = if window.len() <= MOST_QUOTES {
-        window.start
-    } else {
-        at.saturating_sub(4).max(window.start)
-    };
-    Reason {
-        cause: Cause::Missing,
-        message,
-        near: quotes(file, from.min(at)..window.end.max(at + 1)),
-    }
-}
-
 fn quotes(file: &[Line], range: Range<usize>) -> Vec<Quote> {
     let end = range.end.min(file.len()).min(range.start.saturating_add(MOST_QUOTES));
     (range.start..end).map(|i| Quote { line: i + 1, text: cut(file[i].text, QUOTE) }).collect()
 }
 
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     cut(text.trim_end(), INLINE)
 }
 
@@ -418,7 +258,7 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
-fn span(lines: &Range<usize>) -> String {
+pub(super) fn span(lines: &Range<usize>) -> String {
     if lines.len() <= 1 {
         format!("line {}", lines.start + 1)
     } else {

@@ -170,6 +170,13 @@ fn indentation() {
     no("    a\n  a\n", "a\n", "b\n", Cause::Twice, "(indentation apart), at lines 1, 2");
     no("\ta\n  a\n", "a\n", "b\n", Cause::Twice, "at lines 1, 2");
     no("    a\n      b\n", "a\nb\n", "a\nc\n", Cause::Indentation, "lines 1, but indentation");
+    no(
+        "\ta\n\t\tb\n\t\t\t\tc\n",
+        "    a\n        b\n            c\n",
+        "    c\n",
+        Cause::Indentation,
+        "from line to line",
+    );
     no("    a\n", "a\n", "    b\n", Cause::Unclear, "another indentation");
     no("a\n", "    a\n", "b\n", Cause::Unclear, "another indentation");
     no("  a\n", "      a\n", "      x\ny\n", Cause::Unclear, "indentation");
@@ -227,7 +234,7 @@ fn no_search_takes_long() {
     let search = "a\n".repeat(5_000);
     let no = |s: &str, cause, part| check(&same, &[(s, "x\n")], Err((cause, part)));
     no(&search, Cause::Twice, "100 times or more");
-    no(&(search.clone() + "b\n"), Cause::Missing, "agree with");
+    no(&(search.clone() + "b\n"), Cause::Missing, "line 5001 of the search, `b`, is `a`");
     no(&(search.replace('a', "  a") + "    a\n"), Cause::Indentation, "differ");
 }
 
@@ -253,7 +260,7 @@ fn already_applied() {
             file,
             &[(s, r)],
             Err((Cause::AlreadyApplied, "already applied: the replacement stands at")),
-        )
+        );
     };
     no("a\nB\nc\n", "b\n", "B\n");
     no("a\nB\nc\n", "a\nb\n", "a\nB\n");
@@ -279,7 +286,10 @@ fn nearest_lines() {
         "\n  2 |     let a = 1;\n  3 |     let b = 2;\n  4 |     a + b",
     );
     // A line is left out.
-    no("    let a = 1;\n    a + b\n", "leaves out line 3 of the file, `    let b = 2;`");
+    no(
+        "    let a = 1;\n    a + b\n",
+        "agree with lines 2 to 4, but the search leaves out line 3 of the file, `let b = 2;`",
+    );
     // A line is invented.
     no(
         "    let b = 2;\n    print(b);\n    a + b\n",

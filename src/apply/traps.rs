@@ -4,9 +4,8 @@
 use super::{How, apply};
 use crate::format::edit::Block;
 
-const RUST: &str = include_str!("find.rs");
-const MORE_RUST: &str = include_str!("refuse.rs");
-const WIRE: &str = include_str!("../llm/mod.rs");
+const RUST: &str = include_str!("../../tests/edits/search.rs.txt");
+const TYPES: &str = include_str!("../../tests/edits/types.rs.txt");
 
 const PYTHON: &str = "\
 import os
@@ -75,7 +74,7 @@ The end of it’s not yet written.
 ";
 
 /// Cases of a kind and a file.
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 20;
 
 /// xorshift: enough for choosing cases, and the same on every machine.
 struct Dice(u64);
@@ -162,7 +161,7 @@ fn change_word(dice: &mut Dice, line: &str) -> Option<String> {
 }
 
 fn files() -> Vec<Vec<String>> {
-    [RUST, MORE_RUST, WIRE, PYTHON, PROSE].into_iter().map(lines).collect()
+    [RUST, TYPES, PYTHON, PROSE].into_iter().map(lines).collect()
 }
 
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -271,7 +270,7 @@ const SLIPS: [(&str, Tweak); 15] = [
     }),
     ("blank line", |dice, c| {
         let mut search = c.search.clone();
-        match search.iter().position(|line| line.is_empty()) {
+        match search.iter().position(String::is_empty) {
             Some(at) => drop(search.remove(at)),
             None => search.insert(1 + dice.below(search.len() - 1), String::new()),
         }
@@ -283,7 +282,7 @@ const SLIPS: [(&str, Tweak); 15] = [
 fn slips_apply_without_damage() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut all, mut tally) = (0, Tally::default());
-    let mut report = String::new();
+    let mut report: Vec<String> = Vec::new();
     for (name, slip) in SLIPS {
         let mut of_kind = Tally::default();
         for file in files() {
@@ -296,32 +295,36 @@ fn slips_apply_without_damage() {
                     Ok((text, _)) if text == expected => of_kind.applied += 1,
                     Ok((text, how)) => {
                         of_kind.damaged += 1;
-                        report += &format!(
+                        report.push(format!(
                             "damaged, {name}, {how:?}:\n{}---\n{}---\n{}\n",
                             join(&search),
                             join(&replace),
                             diff(&expected, &text)
-                        );
+                        ));
                     }
                     Err(why) => {
                         of_kind.refused += 1;
-                        report += &format!(
+                        report.push(format!(
                             "refused, {name}: {why}\n{}---\n{}\n",
                             join(&search),
                             join(&replace)
-                        );
+                        ));
                     }
                 }
             }
         }
-        report += &format!("{name}: {of_kind:?}\n");
+        report.push(format!("{name}: {of_kind:?}\n"));
         all += of_kind.applied + of_kind.damaged + of_kind.refused;
         tally.applied += of_kind.applied;
         tally.damaged += of_kind.damaged;
         tally.refused += of_kind.refused;
     }
-    report += &format!("all {all}: {tally:?}");
-    assert!(tally.damaged == 0 && tally.applied * 100 >= all * 97 && all > ROUNDS * 50, "{report}");
+    report.push(format!("all {all}: {tally:?}"));
+    assert!(
+        tally.damaged == 0 && tally.applied * 100 >= all * 97 && all > ROUNDS * 40,
+        "{}",
+        report.join("\n")
+    );
 }
 
 fn diff(expected: &str, got: &str) -> String {
@@ -406,7 +409,7 @@ const TRAPS: [(&str, Trap); 10] = [
 fn traps_are_refused() {
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
     let (mut refused, mut wrong) = (0, 0);
-    let mut report = String::new();
+    let mut report: Vec<String> = Vec::new();
     for (name, trap) in TRAPS {
         let (mut of_kind, mut here) = (0, 0);
         for file in files() {
@@ -416,18 +419,22 @@ fn traps_are_refused() {
                 of_kind += 1;
                 if let Ok((text, how)) = run(&join(&file), &search, &replace) {
                     here += 1;
-                    report += &format!(
+                    report.push(format!(
                         "wrong, {name}, {how:?}:\n{}---\n{}---\n{}\n",
                         join(&search),
                         join(&replace),
                         diff(&join(&file), &text)
-                    );
+                    ));
                 }
             }
         }
-        report += &format!("{name}: {of_kind} traps, {here} wrong\n");
+        report.push(format!("{name}: {of_kind} traps, {here} wrong\n"));
         refused += of_kind - here;
         wrong += here;
     }
-    assert!(wrong == 0 && refused > ROUNDS * 40, "{report}refused {refused}, wrong {wrong}");
+    assert!(
+        wrong == 0 && refused > ROUNDS * 30,
+        "{}\nrefused {refused}, wrong {wrong}",
+        report.join("\n")
+    );
 }

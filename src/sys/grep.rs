@@ -254,6 +254,7 @@ mod tests {
         assert_eq!(found.body, "a/z.txt:3: one more\nb.txt:1: one\n");
         assert_eq!((found.total, found.files, found.searched), (2, 2, 3));
         assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt:2: two\n");
+        assert_eq!(grepped(&dir, "one$", "b.txt", None).body, "b.txt:1: one\n");
         assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1: one\n");
         assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2: \n");
         assert_eq!(

@@ -1,0 +1,159 @@
+//! What in a file comes nearest to a search that is not there, and where the two part. It says so, and decides nothing.
+
+use super::lines::{Line, core, is_blank};
+use super::refuse::{MOST_QUOTES, QUOTE, inline, span};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Lines that are compared one by one, and lines of a file that are looked through for like words.
+const MOST_COMPARED: usize = 400;
+const MOST_SCORED: usize = 200_000;
+
+/// The stretch of the file that has most in common with the search: by equal lines, else by equal words.
+pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
+    let mut at: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, line) in search.iter().enumerate().filter(|(_, line)| !is_blank(line.text)) {
+        let places = at.entry(core(line.text)).or_default();
+        // A line that is repeated over and over says little about where.
+        if places.len() < 4 {
+            places.push(i);
+        }
+    }
+    let weight = |text: &str| text.len().clamp(1, 40);
+    let mut votes: HashMap<isize, usize> = HashMap::new();
+    for (j, line) in file.iter().enumerate() {
+        let text = core(line.text);
+        for i in at.get(text).into_iter().flatten() {
+            *votes.entry(j.cast_signed() - i.cast_signed()).or_default() += weight(text);
+        }
+    }
+    // A line inserted or left out moves the rest by one: neighbouring offsets are the same place.
+    let score = |offset: isize| {
+        (offset - 3..=offset + 3).filter_map(|near| votes.get(&near)).sum::<usize>()
+    };
+    let best = votes.iter().map(|(offset, own)| (score(*offset), *own, -*offset)).max();
+    let all: usize =
+        search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
+    let offset = match best {
+        Some((score, _, offset)) if score * 4 >= all => -offset,
+        _ => by_words(search, file).or(best.map(|(_, _, offset)| -offset))?,
+    };
+    let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
+    let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
+        .unwrap_or(0)
+        .clamp(start + 1, file.len());
+    Some(start..end)
+}
+
+/// The offset of the stretch whose lines share most words with the search.
+fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
+    let words: HashSet<&str> =
+        search.iter().take(MOST_COMPARED).flat_map(|line| words(line.text)).collect();
+    let scores: Vec<usize> = file
+        .iter()
+        .take(MOST_SCORED)
+        .map(|line| {
+            let (mut shared, mut all) = (0, 1);
+            for word in self::words(line.text) {
+                all += word.len();
+                shared += if words.contains(word) { word.len() } else { 0 };
+            }
+            10 * shared * shared / all
+        })
+        .collect();
+    let size = search.len().min(scores.len());
+    let mut sum: usize = scores[..size].iter().sum();
+    let mut best = (sum, 0);
+    for start in 1..=scores.len() - size {
+        sum = sum + scores[start + size - 1] - scores[start - 1];
+        best = if sum > best.0 { (sum, start) } else { best };
+    }
+    (best.0 > 0).then_some(best.1.cast_signed())
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let cut = line.char_indices().nth(QUOTE).map_or(line.len(), |(at, _)| at);
+    line[..cut].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Where a search and the nearest stretch of the file part: what to say, and the lines to quote.
+pub(super) fn parting(
+    search: &[Line],
+    file: &[Line],
+    window: &Range<usize>,
+) -> (String, Range<usize>) {
+    let first = search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text);
+    // Where the first lines agree, nothing before them is of interest.
+    let aligned = core(first) == core(file[window.start].text);
+    let start = if aligned { window.start } else { window.start.saturating_sub(3) };
+    let (mut asked_at, mut asked) = texts(search);
+    let (mut there_at, mut there) = texts(&file[start..(window.end + 3).min(file.len())]);
+    let all = asked.len();
+    let alike = asked.iter().zip(&there).take_while(|(a, b)| a == b).count();
+    let skipped = alike.saturating_sub(1);
+    for (at, texts) in [(&mut asked_at, &mut asked), (&mut there_at, &mut there)] {
+        at.drain(..skipped);
+        texts.drain(..skipped);
+        texts.truncate(MOST_COMPARED);
+    }
+    let ops = capture_diff_slices(Algorithm::Myers, &asked, &there);
+    let equal = |op: &DiffOp| if let DiffOp::Equal { len, .. } = op { *len } else { 0 };
+    let agree = skipped + ops.iter().map(equal).sum::<usize>();
+    let parting = ops.iter().enumerate().find(|(i, op)| match op {
+        DiffOp::Equal { .. } => false,
+        // Lines around the stretch are not left out by the search.
+        DiffOp::Insert { .. } => *i > 0 && *i + 1 < ops.len(),
+        _ => true,
+    });
+    let Some((index, op)) = parting.filter(|_| agree > 0) else {
+        let (lines, there, asked) = (span(window), inline(file[window.start].text), inline(first));
+        let what = format!("the nearest is {lines}, `{there}` where the search has `{asked}`");
+        return (what, window.clone());
+    };
+    let (old, new) = (op.old_range(), op.new_range());
+    let line = |index: usize| there_at.get(index).map_or(start, |i| start + i);
+    // At the head of the stretch, the lines that face the search are the last ones.
+    let facing =
+        if index == 0 { new.end.saturating_sub(old.len()).max(new.start) } else { new.start };
+    let at = match op {
+        DiffOp::Delete { .. } => line(new.start.saturating_sub(1)),
+        _ => line(facing),
+    };
+    let there = inline(file[at].text.trim());
+    let number = asked_at.get(old.start).map_or(0, |i| i + 1);
+    let asked = inline(asked.get(old.start).unwrap_or(&""));
+    let what = match op {
+        DiffOp::Insert { .. } => {
+            format!("the search leaves out line {} of the file, `{there}`", at + 1)
+        }
+        DiffOp::Replace { .. } => format!(
+            "line {number} of the search, `{asked}`, is `{there}` at line {} of the file",
+            at + 1
+        ),
+        _ => {
+            let side = if new.start == 0 { "before" } else { "after" };
+            format!(
+                "line {number} of the search, `{asked}`, is not in the file {side} line {}",
+                at + 1
+            )
+        }
+    };
+    let last = ops.iter().rfind(|op| equal(op) > 0).map_or(at, |op| line(op.new_range().end - 1));
+    let window = window.start..window.end.max(last + 1);
+    let from = if window.len() <= MOST_QUOTES {
+        window.start
+    } else {
+        at.saturating_sub(4).max(window.start)
+    };
+    (
+        format!("{agree} of {all} lines agree with {}, but {what}", span(&window)),
+        from.min(at)..window.end.max(at + 1),
+    )
+}
+
+/// The lines that hold text, without blanks around, and their places.
+fn texts<'a>(lines: &[Line<'a>]) -> (Vec<usize>, Vec<&'a str>) {
+    let texts = lines.iter().map(|line| core(line.text)).enumerate();
+    texts.filter(|(_, text)| !text.is_empty()).unzip()
+}
