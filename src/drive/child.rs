@@ -20,7 +20,7 @@ use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
 use crate::sys::root;
-use crate::turn::{Acted, Event, Limits};
+use crate::turn::event::{Acted, Event, Limits};
 
 /// How deep children go, the first conversation not counted.
 pub const DEPTH: usize = 4;

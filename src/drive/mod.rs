@@ -29,7 +29,9 @@ use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::{Appended, Journal};
 use crate::sys::root::Root;
-use crate::turn::{self, Acted, Effect, Event, Limits, Outcome, Turn};
+use crate::turn::Turn;
+use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
+use crate::turn::missing;
 
 /// Something that a user at a terminal might like to see.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +155,7 @@ impl World<'_> {
         match effect {
             Effect::Act(actions) => Event::Interrupted {
                 signal,
-                results: actions.iter().map(|action| turn::unrun(action, "not-run")).collect(),
+                results: actions.iter().map(|action| missing::unrun(action, "not-run")).collect(),
             },
             Effect::Next => self.stop_children(signal),
             _ => interrupted(signal),

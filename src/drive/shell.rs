@@ -13,7 +13,7 @@ use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
 use crate::sys::process;
 use crate::sys::process::job::{Finished, Job, Outcome, StartError};
-use crate::turn::Event;
+use crate::turn::event::Event;
 
 impl World<'_> {
     /// Runs commands; the result, and the signal that ended them, if one did.

@@ -1,6 +1,5 @@
 //! What a user sees on stderr while the loop works: a line an action as it starts and ends, and how much of a reply
-//! has come. On a terminal only, and not with `--quiet`; what the model says beside its actions goes to a pipe too, and
-//! what must not go unsaid is said in any case.
+//! has come. On a terminal only, and not with `--quiet`; what must not go unsaid is said everywhere.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::out;
 use crate::protocol::Action;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
-use crate::turn::Totals;
+use crate::turn::event::Totals;
 
 /// The shortest time between two updates of the line that counts a reply's bytes.
 const PACE: Duration = Duration::from_millis(100);
@@ -18,14 +17,13 @@ const PACE: Duration = Duration::from_millis(100);
 /// The observer of a run.
 pub(super) struct Progress {
     shown: bool,
-    quiet: bool,
     speaking: Option<Stopwatch>,
 }
 
 impl Progress {
     /// Shows itself on a terminal unless told to be quiet.
     pub(super) fn new(quiet: bool) -> Self {
-        Self { shown: !quiet && terminal::stderr_is_terminal(), quiet, speaking: None }
+        Self { shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
     }
 
     /// Takes what happened.
@@ -39,11 +37,6 @@ impl Progress {
                 self.clear();
                 out::line(&format!("nagent: {error}; trying again in {:.1} s", time.as_secs_f64()));
             }
-            Seen::Said(text) => {
-                if !self.quiet {
-                    out::line(text);
-                }
-            }
             _ if !self.shown => {}
             Seen::Speaking(bytes) => {
                 let is_due = self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
@@ -55,6 +48,7 @@ impl Progress {
             Seen::Heard => self.clear(),
             Seen::Started(action) => out::line(&started(action, width())),
             Seen::Ended(block) => out::line(&ended(block)),
+            Seen::Said(text) => out::line(text),
         }
     }
 

@@ -25,7 +25,9 @@ use crate::sys::clock::{self, Stopwatch};
 use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
 use crate::sys::{context_files, env, fs, git, tools};
-use crate::turn::{self, Limits, Rules, Totals, Turn};
+use crate::turn::Turn;
+use crate::turn::event::{Limits, Rules, Totals};
+use crate::turn::missing::missing_results;
 
 /// Runs the loop, or shows what it would send.
 pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
@@ -354,7 +356,7 @@ fn missing(journal: &Journal) -> Vec<Block> {
     if after.contains(&"user-prompt") {
         return Vec::new();
     }
-    turn::missing_results(pieces[at].text(journal.text()), &after)
+    missing_results(pieces[at].text(journal.text()), &after)
 }
 
 /// `initial_context` for a new conversation; what has changed of it for an older one.

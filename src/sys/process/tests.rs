@@ -347,14 +347,15 @@ fn endless_output_is_bounded_in_memory_and_ended_at_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let before = memory();
     let finished =
-        finish(Job { limit: 3 << 20, spool: Some(folder.path().join("outputs")), ..job("yes") });
+        finish(Job { limit: 32 << 20, spool: Some(folder.path().join("outputs")), ..job("yes") });
     assert_eq!(finished.outcome, Outcome::TooMuch);
     let captured = finished.stdout;
-    assert!(captured.bytes > 3 << 20 && captured.bytes < 8 << 20, "{}", captured.bytes);
+    assert!(captured.bytes > 32 << 20 && captured.bytes < 40 << 20, "{}", captured.bytes);
     assert_eq!((captured.head.len(), captured.tail.len()), (8192, 8192));
     assert_eq!(captured.left_out, captured.bytes - 2 * 8192);
     assert_eq!(fs::metadata(captured.spooled.unwrap().path).unwrap().len(), captured.bytes);
-    assert!(memory() - before < 4 << 20, "{before}");
+    // Code that is paged in counts too; the output itself would be 32 MiB.
+    assert!(memory() - before < 12 << 20, "{before}");
 }
 
 /// The most memory that this process has used, in bytes.

@@ -1,60 +1,14 @@
-//! The conversation file: text ↔ blocks.
+//! The parser of conversation files. The grammar is at the head of [`super`].
 //!
-//! ```text
-//! file   = { block | note | blank line }
-//! block  = '<' NAME attributes '>' LF body LF '</' NAME '>'
-//!        | '<' NAME attributes ' fence="WORD"' '>' LF body LF '</' NAME ' ' WORD '>'
-//!        | '<' NAME attributes ' />'
-//! note   = any other text: somebody wrote it into the file, and it counts as the user's words
-//! ```
-//! A tag of a block stands at the start of a line. Bodies are raw. A block without a fence ends at the first
-//! `</NAME>` that starts a line; one with a fence only at `</NAME WORD>`. A body gets a fence when it holds
-//! anything that looks like a tag of nagent's ([`needs_fence`]), so no body can end its own block or open another.
-//!
-//! Parsing never fails: it gives the pieces, and at most one [`Trouble`]. It reads no file, and it does not
-//! know what the tags inside an `agent-response` mean. Blocks of older tools parse too: no fence, a body that
-//! begins on the opening tag's own line, no blank lines between.
+//! One pass over the lines; what looks like a block and is none ends it with a [`Trouble`].
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::attributes::{self, Attribute};
-
-/// The names of all blocks: what the driver, the user and the system write. Nothing else opens a block.
-pub const BLOCKS: [&str; 21] = [
-    "initial_context",
-    "user-prompt",
-    "agent-response",
-    "system",
-    "context-update",
-    "nagent-turn-status",
-    "nagent-next-input",
-    "nagent-read-result",
-    "nagent-file-read-result",
-    "nagent-file-patch-result",
-    "nagent-write-result",
-    "nagent-edit-result",
-    "nagent-list-result",
-    "nagent-glob-result",
-    "nagent-grep-result",
-    "nagent-shell-result",
-    "nagent-conversation-result",
-    // Read, never written: an older tool's hooks.
-    "hook-per-run",
-    "hook-per-file-edit",
-    "hook-per-response",
-    "hook-per-turn",
-];
-
-/// What in a body calls for a fence (DESIGN section 4).
-static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update)",
-    )
-    .expect("a constant pattern")
-});
+use super::{BLOCKS, Kind, Parsed, Piece, Trouble};
+use crate::format::attributes::{self, Attribute};
 
 /// A whole opening tag, at the start of the text.
 static OPENING: LazyLock<Regex> = LazyLock::new(|| {
@@ -75,164 +29,6 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\A<(/?)({})(?:[\s/>]|\z)", BLOCKS.join("|"))).expect("a constant pattern")
 });
-
-/// A block to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
-    /// One of [`BLOCKS`].
-    pub name: &'static str,
-    /// The attributes, without `fence`.
-    pub attributes: Vec<Attribute>,
-    /// The raw body; `None` for a self-closing block.
-    pub body: Option<String>,
-}
-
-impl Block {
-    /// A self-closing block without attributes.
-    pub fn new(name: &'static str) -> Self {
-        Self { name, attributes: Vec::new(), body: None }
-    }
-
-    /// The same with one more attribute.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
-        self.attributes.push((name.to_owned(), value.to_string()));
-        self
-    }
-
-    /// The same with a body.
-    #[must_use]
-    pub fn body(mut self, body: impl Into<String>) -> Self {
-        self.body = Some(body.into());
-        self
-    }
-
-    /// The value of an attribute.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The block as text, with a last line feed. `own` are the tags that an `agent-response` may hold without a
-    /// fence; `word` draws random fence words, and is asked again while a word occurs in the body.
-    pub fn format(&self, own: &[&str], word: &mut dyn FnMut() -> String) -> String {
-        let name = self.name;
-        let attributes = attributes::format(&self.attributes);
-        let Some(body) = &self.body else { return format!("<{name}{attributes} />\n") };
-        if !needs_fence(name, body, own) {
-            return format!("<{name}{attributes}>\n{body}\n</{name}>\n");
-        }
-        let mut fence = word();
-        while body.contains(&fence) {
-            fence = word();
-        }
-        format!("<{name}{attributes} fence=\"{fence}\">\n{body}\n</{name} {fence}>\n")
-    }
-}
-
-/// Whether a body may not stand in its block without a fence.
-pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
-    if name == "initial_context" {
-        return true;
-    }
-    SUSPECT
-        .find_iter(body)
-        .any(|found| name != "agent-response" || !is_own_tag(&body[found.start()..], own))
-}
-
-/// Whether the text begins with an opening or closing tag of `own`, spelled exactly.
-fn is_own_tag(text: &str, own: &[&str]) -> bool {
-    let text = text.trim_start_matches('<');
-    let text = text.strip_prefix('/').unwrap_or(text);
-    own.iter().any(|tag| {
-        text.strip_prefix(tag).is_some_and(|rest| {
-            rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/')
-        })
-    })
-}
-
-/// A piece of a parsed file. All ranges are byte offsets into its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// What it is.
-    pub kind: Kind,
-    /// The piece as it stands in the file, without the line feed after it.
-    pub span: Range<usize>,
-    /// The line that it begins on, from 1.
-    pub line: usize,
-}
-
-/// What a piece is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// A block.
-    Block {
-        /// One of [`BLOCKS`].
-        name: &'static str,
-        /// Its attributes, `fence` left out.
-        attributes: Vec<Attribute>,
-        /// Its body; empty and at the span's end when it is self-closing.
-        body: Range<usize>,
-    },
-    /// Text outside any block, without the blank lines around it.
-    Note,
-}
-
-impl Piece {
-    /// The block's name, or `None` for a note.
-    pub fn name(&self) -> Option<&'static str> {
-        match &self.kind {
-            Kind::Block { name, .. } => Some(name),
-            Kind::Note => None,
-        }
-    }
-
-    /// The value of a block's attribute.
-    pub fn get(&self, attribute: &str) -> Option<&str> {
-        match &self.kind {
-            Kind::Block { attributes, .. } => attributes
-                .iter()
-                .find(|(name, _)| name == attribute)
-                .map(|(_, value)| value.as_str()),
-            Kind::Note => None,
-        }
-    }
-
-    /// The body of a block, or the note itself.
-    pub fn text<'a>(&self, file: &'a str) -> &'a str {
-        match &self.kind {
-            Kind::Block { body, .. } => &file[body.clone()],
-            Kind::Note => &file[self.span.clone()],
-        }
-    }
-}
-
-/// What is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// The last append was cut: everything from `offset` on belongs to a block that never ended.
-    Torn {
-        /// Where the torn tail begins.
-        offset: usize,
-        /// Its line, from 1.
-        line: usize,
-    },
-    /// A tag that belongs to no block, or a block that swallows others: not to be read as a shorter conversation.
-    Damaged {
-        /// The line of the tag, from 1.
-        line: usize,
-        /// What is wrong, and how to mend it.
-        message: String,
-    },
-}
-
-/// The pieces of a file up to its first trouble, and the trouble.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parsed {
-    /// Blocks and notes in order.
-    pub pieces: Vec<Piece>,
-    /// What is wrong, if anything is.
-    pub trouble: Option<Trouble>,
-}
 
 /// Parses a conversation file.
 pub fn parse(text: &str) -> Parsed {
@@ -553,7 +349,3 @@ fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
 fn block_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.match_indices("\n<").map(|(at, _)| at + 1).filter(|at| OPENING.is_match(&text[*at..]))
 }
-
-#[cfg(test)]
-#[path = "conversation_tests.rs"]
-mod tests;

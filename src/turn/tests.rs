@@ -2,6 +2,9 @@
 
 use proptest::prelude::*;
 
+use std::time::Duration;
+
+use super::missing::missing_results;
 use super::*;
 use crate::llm::ErrorKind;
 

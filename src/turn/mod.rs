@@ -12,9 +12,13 @@
 //! reply is asked for again, when a provider is tried again, when a limit ends the run. It does no I/O, reads no
 //! clock and draws no random number: times, jitter and paths arrive in events. [`crate::drive`] performs the effects.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+pub mod event;
+pub mod missing;
 
+use std::collections::VecDeque;
+
+use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals};
+use self::missing::unrun;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::llm::retry::Retry;
@@ -26,161 +30,6 @@ pub const TRIES: u32 = 3;
 
 /// Times that `--check` may fail before the run gives up.
 pub const CHECKS: u32 = 5;
-
-/// What bounds a run. All are checked between turns.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Replies of the model, malformed ones and children's included.
-    pub turns: u64,
-    /// Seconds since the run began.
-    pub seconds: Option<f64>,
-    /// Tokens, input and output together, children's included.
-    pub tokens: Option<u64>,
-    /// US dollars, children's included.
-    pub cost: Option<f64>,
-}
-
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// The last [`Effect::Append`] is durable.
-    Appended {
-        /// Seconds since the run began.
-        seconds: f64,
-    },
-    /// The model's whole reply came.
-    Replied {
-        /// The reply.
-        reply: Reply,
-        /// What it cost in US dollars, when that is known.
-        cost: Option<f64>,
-        /// The time of day, as it goes into the file.
-        at: String,
-    },
-    /// The request gave no reply.
-    Failed {
-        /// Why.
-        error: ApiError,
-        /// A random number from 0 to 1.
-        jitter: f64,
-    },
-    /// The wait is over.
-    Waited,
-    /// The last [`Effect::Keep`] is done; the path of the file.
-    Kept {
-        /// Where the text is.
-        path: String,
-    },
-    /// A text was shown.
-    Said,
-    /// An action ended; its result, with what a child used.
-    Acted(Acted),
-    /// `--check` ended.
-    Checked {
-        /// Whether it exited with 0.
-        passed: bool,
-        /// The block that tells of it.
-        block: Block,
-    },
-    /// A signal came. `results` are those of the actions that it ended.
-    Interrupted {
-        /// The signal.
-        signal: Signal,
-        /// Results of the actions that were running, in order.
-        results: Vec<Block>,
-    },
-}
-
-/// The result of one action.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Acted {
-    /// The block to append.
-    pub block: Block,
-    /// Tokens that a child conversation used.
-    pub usage: Usage,
-    /// What they cost.
-    pub cost: f64,
-    /// Turns that it took.
-    pub turns: u64,
-}
-
-impl Acted {
-    /// The result of an action that asked no model.
-    pub fn plain(block: Block) -> Self {
-        Self { block, usage: Usage::default(), cost: 0.0, turns: 0 }
-    }
-}
-
-/// Something to do. Exactly one [`Event`] answers each, but for [`Effect::Done`].
-#[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
-    /// Append these blocks in one write, and make them durable.
-    Append(Vec<Block>),
-    /// Send the conversation to the model.
-    Ask,
-    /// Wait before the next try, and say so.
-    Wait {
-        /// How long.
-        time: Duration,
-        /// What failed.
-        error: ApiError,
-    },
-    /// Keep a reply that did not parse, whole.
-    Keep(String),
-    /// Show the user a text that is not the answer.
-    Say(String),
-    /// Run an action, or several conversations side by side. Answered by the first result.
-    Act(Vec<Action>),
-    /// Wait for the next result of those side by side.
-    Next,
-    /// Run `--check`.
-    Check,
-    /// The run is over.
-    Done(Outcome),
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// The exit code.
-    pub exit: Exit,
-    /// The answer: the responses of the reply that ended the run.
-    pub responses: Vec<String>,
-    /// What went wrong, if anything did.
-    pub error: Option<String>,
-}
-
-/// Sums over a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Totals {
-    /// Replies of the model.
-    pub turns: u64,
-    /// The same with those of children.
-    pub all_turns: u64,
-    /// Tokens of this conversation alone.
-    pub own: Usage,
-    /// Tokens with those of children.
-    pub all: Usage,
-    /// US dollars with those of children, as far as prices are known.
-    pub cost: f64,
-    /// Whether a reply came whose price is not known.
-    pub unpriced: bool,
-    /// Responses that stood beside actions.
-    pub notes: Vec<String>,
-}
-
-/// What a run needs to know at its start.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
-    /// Its limits.
-    pub limits: Limits,
-    /// The command that an answer must satisfy, for the texts that name it.
-    pub check: Option<String>,
-    /// How long to wait for a provider in all.
-    pub patience: Duration,
-    /// Turns that the conversation has already had, for the numbers in its file.
-    pub first_turn: u64,
-}
 
 /// The state machine.
 #[derive(Debug)]
@@ -574,54 +423,6 @@ impl Plan {
     }
 }
 
-/// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
-pub fn unrun(action: &Action, status: &str) -> Block {
-    let text = match status {
-        "unknown" => {
-            "nagent ended before this action's result was stored: it may have run, wholly or in part. \
-                      Look before you repeat it"
-        }
-        _ => "nagent ended before this action was started: it did not run",
-    };
-    Block::new(action.result_block()).with("status", status).body(text)
-}
-
-/// The results that are missing after the last reply of a conversation: the first of its actions that has none
-/// may have run, those behind it did not. Conversations side by side with the first may have run too.
-/// `results` are the names of the blocks that follow the reply.
-pub fn missing_results(reply: &str, results: &[&str]) -> Vec<Block> {
-    let (Verdict::Whole(items) | Verdict::Forged { items, .. }) = protocol::judge(reply) else {
-        return Vec::new();
-    };
-    let actions = items.into_iter().filter_map(|item| match item {
-        Item::Action(action) => Some(action),
-        Item::Response(_) => None,
-    });
-    let mut groups = Plan::new(actions.collect()).groups;
-    // A result that is missing between others was deleted by a hand, and stays so.
-    for result in results {
-        while let Some(group) = groups.front_mut() {
-            let is_it = group[0].result_block() == *result;
-            if is_it {
-                group.remove(0);
-            } else if groups.iter().flatten().any(|action| action.result_block() == *result) {
-                groups.pop_front();
-                continue;
-            }
-            if groups.front().is_some_and(Vec::is_empty) {
-                groups.pop_front();
-            }
-            break;
-        }
-    }
-    let mut blocks = Vec::new();
-    for (i, group) in groups.iter().enumerate() {
-        let status = if i == 0 { "unknown" } else { "not-run" };
-        blocks.extend(group.iter().map(|action| unrun(action, status)));
-    }
-    blocks
-}
-
 fn add(sum: &mut Usage, usage: &Usage) {
     sum.input = sum.input.saturating_add(usage.input);
     sum.cached = sum.cached.saturating_add(usage.cached);
@@ -645,22 +446,5 @@ impl State {
     }
 }
 
-impl Event {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Appended { .. } => "appended",
-            Self::Replied { .. } => "replied",
-            Self::Failed { .. } => "failed",
-            Self::Waited => "waited",
-            Self::Kept { .. } => "kept",
-            Self::Said => "said",
-            Self::Acted(_) => "acted",
-            Self::Checked { .. } => "checked",
-            Self::Interrupted { .. } => "interrupted",
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "turn_tests.rs"]
 mod tests;

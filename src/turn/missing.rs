@@ -1,0 +1,55 @@
+//! What a run that ended too soon left unanswered: the results that its actions lack.
+//!
+//! Nothing here runs an action again; a result says that one may have run, or did not.
+
+use super::Plan;
+use crate::format::conversation::Block;
+use crate::protocol::{self, Action, Item, Verdict};
+
+/// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
+pub fn unrun(action: &Action, status: &str) -> Block {
+    let text = match status {
+        "unknown" => {
+            "nagent ended before this action's result was stored: it may have run, wholly or in part. \
+                      Look before you repeat it"
+        }
+        _ => "nagent ended before this action was started: it did not run",
+    };
+    Block::new(action.result_block()).with("status", status).body(text)
+}
+
+/// The results that are missing after the last reply of a conversation: the first of its actions that has none
+/// may have run, those behind it did not. Conversations side by side with the first may have run too.
+/// `results` are the names of the blocks that follow the reply.
+pub fn missing_results(reply: &str, results: &[&str]) -> Vec<Block> {
+    let (Verdict::Whole(items) | Verdict::Forged { items, .. }) = protocol::judge(reply) else {
+        return Vec::new();
+    };
+    let actions = items.into_iter().filter_map(|item| match item {
+        Item::Action(action) => Some(action),
+        Item::Response(_) => None,
+    });
+    let mut groups = Plan::new(actions.collect()).groups;
+    // A result that is missing between others was deleted by a hand, and stays so.
+    for result in results {
+        while let Some(group) = groups.front_mut() {
+            let is_it = group[0].result_block() == *result;
+            if is_it {
+                group.remove(0);
+            } else if groups.iter().flatten().any(|action| action.result_block() == *result) {
+                groups.pop_front();
+                continue;
+            }
+            if groups.front().is_some_and(Vec::is_empty) {
+                groups.pop_front();
+            }
+            break;
+        }
+    }
+    let mut blocks = Vec::new();
+    for (i, group) in groups.iter().enumerate() {
+        let status = if i == 0 { "unknown" } else { "not-run" };
+        blocks.extend(group.iter().map(|action| unrun(action, status)));
+    }
+    blocks
+}
