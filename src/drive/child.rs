@@ -224,7 +224,7 @@ impl World<'_> {
                 Ok(id) => slot.job = Some(id),
                 Err(error) => {
                     slot.result =
-                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())))
+                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())));
                 }
             }
         }

@@ -414,7 +414,7 @@ impl Plan {
             let is_child = matches!(action, Action::Conversation { .. });
             match groups.back_mut() {
                 Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => {
-                    group.push(action)
+                    group.push(action);
                 }
                 _ => groups.push_back(vec![action]),
             }
