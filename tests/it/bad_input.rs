@@ -322,7 +322,7 @@ fn a_conversation_that_is_no_text_is_an_error_and_stays() {
     let path = sandbox.root().join("conversations/a");
     std::fs::write(&path, b"\x7fELF\xff\xfe\x00binary").unwrap();
     let run = sandbox.run(&["--conversation", "a", "task"]).no_stdout();
-    assert_eq!(run.code, 1, "{run:?}");
+    run.assert_exit(1).stderr_has(&["conversations/a"]);
     assert_eq!(std::fs::read(path).unwrap(), b"\x7fELF\xff\xfe\x00binary");
     assert_eq!(sandbox.requests().len(), 0);
 }

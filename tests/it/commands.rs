@@ -371,7 +371,7 @@ fn a_slow_writer_is_waited_for_when_stdin_is_asked_for() {
 #[test]
 fn an_empty_stdin_is_no_prompt() {
     let sandbox = Sandbox::new();
-    sandbox.cmd::<&str>(&[]).stdin("").run().assert_exit(2).no_stdout();
+    sandbox.cmd::<&str>(&[]).stdin("").run().assert_exit(2).no_stdout().stderr_has(&["prompt"]);
 }
 
 #[test]
@@ -446,6 +446,7 @@ fn quiet_is_quiet_on_a_terminal_too() {
 fn no_color_keeps_a_terminal_plain() {
     let sandbox = Sandbox::new().reply(shell("true")).reply(answer("the answer"));
     let run = sandbox.cmd(&["task"]).env("NO_COLOR", "1").run_on_terminal().assert_exit(0);
+    assert!(run.stderr.contains("exit 0"), "there is something to colour: {:?}", run.stderr);
     assert!(!run.stderr.contains("\u{1b}[3"), "{:?}", run.stderr);
 }
 
@@ -455,6 +456,7 @@ fn control_codes_of_the_model_do_not_reach_the_terminal() {
         Sandbox::new().reply(answer("note \u{1b}]0;owned\u{7}\u{1b}[2J") + &shell("true"));
     sandbox.llm.push(answer("done"));
     let run = sandbox.cmd(&["task"]).run_on_terminal().assert_exit(0).stdout_is("done\n");
+    assert!(run.stderr.contains("note"), "progress is seen: {:?}", run.stderr);
     assert!(
         !run.stderr.contains("\u{1b}]0;owned") && !run.stderr.contains("\u{1b}[2J"),
         "{:?}",
