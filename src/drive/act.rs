@@ -216,23 +216,23 @@ impl World<'_> {
         };
         let opened = match self.boundary.open_for_write(Path::new(path)) {
             Ok(opened) => opened,
-            Err(denied) => return error(block, denied.to_string())),
+            Err(denied) => return error(block, denied.to_string()),
         };
         let old = if opened.exists() {
             match replace::read_target(&opened).map(String::from_utf8) {
                 Ok(Ok(old)) => old,
                 Ok(Err(_)) => {
-                    return Ok(error(
+                    return error(
                         block,
                         "the file is not UTF-8 text; change it with a command instead",
                     );
                 }
-                Err(denied) => return error(block, denied.to_string())),
+                Err(denied) => return error(block, denied.to_string()),
             }
         } else {
             let creates = edits.len() == 1 && edits[0].search.trim().is_empty();
             if !creates {
-                return Ok(error(block, "there is no such file; create it with <nagent-write>");
+                return error(block, "there is no such file; create it with <nagent-write>");
             }
             String::new()
         };
