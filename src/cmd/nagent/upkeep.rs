@@ -140,7 +140,7 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
         );
         failed(format!("conversation not found: {}; {hint}", path.display()))
     })?;
-    if let Some(Trouble::Damaged { line, message }) = conversation::parse(&text).trouble {
+    if let Some(Trouble::Damaged { line, message, .. }) = conversation::parse(&text).trouble {
         return Err(failed(format!("{} is damaged at line {line}: {message}", path.display())));
     }
     Ok((path, text))
