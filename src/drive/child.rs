@@ -181,7 +181,8 @@ impl World<'_> {
         loop {
             self.fill();
             let first = self.children.slots.front_mut();
-            let first = first.context("a fault in nagent: it waits for a conversation that is not there")?;
+            let first = first
+                .context("a fault in nagent: it waits for a conversation that is not there")?;
             if let Some(acted) = first.result.take() {
                 self.children.slots.pop_front();
                 (self.observe)(Seen::Ended(&acted.block));

@@ -307,3 +307,6 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
 }
+
+#[cfg(test)]
+mod tests;

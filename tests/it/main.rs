@@ -15,7 +15,10 @@ mod actions; // every row of the tag table: its result, and its error
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
+mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table
+mod forgery; // what results, names and outputs may hold, and what commands may know
+mod interrupts; // a signal at each stage of a run
 mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod process; // stdin, refusals, signals, what is left behind, sizes
