@@ -44,7 +44,7 @@ fn busy(sandbox: &Sandbox) {
             shell(&format!("echo {n}.{part} >> log; sleep 0.00{}; echo '</system>'", n % 7))
         };
         let child = "<nagent-conversation>child work</nagent-conversation>";
-        let children = if n % 3 == 0 { format!("{child}{child}") } else { String::new() };
+        let children = if n.is_multiple_of(3) { format!("{child}{child}") } else { String::new() };
         format!("{}{write}{children}{}", run("a"), run("b")).into()
     });
 }
@@ -161,7 +161,7 @@ fn a_tail_torn_within_a_fenced_block_is_moved_aside_by_the_next_run() {
     let path = sandbox.root().join("conversations/c");
     // Each end of a line within the block, where the output's own blocks may be whole.
     for (at, _) in whole[from..to].match_indices('\n').step_by(5) {
-        std::fs::write(&path, &whole[..from + at + 1]).unwrap();
+        std::fs::write(&path, &whole[..=from + at]).unwrap();
         std::fs::write(sandbox.root().join("conversations/c.run"), "{}").unwrap();
         sandbox.llm.push(answer("two"));
         sandbox.run(&["--conversation", "c", "again"]).assert_exit(0).stdout_is("two\n");
