@@ -27,14 +27,15 @@ pub(crate) fn script(turns: usize, deltas: usize) -> Arc<Vec<Vec<u8>>> {
 
 impl Bench {
     /// Makes the folders and the config, and runs nagent once, so that its caches are as in daily use.
-    pub(crate) fn new(nagent: &Path, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(nagent: &Path, folder: &Path, shell: Option<&str>) -> Result<Self, String> {
         let say = |error: std::io::Error| format!("{}: {error}", folder.display());
         let server = Server::start().map_err(say)?;
         let root = folder.join("home/.nagent");
         std::fs::create_dir_all(&root).map_err(say)?;
         std::fs::create_dir_all(folder.join("work")).map_err(say)?;
+        let shell = shell.map(|shell| format!(",\"shell\":\"{shell}\"")).unwrap_or_default();
         let config = format!(
-            "{{\"provider\":\"openai\",\"model\":\"bench\",\"base_url\":\"http://127.0.0.1:{}/v1\"}}",
+            "{{\"provider\":\"openai\",\"model\":\"bench\",\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
             server.port
         );
         std::fs::write(root.join("config.json"), config).map_err(say)?;
@@ -69,7 +70,7 @@ impl Bench {
     ) -> Result<Sample, String> {
         self.server.script(replies);
         let mut command = self.command(&self.nagent);
-        command.args(["--conversation", name]).args(words);
+        command.args(["--conversation", name, "--max-turns", "100000"]).args(words);
         run(&self.server, command, replies.len())
     }
 

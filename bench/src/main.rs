@@ -1,8 +1,11 @@
 //! The toolkit's own time, measured: nagent beside `curl` and a bare loop, against a scripted model on loopback.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml -- --nagent PATH [--rounds N] [--dir DIR] [--quick]`
-//! prints Markdown tables. The clients run in turns, round by round, so that what the host does to one it does
-//! to all; ratios are medians over rounds. A figure that could not be taken is said in its place.
+//! `cargo run --release --manifest-path bench/Cargo.toml -- --nagent PATH` prints Markdown tables. Further:
+//! `--rounds N` (10; half as many for the long runs), `--quick`, `--dir DIR` (where the conversations lie),
+//! `--shell SH` (nagent's shell; its own choice is bash where there is one, and the bare loop has `sh`).
+//!
+//! The clients run in turns, round by round, so that what the host does to one it does to all; ratios are
+//! medians over rounds. A figure that could not be taken is said in its place.
 #![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
 
 mod clients;
@@ -23,17 +26,24 @@ struct Options {
     rounds: usize,
     few: usize,
     dir: PathBuf,
+    shell: Option<String>,
 }
 
 fn options(args: &[String]) -> Result<Options, String> {
-    let mut found =
-        Options { nagent: PathBuf::new(), rounds: 10, few: 5, dir: std::env::temp_dir() };
+    let mut found = Options {
+        nagent: PathBuf::new(),
+        rounds: 10,
+        few: 5,
+        dir: std::env::temp_dir(),
+        shell: None,
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--nagent" => found.nagent = value()?.into(),
             "--dir" => found.dir = value()?.into(),
+            "--shell" => found.shell = Some(value()?.clone()),
             "--rounds" => {
                 found.rounds =
                     value()?.parse().map_err(|_| "--rounds takes a number".to_owned())?;
@@ -69,7 +79,8 @@ fn main() -> ExitCode {
 fn measure(options: &Options) -> Result<(), String> {
     let folder = options.dir.join(format!("nagent-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let done = Bench::new(&options.nagent, &folder).map(|bench| report(&bench, options));
+    let done = Bench::new(&options.nagent, &folder, options.shell.as_deref())
+        .map(|bench| report(&bench, options));
     let _ = std::fs::remove_dir_all(&folder);
     done
 }
@@ -83,8 +94,12 @@ fn report(bench: &Bench, options: &Options) {
         "median (least–most). One append of 300 bytes with fdatasync in the folder of the conversations takes"
     );
     println!(
-        "{} ms; nagent and the bare loop sync as often (two a turn).\n",
+        "{} ms; nagent and the bare loop sync as often (two a turn).",
         spread(&bench.sync_cost())
+    );
+    println!(
+        "Shell of nagent: {}; of the bare loop: sh.\n",
+        options.shell.as_deref().unwrap_or("its own choice")
     );
     for line in HEAD {
         println!("{line}");

@@ -35,7 +35,7 @@ impl World<'_> {
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
         let block = Block::new(action.result_block());
         let block = match action {
-            Action::Shell { commands, timeout } => return self.run_shell(commands, *timeout),
+            Action::Shell { commands, timeout } => return Ok(self.run_shell(commands, *timeout)),
             Action::Next { prompt } => block.body(prompt),
             Action::Read { path, offset, limit } => self.read(block, path, *offset, *limit)?,
             Action::FileRead { path } => self.file_read(block, path)?,
@@ -45,8 +45,8 @@ impl World<'_> {
                 );
                 error(block.with("index", index), text)
             }
-            Action::Write { path, text } => self.write(block.with("path", path), path, text)?,
-            Action::Edit { path, blocks } => self.edit(block.with("path", path), path, blocks)?,
+            Action::Write { path, text } => self.write(block.with("path", path), path, text),
+            Action::Edit { path, blocks } => self.edit(block.with("path", path), path, blocks),
             Action::List { path } => {
                 let found = look::list(&self.folder, &self.expand(path), &self.asked_to_stop());
                 self.found(block.with("path", path), found)?
@@ -172,15 +172,15 @@ impl World<'_> {
         }
     }
 
-    fn write(&mut self, block: Block, path: &str, text: &str) -> Result<Block> {
+    fn write(&mut self, block: Block, path: &str, text: &str) -> Block {
         match self.boundary.open_for_write(Path::new(path)) {
             Ok(opened) => self.put(block, opened, text.as_bytes()),
-            Err(denied) => Ok(error(block, denied.to_string())),
+            Err(denied) => error(block, denied.to_string()),
         }
     }
 
     /// Writes the whole file and tells of it. What it held before is kept.
-    fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Result<Block> {
+    fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
         let outputs = self.root.outputs();
         let mut keep = |file: &mut std::fs::File| {
             let old = fs::read_all(file)?;
@@ -200,47 +200,47 @@ impl World<'_> {
                 if let Some(previous) = written.previous {
                     block = block.with("previous", previous.display());
                 }
-                Ok(block)
+                block
             }
-            Err(denied) => Ok(error(block, denied.to_string())),
+            Err(denied) => error(block, denied.to_string()),
         }
     }
 
-    fn edit(&mut self, block: Block, path: &str, blocks: &str) -> Result<Block> {
+    fn edit(&mut self, block: Block, path: &str, blocks: &str) -> Block {
         let edits = match edit::parse(blocks) {
             Ok(edits) => edits,
             Err(complaint) => {
                 let text = format!("line {} of the blocks: {}", complaint.line, complaint.message);
-                return Ok(error(block, text));
+                return error(block, text);
             }
         };
         let opened = match self.boundary.open_for_write(Path::new(path)) {
             Ok(opened) => opened,
-            Err(denied) => return Ok(error(block, denied.to_string())),
+            Err(denied) => return error(block, denied.to_string()),
         };
         let old = if opened.exists() {
             match replace::read_target(&opened).map(String::from_utf8) {
                 Ok(Ok(old)) => old,
                 Ok(Err(_)) => {
-                    return Ok(error(
+                    return error(
                         block,
                         "the file is not UTF-8 text; change it with a command instead",
-                    ));
+                    );
                 }
-                Err(denied) => return Ok(error(block, denied.to_string())),
+                Err(denied) => return error(block, denied.to_string()),
             }
         } else {
             let creates = edits.len() == 1 && edits[0].search.trim().is_empty();
             if !creates {
-                return Ok(error(block, "there is no such file; create it with <nagent-write>"));
+                return error(block, "there is no such file; create it with <nagent-write>");
             }
             String::new()
         };
         match apply::apply(&old, &edits) {
             Ok(applied) => {
-                let done = self.put(block, opened, applied.text.as_bytes())?;
+                let done = self.put(block, opened, applied.text.as_bytes());
                 if done.get("status") != Some("ok") {
-                    return Ok(done);
+                    return done;
                 }
                 let lines: Vec<String> = applied
                     .changes
@@ -249,7 +249,7 @@ impl World<'_> {
                         format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
                     })
                     .collect();
-                Ok(done.with("blocks", edits.len()).body(lines.join("\n")))
+                done.with("blocks", edits.len()).body(lines.join("\n"))
             }
             Err(refusals) => {
                 let mut text = String::from("nothing was changed.");
@@ -257,7 +257,7 @@ impl World<'_> {
                     text.push('\n');
                     text.push_str(&refusal.to_string());
                 }
-                Ok(error(block, text))
+                error(block, text)
             }
         }
     }

@@ -183,7 +183,7 @@ impl Model {
                 reply: reply.text.clone(),
                 usage: Some(reply.usage),
             };
-            if let Err(error) = fs::append_line(path, &entry.format().trim_end()) {
+            if let Err(error) = fs::append_line(path, entry.format().trim_end()) {
                 self.notes.push_back(format!("the reply was not recorded: {error:#}"));
             }
         }
@@ -303,7 +303,7 @@ fn program_job(
     job.output = Output::Separate;
     job.keep = 64 << 20;
     // A program that says nothing for so long hangs.
-    job.timeout = Some(Duration::from_secs(1800));
+    job.timeout = Some(Duration::from_mins(30));
     job
 }
 

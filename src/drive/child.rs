@@ -118,6 +118,16 @@ impl Children {
         if self.parents.len() >= DEPTH {
             return Some(format!("conversations go {DEPTH} deep at most; do this part yourself"));
         }
+        if let Some(left) = &self.left {
+            let spent = left.turns == 0
+                || left.tokens == Some(0)
+                || [left.seconds, left.cost].into_iter().flatten().any(|left| left <= 0.0);
+            if spent {
+                return Some(
+                    "the limits of this run leave nothing for another conversation".to_owned(),
+                );
+            }
+        }
         if let Err(message) = root::check_name(&slot.name) {
             return Some(message);
         }
@@ -224,7 +234,7 @@ impl World<'_> {
                 Ok(id) => slot.job = Some(id),
                 Err(error) => {
                     slot.result =
-                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())))
+                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())));
                 }
             }
         }

@@ -42,7 +42,9 @@ pub enum Seen<'a> {
     Heard,
     /// An action starts.
     Started(&'a Action),
-    /// An action ended, with this result.
+    /// `--check` starts.
+    Checking(&'a str),
+    /// An action or `--check` ended, with this result.
     Ended(&'a Block),
     /// A response beside actions.
     Said(&'a str),
@@ -143,7 +145,7 @@ impl World<'_> {
             }
             Effect::Act(actions) => self.act(actions, turn.left())?,
             Effect::Next => self.next_child()?,
-            Effect::Check => self.run_check()?,
+            Effect::Check => self.run_check(),
             // The loop above performs these itself.
             Effect::Append(blocks) => self.append(&blocks)?,
             Effect::Keep(_) | Effect::Done(_) => Event::Said,

@@ -5,9 +5,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use anyhow::Result;
-
-use super::{World, inline};
+use super::{Seen, World, inline};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
@@ -21,33 +19,29 @@ impl World<'_> {
         &mut self,
         commands: &str,
         timeout: Option<u64>,
-    ) -> Result<(Block, Option<Signal>)> {
+    ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.shell.timeout, Duration::from_secs);
         let block = Block::new("nagent-shell-result");
-        Ok(self.finish(
-            block,
-            process::run(self.shell_job(commands, timeout), self.interrupts),
-            timeout,
-        ))
+        finish(block, process::run(self.shell_job(commands, timeout), self.interrupts), timeout)
     }
 
     /// Runs `--check`.
-    pub(super) fn run_check(&mut self) -> Result<Event> {
+    pub(super) fn run_check(&mut self) -> Event {
         let Some(command) = self.check.clone() else {
-            return Ok(Event::Checked { passed: true, block: Block::new("system") });
+            return Event::Checked { passed: true, block: Block::new("system") };
         };
-        let note = format!("check: {command}");
-        (self.observe)(super::Seen::Note(&note));
+        (self.observe)(Seen::Checking(&command));
         let timeout = self.shell.timeout;
         let block = Block::new("system").with("check", &command);
-        let (block, signal) = self.finish(
+        let (block, signal) = finish(
             block,
             process::run(self.shell_job(&command, timeout), self.interrupts),
             timeout,
         );
         if let Some(signal) = signal {
-            return Ok(Event::Interrupted { signal, results: vec![block] });
+            return Event::Interrupted { signal, results: vec![block] };
         }
+        (self.observe)(Seen::Ended(&block));
         let passed = block.get("status") == Some("ok");
         let block = if passed {
             Block { body: None, ..block }
@@ -57,7 +51,7 @@ impl World<'_> {
                 "your answer is not accepted yet: the check failed. Its output:\n{output}"
             ))
         };
-        Ok(Event::Checked { passed, block })
+        Event::Checked { passed, block }
     }
 
     fn shell_job(&self, commands: &str, timeout: Duration) -> Job {
@@ -73,56 +67,56 @@ impl World<'_> {
         job.spool = Some(self.root.outputs());
         job
     }
+}
 
-    fn finish(
-        &self,
-        block: Block,
-        finished: Result<Finished, StartError>,
-        timeout: Duration,
-    ) -> (Block, Option<Signal>) {
-        let finished = match finished {
-            Ok(finished) => finished,
-            Err(error) => return (block.with("status", "error").body(error.to_string()), None),
-        };
-        let seconds = format!("{:.3}", finished.took.as_secs_f64());
-        let (status, code, why) = match finished.outcome {
-            Outcome::Ended { code: 0 } => ("ok", Some(0), None),
-            Outcome::Ended { code } => ("error", Some(code), None),
-            Outcome::Killed { signal } => {
-                ("error", Some(128 + signal), Some(format!("ended by signal {signal}")))
-            }
-            Outcome::TimedOut => (
-                "error",
-                None,
-                Some(format!(
-                    "ended at its time limit of {} s, with all it had started (timeout=\"S\" allows more)",
-                    timeout.as_secs()
-                )),
-            ),
-            Outcome::Interrupted(signal) => {
-                ("error", None, Some(format!("ended because nagent got {}", signal.name())))
-            }
-            Outcome::TooMuch => (
-                "error",
-                None,
-                Some("ended because it wrote too much output; let it print less".to_owned()),
-            ),
-            Outcome::Stopped => ("error", None, Some("ended".to_owned())),
-        };
-        let mut block = block.with("status", status);
-        if let Some(code) = code {
-            block = block.with("exit_code", code);
+/// Makes a command's result of how it ended: the block, and the signal that ended it, if one did.
+fn finish(
+    block: Block,
+    finished: Result<Finished, StartError>,
+    timeout: Duration,
+) -> (Block, Option<Signal>) {
+    let finished = match finished {
+        Ok(finished) => finished,
+        Err(error) => return (block.with("status", "error").body(error.to_string()), None),
+    };
+    let seconds = format!("{:.3}", finished.took.as_secs_f64());
+    let (status, code, why) = match finished.outcome {
+        Outcome::Ended { code: 0 } => ("ok", Some(0), None),
+        Outcome::Ended { code } => ("error", Some(code), None),
+        Outcome::Killed { signal } => {
+            ("error", Some(128 + signal), Some(format!("ended by signal {signal}")))
         }
-        block = inline::captured(block.with("seconds", seconds), &finished.stdout);
-        if let Some(why) = why {
-            let output = block.body.take().unwrap_or_default();
-            let gap = if output.is_empty() { "" } else { "\n" };
-            block = block.body(format!("{output}{gap}[{why}]"));
+        Outcome::TimedOut => (
+            "error",
+            None,
+            Some(format!(
+                "ended at its time limit of {} s, with all it had started (timeout=\"S\" allows more)",
+                timeout.as_secs()
+            )),
+        ),
+        Outcome::Interrupted(signal) => {
+            ("error", None, Some(format!("ended because nagent got {}", signal.name())))
         }
-        let signal = match finished.outcome {
-            Outcome::Interrupted(signal) => Some(signal),
-            _ => None,
-        };
-        (block, signal)
+        Outcome::TooMuch => (
+            "error",
+            None,
+            Some("ended because it wrote too much output; let it print less".to_owned()),
+        ),
+        Outcome::Stopped => ("error", None, Some("ended".to_owned())),
+    };
+    let mut block = block.with("status", status);
+    if let Some(code) = code {
+        block = block.with("exit_code", code);
     }
+    block = inline::captured(block.with("seconds", seconds), &finished.stdout);
+    if let Some(why) = why {
+        let output = block.body.take().unwrap_or_default();
+        let gap = if output.is_empty() { "" } else { "\n" };
+        block = block.body(format!("{output}{gap}[{why}]"));
+    }
+    let signal = match finished.outcome {
+        Outcome::Interrupted(signal) => Some(signal),
+        _ => None,
+    };
+    (block, signal)
 }

@@ -34,7 +34,7 @@ pub struct Journal {
     pieces: Vec<Piece>,
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
     fork_lock: Option<File>,
 }
 
@@ -69,7 +69,7 @@ impl Journal {
             text: String::new(),
             pieces: Vec::new(),
             torn: None,
-            _lock: Some(lock),
+            lock: Some(lock),
             fork_lock: None,
         };
         journal.load()?;
@@ -86,7 +86,7 @@ impl Journal {
             text: String::new(),
             pieces: Vec::new(),
             torn: None,
-            _lock: None,
+            lock: None,
             fork_lock: None,
         };
         journal.load()?;
@@ -121,7 +121,7 @@ impl Journal {
 
     fn load(&mut self) -> Result<()> {
         let what = || format!("cannot open the conversation {}", self.path.display());
-        let looks_only = self._lock.is_none();
+        let looks_only = self.lock.is_none();
         let mut file = match OpenOptions::new().read(true).append(!looks_only).open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -147,7 +147,8 @@ impl Journal {
             // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
             None => {
                 let has_block = parsed.pieces.iter().any(|piece| piece.kind != Kind::Note);
-                if !has_block && !(text.trim().is_empty() && tail.iter().all(|byte| *byte == 0)) {
+                let is_zeros = text.trim().is_empty() && tail.iter().all(|byte| *byte == 0);
+                if !has_block && !is_zeros {
                     bail!("{} is no text file; a conversation is UTF-8 text", self.path.display());
                 }
                 let end = parsed
@@ -283,8 +284,7 @@ impl Journal {
 /// The longest beginning that is text without zeros, and the bytes behind it.
 fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
     let zero = bytes.iter().position(|byte| *byte == 0);
-    let valid =
-        std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), |text| text.len());
+    let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let end = zero.map_or(valid, |zero| zero.min(valid));
     if end == bytes.len() {
         // Checked just above; the second check costs less than a reader's doubt.

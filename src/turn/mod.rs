@@ -115,7 +115,7 @@ impl Turn {
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         let limits = self.rules.limits;
         Limits {
-            turns: limits.turns.saturating_sub(self.totals.all_turns).max(1),
+            turns: limits.turns.saturating_sub(self.totals.all_turns),
             seconds: limits.seconds.map(|seconds| (seconds - self.seconds).max(0.0)),
             tokens: limits.tokens.map(|tokens| tokens.saturating_sub(used)),
             cost: limits.cost.map(|cost| (cost - self.totals.cost).max(0.0)),
@@ -414,7 +414,7 @@ impl Plan {
             let is_child = matches!(action, Action::Conversation { .. });
             match groups.back_mut() {
                 Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => {
-                    group.push(action)
+                    group.push(action);
                 }
                 _ => groups.push_back(vec![action]),
             }

@@ -407,7 +407,11 @@ fn the_conversation_of_another_name_is_its_own_file() {
 fn names_that_are_no_names_are_refused() {
     let sandbox = Sandbox::new();
     for name in ["../up", "a/b", "", "x.run", "x.invalid", "ü", &"a".repeat(101)] {
-        sandbox.run(&["--conversation", name, "task"]).assert_exit(2).no_stdout();
+        sandbox
+            .run(&["--conversation", name, "task"])
+            .assert_exit(2)
+            .no_stdout()
+            .stderr_has(&["name"]);
     }
     assert_eq!(sandbox.requests().len(), 0);
 }

@@ -1,7 +1,5 @@
 //! The loop: malformed and cut-off replies, limits, checks, children side by side.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -83,7 +81,7 @@ fn attribute_forms_are_free() {
     let tags = [
         "<nagent-read path='a.txt' />",
         "<nagent-read\n  limit=\"1\"\n  path = \"a.txt\"\n/>",
-        "<nagent-shell timeout='9' >cat a.txt</nagent-shell >",
+        "<nagent-shell timeout='9' >cat a.txt</nagent-shell>",
         "<nagent-shell>[ 1 -lt 2 ] && cat a.txt</nagent-shell>",
         "<nagent-shell>cat 'a.txt' # /> </nagent-response></nagent-shell>",
     ];
@@ -397,11 +395,12 @@ fn a_nagent_started_by_a_command_gets_a_conversation_of_its_own() {
 fn a_nagent_started_by_a_command_says_why_it_has_no_key() {
     let command = shell(&format!("'{}' look into it", crate::sandbox::NAGENT));
     let sandbox = Sandbox::new().reply(command.as_str()).reply(answer("done"));
-    let sandbox = sandbox.config(json!({"provider": "openai", "model": "test-model"}));
-    let base = sandbox.base_url();
-    let run = sandbox.cmd(&["task"]).env("OPENAI_BASE_URL", base).run().assert_exit(0);
-    assert!(run.stdout.contains("done"));
+    let usual = std::fs::read_to_string(sandbox.root().join("config.json")).unwrap();
+    // The one inside reads the root's config, which names no server of the user's own, so a key is needed.
+    let sandbox = sandbox.file("usual.json", usual).config(json!({"provider": "openai"}));
+    sandbox.run(&["--config", "usual.json", "task"]).answers("done");
     let block = sandbox.block("nagent-shell-result");
+    assert_eq!(block.get("exit_code"), "2");
     assert!(block.body.contains("pass_env"), "the way to let it through: {block:?}");
 }
 
@@ -409,17 +408,10 @@ fn a_nagent_started_by_a_command_says_why_it_has_no_key() {
 fn a_child_draws_on_what_is_left_of_its_parents_limits() {
     let sandbox = Sandbox::new();
     sandbox.llm.choose(|request| {
-        if request.user().contains("look into it")
-            && !request.user().contains("<nagent-conversation-result")
-        {
-            shell("true").into()
-        } else {
-            CHILD.into()
-        }
+        if request.user().contains("look into it") { shell("true").into() } else { CHILD.into() }
     });
-    sandbox
-        .run(&["--max-turns", "4", "task"])
-        .assert_exit(5)
-        .within(Duration::from_secs(15).as_secs_f64());
-    assert!(sandbox.requests().len() <= 8, "{} requests", sandbox.requests().len());
+    // Each reply is 1,010 tokens: one of the parent, three of the child, and both are over 4,000.
+    sandbox.run(&["--max-tokens", "4000", "task"]).assert_exit(5);
+    assert_eq!(sandbox.requests().len(), 4);
+    assert_eq!(sandbox.blocks_of("nagent-conversation-result")[0].get("exit_code"), "5");
 }

@@ -17,6 +17,7 @@ mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod docs; // what is written about the executables is what they do
 mod exits; // every row of the exit table
+mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table

@@ -287,7 +287,7 @@ fn stdout_holds_the_answer_and_nothing_else() {
     let reply =
         format!("<nagent-response>on my way</nagent-response>{}", shell("echo out; echo err >&2"));
     let sandbox = Sandbox::new().reply(reply).reply(answer("the answer"));
-    sandbox.run(&["task"]).answers("the answer");
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("the answer\n");
 }
 
 #[test]
@@ -383,6 +383,7 @@ fn the_folder_it_runs_in_is_untouched() {
     sandbox.llm.push("not a tag");
     sandbox.llm.push(answer("done"));
     sandbox.run(&["task"]).assert_exit(0);
+    assert_eq!(sandbox.requests().len(), 4);
     assert_eq!(snapshot(&sandbox.work()), before);
     assert_eq!(snapshot(&sandbox.tmp()), BTreeMap::new(), "temp files that stay");
 }
@@ -468,4 +469,5 @@ fn a_trivial_exchange_keeps_under_8_kb_on_disk() {
     sandbox.run(&["task"]).assert_exit(0);
     let size = sandbox.everything_at_home().len() - before;
     assert!(size < 8192, "{size} bytes");
+    assert!(sandbox.conversation().contains("done"));
 }

@@ -246,7 +246,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     };
     call.move_old_file()?;
     if args.status {
-        return status::report(&call);
+        return Ok(status::report(&call));
     }
     if args.list_conversations {
         return lists::conversations(&call);

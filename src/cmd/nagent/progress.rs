@@ -46,6 +46,7 @@ impl Progress {
                 }
             }
             Seen::Heard => self.clear(),
+            Seen::Checking(command) => out::line(&line("check", command, width())),
             Seen::Started(action) => out::line(&started(action, width())),
             Seen::Ended(block) => out::line(&ended(block)),
             Seen::Said(text) => out::line(text),
@@ -92,6 +93,11 @@ fn started(action: &Action, width: usize) -> String {
             None => prompt.trim().to_owned(),
         },
     };
+    line(kind, &what, width)
+}
+
+/// The first line of what starts, cut to the terminal's width.
+fn line(kind: &str, what: &str, width: usize) -> String {
     let mut lines = what.lines();
     let first = lines.next().unwrap_or_default();
     let more = if lines.next().is_some() { " …" } else { "" };
@@ -129,7 +135,7 @@ fn ended(block: &Block) -> String {
 fn status(totals: &Totals, seconds: f64) -> String {
     let usage = &totals.all;
     let about = if usage.estimated { "about " } else { "" };
-    let share = if usage.input == 0 { 0 } else { usage.cached.saturating_mul(100) / usage.input };
+    let share = usage.cached.saturating_mul(100).checked_div(usage.input).unwrap_or(0);
     let cost = match (totals.cost > 0.0, totals.unpriced) {
         (true, false) => format!(", ${:.4}", totals.cost),
         (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),

@@ -211,19 +211,16 @@ pub(super) fn gather(
         root: root.path(),
         tmpdir: temp,
     };
-    let (part, mut boundary) = match &call.args.file_edit {
-        Some(path) => {
-            let boundary = Boundary::for_file(places, path)
-                .map_err(|denied| Problem::usage(denied.to_string()))?;
-            (Part::File(folder.join(path).display().to_string()), boundary)
+    let (part, mut boundary) = if let Some(path) = &call.args.file_edit {
+        let boundary = Boundary::for_file(places, path)
+            .map_err(|denied| Problem::usage(denied.to_string()))?;
+        (Part::File(folder.join(path).display().to_string()), boundary)
+    } else {
+        let (boundary, notes) = Boundary::for_main(places);
+        for note in &notes {
+            progress.see(Seen::Note(note));
         }
-        None => {
-            let (boundary, notes) = Boundary::for_main(places);
-            for note in &notes {
-                progress.see(Seen::Note(note));
-            }
-            (if call.delegated { Part::Delegated } else { Part::User }, boundary)
-        }
+        (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
     let config = call.settings.config.write.iter().map(PathBuf::from);
     for extra in call.args.write.iter().cloned().chain(config) {
@@ -247,14 +244,14 @@ fn children(call: &Call<'_>, source: &Source) -> Children {
     let settings = &call.settings;
     let mut flags: Vec<OsString> = vec!["--root".into(), settings.root.value.path().into()];
     let mut flag = |name: &str, value: &std::ffi::OsStr| {
-        flags.extend([OsString::from(name), value.to_owned()])
+        flags.extend([OsString::from(name), value.to_owned()]);
     };
     flag("--config", settings.config_path.value.as_os_str());
     if !fs::exists(&settings.config_path.value) {
         flags.truncate(2);
     }
     let mut flag = |name: &str, value: &std::ffi::OsStr| {
-        flags.extend([OsString::from(name), value.to_owned()])
+        flags.extend([OsString::from(name), value.to_owned()]);
     };
     if let Some(provider) = &settings.provider {
         flag("--provider", provider.value.name().as_ref());

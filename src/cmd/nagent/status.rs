@@ -1,12 +1,11 @@
 //! `--status`: the conversation, and every setting in force with where it came from. Creates nothing.
 
 use super::Call;
-use crate::cmd::settings::Problem;
 use crate::out::Report;
 use crate::sys::fs;
 
 /// Tells how things stand.
-pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
+pub(super) fn report(call: &Call<'_>) -> Report {
     let settings = &call.settings;
     let root = &settings.root.value;
     let path = root.conversation(&call.name);
@@ -21,7 +20,7 @@ pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
         model.unwrap_or("(none)"),
         root.path().display()
     );
-    Ok(Report::done(text)
+    Report::done(text)
         .with("conversation_path", path.display().to_string())
         .with("conversation", call.name.as_str())
         .with("size", size)
@@ -29,5 +28,5 @@ pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("settings", settings.status()))
+        .with("settings", settings.status())
 }

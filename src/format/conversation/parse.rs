@@ -142,7 +142,7 @@ impl Parser<'_> {
             find_at_line_start(self.text, body_start, &closing)
         };
         let Some(close) = found else {
-            return self.unterminated(start, tag_end, line, name, &fence);
+            return self.unterminated(start, tag_end, line, name, fence.as_deref());
         };
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
@@ -219,7 +219,7 @@ impl Parser<'_> {
         tag_end: usize,
         line: usize,
         name: &str,
-        fence: &Option<String>,
+        fence: Option<&str>,
     ) -> Step {
         let rest = &self.text[tag_end..];
         let goes_on = match fence {
@@ -232,7 +232,7 @@ impl Parser<'_> {
             return Step::Trouble(Trouble::Torn { offset: start, line });
         }
         let closing =
-            fence.as_ref().map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
+            fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
         Step::Trouble(Trouble::Damaged {
             line,
             message: format!(

@@ -25,7 +25,7 @@ fn check(text: &str, expect: &str) {
     match &parsed.trouble {
         None => {}
         Some(Trouble::Torn { offset, line }) => {
-            out.push(format!("{line}:torn({})", &text[*offset..]))
+            out.push(format!("{line}:torn({})", &text[*offset..]));
         }
         Some(Trouble::Damaged { line, .. }) => out.push(format!("{line}:damaged")),
     }
@@ -50,10 +50,7 @@ fn blocks_notes_and_line_numbers() {
         "<user-prompt>\na </user-prompt> b\n</user-prompt>\n",
         "1:user-prompt(a </user-prompt> b)",
     );
-    check(
-        "<user-prompt>\na\n</user-prompt> tail\n",
-        "1:user-prompt(a) 3:note( tail)".replace("( tail)", "( tail)").as_str(),
-    );
+    check("<user-prompt>\na\n</user-prompt> tail\n", "1:user-prompt(a) 3:note( tail)");
 }
 
 #[test]
@@ -169,11 +166,11 @@ proptest! {
 
     /// Cut at any byte, what stood before the cut is read and the rest is a torn tail.
     #[test]
-    fn a_cut_never_damages(blocks in prop::collection::vec(any_block(), 1..4), cut in 0.0f64..1.0) {
+    fn a_cut_never_damages(blocks in prop::collection::vec(any_block(), 1..4), cut in any::<prop::sample::Index>()) {
         let mut word = words();
         let texts: Vec<String> = blocks.iter().map(|block| block.format(&OWN, &mut word)).collect();
         let whole = texts.join("\n");
-        let mut at = (whole.len() as f64 * cut) as usize;
+        let mut at = cut.index(whole.len());
         while !whole.is_char_boundary(at) { at -= 1; }
         let parsed = parse(&whole[..at]);
         let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));

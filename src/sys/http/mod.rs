@@ -232,11 +232,8 @@ async fn exchange(
     on_part: &mut dyn FnMut(Part<'_>) -> Result<Progress, ApiError>,
 ) -> Result<Head, ApiError> {
     let host = &prepared.host[..];
-    // Between exchanges nothing runs: the connection's task now sees whether the server has closed it meanwhile,
-    // and the request does not go out on a dead one. The first turn polls the sockets, the second the task.
-    for _ in 0..2 {
-        tokio::task::yield_now().await;
-    }
+    // A connection that the server closed since the last exchange is noticed before anything is written to it, and
+    // the client takes a new one.
     let request = prepared.request.try_clone().expect("a body of bytes can always be cloned");
     let mut response = match timeout(read, client.execute(request)).await {
         Ok(response) => response.map_err(|error| explain(&error, host, Phase::Head, connect))?,

@@ -226,18 +226,11 @@ fn belongs(
     {
         return false;
     }
-    if leads(ended, child.session) {
-        return true;
-    }
-    if others.iter().any(|other| leads(other, child.session)) {
-        return false;
-    }
-    let marks = marks(child.pid);
-    if marks.split(':').any(|mark| mark == ended.mark) {
-        return true;
-    }
-    let other = marks.split(':').any(|mark| others.iter().any(|other| mark == other.mark));
-    !other && others.is_empty() && foreign.is_empty()
+    // With no other job and no child from before, an orphan can be nobody else's.
+    let alone = others.is_empty() && foreign.is_empty();
+    alone
+        || leads(ended, child.session)
+        || marks(child.pid).split(':').any(|mark| mark == ended.mark)
 }
 
 /// The marks in a process's environment; empty when it has none, or it cannot be read.

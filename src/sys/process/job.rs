@@ -78,7 +78,7 @@ impl Job {
     }
 }
 
-/// Which job. Unique within its [`Jobs`], counted up from 0.
+/// Which job. Unique within its `Jobs`, counted up from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(super) u64);
 

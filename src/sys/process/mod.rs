@@ -3,7 +3,7 @@
 //!
 //! One loop over poll(2) reads the pipes, feeds stdin, and waits for the ends of processes (pidfds), for
 //! time limits and for signals: no thread, and no timer between a process's end and its result. A job is
-//! its leader and all descendants; when the leader ends, so do they ([`descend`]), and what is in the pipes
+//! its leader and all descendants; when the leader ends, so do they (`descend`), and what is in the pipes
 //! by then is its output. This file knows nothing of what is run or why.
 
 pub mod capture;
