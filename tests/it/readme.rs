@@ -35,10 +35,12 @@ fn sessions(text: &str) -> Vec<Session> {
     while let Some((at, line)) = lines.next() {
         match line {
             "<!-- reply" | "<!-- setup" => {
-                let body: Vec<&str> =
-                    lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "-->").collect();
-                let into =
-                    if line == "<!-- reply" { &mut next.replies } else { &mut next.setup };
+                let body: Vec<&str> = lines
+                    .by_ref()
+                    .map(|(_, line)| line)
+                    .take_while(|line| *line != "-->")
+                    .collect();
+                let into = if line == "<!-- reply" { &mut next.replies } else { &mut next.setup };
                 into.push(body.join("\n"));
             }
             "```console" => {
@@ -151,7 +153,8 @@ fn steady(text: &str) -> String {
 
 #[test]
 fn the_sessions_of_the_readme_are_as_it_shows_them() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let world = World::new();
     let sessions = sessions(&readme);
     assert!(sessions.len() > 8, "only {} sessions were found", sessions.len());
