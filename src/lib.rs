@@ -7,7 +7,7 @@
 //! Values and text, without effects:
 //!
 //! - [`exit`]: the exit codes of all executables
-//! - [`format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index
+//! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
 //! - [`context`]: the first block of a conversation, and what has changed of it since
