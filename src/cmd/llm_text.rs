@@ -25,7 +25,7 @@ use crate::sys::{clock, fs, journal};
 #[command(name = "nagent-llm-text", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// The file
+    /// Send this file
     #[arg(long, value_name = "FILE")]
     pub file: PathBuf,
     /// Send a conversation file with its roles, its first context as the system prompt

@@ -31,22 +31,22 @@ const OLLAMA_WINDOW: u64 = 32_768;
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
-    /// Who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
+    /// Choose who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
-    /// The model's id at the provider; for replay the path of a recording
+    /// Choose the model by its id; for replay, the path of a recording
     #[arg(long, value_name = "ID", help_heading = "Model")]
     pub model: Option<String>,
-    /// Another address of the provider's API; with openai a server that speaks Chat Completions
+    /// Call the provider's API at this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
-    /// Seconds to wait for a busy provider in all, 30 unless set
+    /// Wait so many seconds in all for a busy provider, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Model")]
     pub patience: Option<f64>,
-    /// The config file, instead of NAGENT_CONFIG or config.json in the root
+    /// Read this config file instead of NAGENT_CONFIG or config.json in the root
     #[arg(long, value_name = "FILE", help_heading = "Places")]
     pub config: Option<PathBuf>,
-    /// The folder that holds everything, instead of NAGENT_ROOT or ~/.nagent
+    /// Keep everything in this folder instead of NAGENT_ROOT or ~/.nagent
     #[arg(long, value_name = "DIR", help_heading = "Places")]
     pub root: Option<PathBuf>,
 }

@@ -23,23 +23,38 @@ use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root;
 
-/// Let a language model work in this folder, by way of a conversation that is a text file
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent \"What does this project do?\"
+  git diff | nagent \"Review this change\" -
+  nagent --check 'make test' \"Mend the failing test\"
+
+The model is that of --provider, of the config, of the first credential set
+(OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or GEMINI_API_KEY, ...), else
+of Ollama. Commands run with your own permissions.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+/// Let a language model work in this folder; the conversation is a text file of yours
 ///
-/// The prompt is appended to the conversation file, the file is sent to a model, what the reply asks for is done and
-/// appended (reading, commands, edits, child conversations), until there is an answer. The answer goes to stdout.
+/// The prompt is appended to the conversation file and the file is sent to a model. What the reply asks for is done
+/// (reading, commands, edits, child conversations) and its results are appended; then the model is asked again, until
+/// it answers. The answer goes to stdout, all else to stderr.
 ///
 /// Commands run with your own permissions: the write boundary binds the model's tags, not its shell.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent", version, max_term_width = 100)]
+#[command(name = "nagent", version, max_term_width = 100, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// The task; a last word - adds what stands on stdin, and without words stdin is the task
+    /// The task; a last word - adds what stands on stdin; without any word stdin is the task
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
     /// Append this file to the conversation before the prompt (can be repeated)
     #[arg(long, value_name = "PATH")]
     pub read: Vec<String>,
-    /// Accept an answer only when this command exits 0; five tries
+    /// Accept an answer only when this command exits 0, five tries at most
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
     /// Print one JSON document instead of text
@@ -58,10 +73,10 @@ pub struct Args {
     #[command(flatten)]
     pub model: ModelArgs,
 
-    /// The conversation, instead of NAGENT_CONVERSATION or this shell's own
+    /// Use this conversation instead of NAGENT_CONVERSATION or this shell's own
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub conversation: Option<String>,
-    /// What tells this shell from others, in the name of its conversation
+    /// Name this shell's conversation after ID, not after the shell itself
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub pid: Option<String>,
     /// Work in the conversation that belongs to this file, and be allowed to write it
@@ -79,7 +94,7 @@ pub struct Args {
     /// Put the conversation aside and go on from a copy of another one, by name
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub branch_conversation: Option<String>,
-    /// Seconds to wait for a conversation that another run holds, 30 unless set
+    /// Wait so many seconds for a conversation that another run holds, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
 
@@ -102,36 +117,36 @@ pub struct Args {
     #[arg(long, help_heading = "Information")]
     pub description: bool,
 
-    /// Replies of the model at most, 200 unless set
+    /// Stop after so many replies of the model, 200 unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub max_turns: Option<u64>,
-    /// Seconds at most
+    /// Stop after so many seconds
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Limits")]
     pub max_seconds: Option<f64>,
-    /// Tokens at most, in and out together
+    /// Stop after so many tokens, in and out together
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_tokens: Option<u64>,
-    /// US dollars at most; needs the model's price in the config
+    /// Stop after so many US dollars; needs the model's price in the config
     #[arg(long, value_name = "USD", value_parser = seconds, help_heading = "Limits")]
     pub max_cost: Option<f64>,
-    /// Child conversations at once, 4 unless set
+    /// Run so many child conversations at once, 4 unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
-    /// A folder that the model's tags may write to besides temp folders (can be repeated)
+    /// Let the model's tags write in this folder too, besides temp folders (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
-    /// Walls around commands; only off, until there are any
+    /// Choose walls around commands; there are none yet, so only off is taken
     #[arg(long, value_name = "KIND", help_heading = "Boundary")]
     pub sandbox: Option<String>,
-    /// No network for commands; refused, until there are walls
+    /// Keep commands off the network; refused, since there are no walls yet
     #[arg(long, help_heading = "Boundary")]
     pub no_network: bool,
 
-    /// Whom this run works for
+    /// Say whom this run works for
     #[arg(long, value_enum, default_value_t = Invocation::User, help_heading = "For programs")]
     pub invocation: Invocation,
-    /// The conversation that started this one
+    /// Name the conversation that started this one
     #[arg(long, value_name = "NAME", help_heading = "For programs")]
     pub parent_conversation: Option<String>,
 }
