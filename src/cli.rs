@@ -31,7 +31,9 @@ pub trait Tool: Parser {
 pub fn main<T: Tool>() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     if is_asked(&words, "--description") {
-        out::stdout(&describe::<T>(&words));
+        let text = describe::<T>(&words);
+        let report = Report::done(text.clone()).with("description", text);
+        out::emit(T::NAME, is_asked(&words, "--json"), &report);
         return ExitCode::SUCCESS;
     }
     let args = match T::try_parse_from(&words) {
@@ -39,6 +41,7 @@ pub fn main<T: Tool>() -> ExitCode {
         Err(error) => return ExitCode::from(refuse::<T>(&words, &error).code()),
     };
     let json = args.json();
+    crate::sys::env::keep_private();
     // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
     panic::set_hook(Box::new(|_| ()));
     let report = panic::catch_unwind(AssertUnwindSafe(|| args.run())).unwrap_or_else(|cause| {
@@ -73,7 +76,9 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
 fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        out::stdout(&error.render().to_string());
+        let text = error.render().to_string();
+        let report = Report::done(text.clone()).with("help", text);
+        out::emit(T::NAME, is_asked(words, "--json"), &report);
         return Exit::Done;
     }
     let rendered = error.render().to_string();

@@ -24,6 +24,8 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
+    /// A line for stderr, after all else.
+    pub last_line: Option<String>,
 }
 
 impl Report {
@@ -34,7 +36,14 @@ impl Report {
 
     /// A report of success.
     pub fn done(text: impl Into<String>) -> Self {
-        Self { exit: Exit::Done, text: text.into(), json: Map::new(), error: None, exact: false }
+        Self {
+            exit: Exit::Done,
+            text: text.into(),
+            json: Map::new(),
+            error: None,
+            exact: false,
+            last_line: None,
+        }
     }
 
     /// A report of failure: nothing on stdout but the JSON document that says so.
@@ -45,6 +54,7 @@ impl Report {
             json: Map::new(),
             error: Some(error.into()),
             exact: false,
+            last_line: None,
         }
     }
 
@@ -55,6 +65,16 @@ impl Report {
         self
     }
 
+    /// Does the next thing, unless this one failed, and puts its report behind this one's: what was done is told even
+    /// when what came after it failed.
+    #[must_use]
+    pub fn then_try<E: Into<Self>>(self, next: impl FnOnce() -> Result<Self, E>) -> Self {
+        if self.error.is_some() {
+            return self;
+        }
+        self.then(next().unwrap_or_else(Into::into))
+    }
+
     /// Puts another report's text and keys behind this one's; the last exit code and error stand.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
@@ -62,6 +82,7 @@ impl Report {
         self.json.extend(other.json);
         self.exit = other.exit;
         self.exact |= other.exact;
+        self.last_line = other.last_line.or(self.last_line);
         self.error = other.error.or(self.error);
         self
     }
@@ -84,6 +105,9 @@ pub fn emit(tool: &str, json: bool, report: &Report) {
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
         stdout(&format!("{}{end}", report.text));
+    }
+    if let Some(last) = &report.last_line {
+        line(last);
     }
 }
 

@@ -121,14 +121,14 @@ fn run(args: &Args) -> Result<Report, Problem> {
         for note in source.model.notes.drain(..) {
             out::line(&format!("nagent-llm-text: note: {note}"));
         }
-        let error = match result {
+        let mut error = match result {
             Ok(reply) => break reply,
             Err(AskError::Interrupted(signal)) => return Err(interrupted(signal)),
             Err(AskError::Api(error)) => error,
         };
+        error.message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
         let Some(time) = retry.next(&error, drive::jitter()) else {
-            let message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
-            return Err(Problem { exit: Exit::Provider, message });
+            return Err(Problem { exit: Exit::Provider, message: retry.last_word(&error) });
         };
         out::line(&format!(
             "nagent-llm-text: {error}; trying again in {:.1} s",

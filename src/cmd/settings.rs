@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
@@ -17,6 +16,7 @@ use crate::llm::limits;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
 use crate::llm::wire::Wire;
+use crate::out::Report;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::root::Root;
@@ -78,6 +78,12 @@ impl Problem {
     /// The tool could not do it.
     pub fn failed(error: &anyhow::Error) -> Self {
         Self { exit: Exit::Failed, message: format!("{error:#}") }
+    }
+}
+
+impl From<Problem> for Report {
+    fn from(problem: Problem) -> Self {
+        Self::failed(problem.exit, problem.message)
     }
 }
 
@@ -338,47 +344,6 @@ impl Settings {
             timeout: Duration::from_secs(self.config.shell_timeout.unwrap_or(600)),
             pass_env: self.config.pass_env.clone(),
         }
-    }
-
-    /// Everything for `--status --json`: the value in force and where it came from.
-    pub fn status(&self) -> Value {
-        let mut object = serde_json::Map::new();
-        let config = self.config_path.value.display().to_string();
-        let mut put = |key: &str, value: Value, from: &str| {
-            object.insert(key.to_owned(), json!({ "value": value, "from": from }));
-        };
-        put("root", json!(self.root.value.path()), &self.root.from);
-        put("config", json!(self.config_path.value), &self.config_path.from);
-        if let Some(provider) = &self.provider {
-            put("provider", json!(provider.value.name()), &provider.from);
-        }
-        if let Some(model) = &self.model {
-            put("model", json!(model.value), &model.from);
-        }
-        if let Some(base_url) = &self.base_url {
-            put("base_url", json!(base_url.value), &base_url.from);
-        }
-        put("patience", json!(self.patience.value.as_secs_f64()), &self.patience.from);
-        let c = &self.config;
-        let mut or = |key: &str, set: Option<Value>, default: Value| match set {
-            Some(value) => put(key, value, &config),
-            None => put(key, default, "default"),
-        };
-        or("api", c.api.as_ref().map(|v| json!(v)), Value::Null);
-        or("shell", c.shell.as_ref().map(|v| json!(v)), json!("bash, else sh"));
-        or("shell_timeout", c.shell_timeout.map(|v| json!(v)), json!(600));
-        or("pass_env", Some(&c.pass_env).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
-        or("write", Some(&c.write).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
-        or("max_turns", c.max_turns.map(|v| json!(v)), json!(200));
-        or("max_seconds", c.max_seconds.map(|v| json!(v)), Value::Null);
-        or("max_tokens", c.max_tokens.map(|v| json!(v)), Value::Null);
-        or("max_cost", c.max_cost.map(|v| json!(v)), Value::Null);
-        or("jobs", c.jobs.map(|v| json!(v)), json!(4));
-        or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
-        or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
-        or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
-        or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
-        Value::Object(object)
     }
 }
 

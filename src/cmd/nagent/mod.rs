@@ -80,7 +80,12 @@ pub struct Args {
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub pid: Option<String>,
     /// Work in the conversation that belongs to this file, and be allowed to write it
-    #[arg(long, value_name = "PATH", help_heading = "Conversation")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with = "conversation",
+        help_heading = "Conversation"
+    )]
     pub file_edit: Option<PathBuf>,
     /// Put the conversation aside and begin a fresh one
     #[arg(long, help_heading = "Conversation")]
@@ -206,12 +211,17 @@ pub(crate) struct Call<'a> {
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
+    // These two need no settings, and work with broken ones.
+    let mut report = Report::done("");
     if let Some(form) = args.print_protocol {
         let text = print_protocol(form);
-        return Ok(Report::done(text.clone()).with("protocol", text));
+        report = report.then(Report::done(text.clone()).with("protocol", text));
     }
     if args.list_providers {
-        return Ok(lists::providers());
+        report = report.then(lists::providers());
+    }
+    if !report.json.is_empty() && !args.has_work() && !args.looks_around() {
+        return Ok(report);
     }
     if let Some(value) = args.sandbox.as_deref().filter(|value| *value != "off") {
         return Err(Problem::usage(no_walls(&format!("--sandbox {value}"))));
@@ -245,16 +255,39 @@ fn run(args: &Args) -> Result<Report, Problem> {
         quiet,
     };
     call.move_old_file()?;
-    if args.status {
-        return Ok(status::report(&call));
+    // Several commands in one call make one report, in this order.
+    if args.has_work() || (report.json.is_empty() && !args.looks_around()) {
+        report = report.then_try(|| call.work());
     }
     if args.list_conversations {
-        return lists::conversations(&call);
+        report = report.then_try(|| lists::conversations(&call));
     }
     if args.list_models {
-        return lists::models(&call);
+        report = report.then_try(|| lists::models(&call));
     }
-    call.work()
+    if args.status {
+        report = report.then(status::report(&call));
+    }
+    Ok(report)
+}
+
+impl Args {
+    /// Whether something is to be done to a conversation.
+    fn has_work(&self) -> bool {
+        !self.prompt.is_empty() || !self.read.is_empty() || self.show_request || self.has_upkeep()
+    }
+
+    fn has_upkeep(&self) -> bool {
+        self.clear
+            || self.save_conversation.is_some()
+            || self.load_conversation.is_some()
+            || self.branch_conversation.is_some()
+    }
+
+    /// Whether there is a question about settings and conversations.
+    fn looks_around(&self) -> bool {
+        self.status || self.list_conversations || self.list_models
+    }
 }
 
 impl Call<'_> {
@@ -269,10 +302,7 @@ impl Call<'_> {
                 ),
             });
         }
-        let has_command = args.clear
-            || args.save_conversation.is_some()
-            || args.load_conversation.is_some()
-            || args.branch_conversation.is_some();
+        let has_command = args.has_upkeep() || args.looks_around();
         let prompt = input::prompt(args, has_command || args.show_request, self.interrupts)?;
         let prompt = match prompt {
             input::Prompt::Interrupted(signal) => {
@@ -292,11 +322,21 @@ impl Call<'_> {
         if !args.show_request {
             self.settings.root.value.prepare().map_err(|error| root_problem(&error))?;
         }
+        if let Some(path) = &args.file_edit
+            && !args.show_request
+        {
+            self.name = file_edit::register(self, path)?;
+        }
         let upkeep = if args.show_request { Report::done("") } else { upkeep::run(self)? };
         if prompt.is_none() && args.read.is_empty() && !args.show_request {
             return Ok(upkeep);
         }
-        Ok(upkeep.then(start::run(self, prompt)?))
+        // Stdout is the answer's; what the upkeep did is told beside it.
+        if !args.json && !self.quiet {
+            upkeep.text.lines().for_each(out::line);
+        }
+        let upkeep = Report { text: String::new(), ..upkeep };
+        Ok(upkeep.then_try(|| start::run(self, prompt)))
     }
 
     /// Moves a conversation that an older tool left in the root itself.
@@ -351,7 +391,7 @@ fn conversation_name(
         return named(name, "--conversation");
     }
     if let Some(path) = &args.file_edit {
-        return file_edit::conversation(settings, env, path);
+        return named(&file_edit::conversation(settings, env, path)?, "--file-edit");
     }
     if let Some(name) = env.get("NAGENT_CONVERSATION") {
         return named(name, "NAGENT_CONVERSATION");
