@@ -336,7 +336,9 @@ impl Call<'_> {
             upkeep.text.lines().for_each(out::line);
         }
         let upkeep = Report { text: String::new(), ..upkeep };
-        Ok(upkeep.then_try(|| start::run(self, prompt)))
+        let report = upkeep.then_try(|| start::run(self, prompt));
+        input::tell_of_ignored(args);
+        Ok(report)
     }
 
     /// Moves a conversation that an older tool left in the root itself.
