@@ -33,8 +33,7 @@ pub fn main<T: Tool>() -> ExitCode {
     if is_asked(&words, "--description") {
         let text = describe::<T>(&words);
         let report = Report::done(text.clone()).with("description", text);
-        out::emit(T::NAME, is_asked(&words, "--json"), &report);
-        return ExitCode::SUCCESS;
+        return ExitCode::from(out::emit(T::NAME, is_asked(&words, "--json"), &report).code());
     }
     let args = match T::try_parse_from(&words) {
         Ok(args) => args,
@@ -55,8 +54,7 @@ pub fn main<T: Tool>() -> ExitCode {
             format!("a fault in this program ({cause}); what was appended to the conversation is safe. Please report it"),
         )
     });
-    out::emit(T::NAME, json, &report);
-    ExitCode::from(report.exit.code())
+    ExitCode::from(out::emit(T::NAME, json, &report).code())
 }
 
 /// Whether a flag stands among the words, before any `--`.
@@ -78,8 +76,7 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let text = error.render().to_string();
         let report = Report::done(text.clone()).with("help", text);
-        out::emit(T::NAME, is_asked(words, "--json"), &report);
-        return Exit::Done;
+        return out::emit(T::NAME, is_asked(words, "--json"), &report);
     }
     let rendered = error.render().to_string();
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
@@ -87,6 +84,5 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     let message: Vec<&str> =
         message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join(" ")));
-    out::emit(T::NAME, is_asked(words, "--json"), &report);
-    Exit::Usage
+    out::emit(T::NAME, is_asked(words, "--json"), &report)
 }

@@ -88,12 +88,12 @@ impl Report {
     }
 }
 
-/// Writes a report to stdout, its error to stderr.
-pub fn emit(tool: &str, json: bool, report: &Report) {
+/// Writes a report to stdout, its error to stderr. Gives the exit code: an answer that did not go out is a failure.
+pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
     if let Some(error) = &report.error {
         line(&format!("{tool}: {error}"));
     }
-    if json {
+    let went_out = if json {
         let mut object = Map::new();
         object.insert("exit_code".to_owned(), report.exit.code().into());
         if let Some(error) = &report.error {
@@ -101,24 +101,29 @@ pub fn emit(tool: &str, json: bool, report: &Report) {
         }
         object.extend(report.json.clone());
         let text = serde_json::to_string_pretty(&Value::Object(object)).unwrap_or_default();
-        stdout(&(text + "\n"));
+        stdout(&(text + "\n"))
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
-        stdout(&format!("{}{end}", report.text));
-    }
+        stdout(&format!("{}{end}", report.text))
+    } else {
+        true
+    };
     if let Some(last) = &report.last_line {
         line(last);
     }
+    if went_out || report.exit != Exit::Done { report.exit } else { Exit::Failed }
 }
 
-/// Writes text to stdout. A closed pipe ends quietly; any other failure is told on stderr.
-pub fn stdout(text: &str) {
+/// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is told on stderr.
+fn stdout(text: &str) -> bool {
     let shown = if terminal::stdout_is_terminal() { harmless(text) } else { text.to_owned() };
     let mut out = io::stdout().lock();
-    if let Err(error) = out.write_all(shown.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        line(&format!("cannot write to stdout: {error}"));
+    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            line(&format!("cannot write to stdout: {error}"));
+            false
+        }
+        _ => true,
     }
 }
 

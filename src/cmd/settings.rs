@@ -273,7 +273,7 @@ impl Settings {
                 )));
             }
             return Ok(Source {
-                model: Model::command(preset, words, env, folder),
+                model: Model::command(preset, words, env, folder, self.program_timeout()),
                 model_id: model,
                 credential,
             });
@@ -301,6 +301,11 @@ impl Settings {
         let connect = Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(10.0));
         let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(300.0));
         Ok(Source { model: Model::http(endpoint, connect, read)?, model_id: model, credential })
+    }
+
+    /// How long a command-line program may take for a reply, which it may give all at once at its end.
+    fn program_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.config.read_timeout.unwrap_or(1800.0))
     }
 
     /// The format that `api` names.

@@ -38,9 +38,22 @@ pub struct Model {
 }
 
 enum Kind {
-    Http { client: Box<Client>, endpoint: Endpoint },
-    Program { preset: Preset, words: Vec<String>, env: Vec<(OsString, OsString)>, folder: PathBuf },
-    Replay { recording: Recording, lineage: String, path: String },
+    Http {
+        client: Box<Client>,
+        endpoint: Endpoint,
+    },
+    Program {
+        preset: Preset,
+        words: Vec<String>,
+        env: Vec<(OsString, OsString)>,
+        folder: PathBuf,
+        timeout: Duration,
+    },
+    Replay {
+        recording: Recording,
+        lineage: String,
+        path: String,
+    },
 }
 
 /// A model with its id and the variable that its credential came from.
@@ -84,12 +97,19 @@ impl Model {
     }
 
     /// A command-line program; it gets the whole environment, since it signs in by itself.
-    pub fn command(preset: Preset, words: Vec<String>, env: &Env, folder: &Path) -> Self {
+    pub fn command(
+        preset: Preset,
+        words: Vec<String>,
+        env: &Env,
+        folder: &Path,
+        timeout: Duration,
+    ) -> Self {
         Self::new(Kind::Program {
             preset,
             words,
             env: env.for_children(&[]),
             folder: folder.to_owned(),
+            timeout,
         })
     }
 
@@ -148,8 +168,8 @@ impl Model {
             Kind::Http { client, endpoint } => {
                 over_http(client, endpoint, ask, on_text, interrupts)?
             }
-            Kind::Program { preset, words, env, folder } => {
-                let job = program_job(*preset, words, env, folder, ask);
+            Kind::Program { preset, words, env, folder, timeout } => {
+                let job = program_job(*preset, words, env, folder, ask, *timeout);
                 through_program(*preset, job, on_text, interrupts)?
             }
             Kind::Replay { recording, lineage, path } => {
@@ -294,6 +314,7 @@ fn program_job(
     env: &[(OsString, OsString)],
     folder: &Path,
     ask: &Ask<'_>,
+    timeout: Duration,
 ) -> Job {
     let argv =
         command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
@@ -324,8 +345,8 @@ fn through_program(
         Outcome::Ended { code } => Some(code),
         Outcome::TimedOut => {
             return Err(ApiError::new(
-                ErrorKind::Broken,
-                "the program gave no answer in 30 minutes",
+                ErrorKind::Other,
+                "the program gave no answer in time; \"read_timeout\" in the config allows more",
             )
             .into());
         }

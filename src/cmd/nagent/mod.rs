@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, short)]
     pub quiet: bool,
     /// Print, byte for byte, what would be sent, and send nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation"])]
     pub show_request: bool,
     /// Append every reply to a recording that --provider replay plays
     #[arg(long, value_name = "FILE")]
