@@ -19,6 +19,7 @@ use crate::llm::replay::{self, Recording};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
 use crate::sys::env::Env;
+use crate::sys::fs::EmptyFolder;
 use crate::sys::http::{Client, Failure, Part, Progress};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
@@ -48,6 +49,8 @@ enum Kind {
         env: Vec<(OsString, OsString)>,
         folder: PathBuf,
         timeout: Duration,
+        /// Where an agent runs: nothing of the user's lies there for it to read into its prompt.
+        empty: Option<EmptyFolder>,
     },
     Replay {
         recording: Recording,
@@ -104,12 +107,15 @@ impl Model {
         folder: &Path,
         timeout: Duration,
     ) -> Self {
+        // The user's own command runs where the user is.
+        let empty = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
         Self::new(Kind::Program {
             preset,
             words,
             env: env.for_children(&[]),
             folder: folder.to_owned(),
             timeout,
+            empty,
         })
     }
 
@@ -168,7 +174,8 @@ impl Model {
             Kind::Http { client, endpoint } => {
                 over_http(client, endpoint, ask, on_text, interrupts)?
             }
-            Kind::Program { preset, words, env, folder, timeout } => {
+            Kind::Program { preset, words, env, folder, timeout, empty } => {
+                let folder = empty.as_ref().map_or(folder.as_path(), EmptyFolder::path);
                 let job = program_job(*preset, words, env, folder, ask, *timeout);
                 through_program(*preset, job, on_text, interrupts)?
             }
@@ -323,8 +330,7 @@ fn program_job(
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
     job.keep = 64 << 20;
-    // A program that says nothing for so long hangs.
-    job.timeout = Some(Duration::from_mins(30));
+    job.timeout = Some(timeout);
     job
 }
 
