@@ -31,14 +31,16 @@ pub trait Tool: Parser {
 pub fn main<T: Tool>() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     if is_asked(&words, "--description") {
-        out::stdout(&describe::<T>(&words));
-        return ExitCode::SUCCESS;
+        let text = describe::<T>(&words);
+        let report = Report::done(text.clone()).with("description", text);
+        return ExitCode::from(out::emit(T::NAME, is_asked(&words, "--json"), &report).code());
     }
     let args = match T::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) => return ExitCode::from(refuse::<T>(&words, &error).code()),
     };
     let json = args.json();
+    crate::sys::env::keep_private();
     // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
     panic::set_hook(Box::new(|_| ()));
     let report = panic::catch_unwind(AssertUnwindSafe(|| args.run())).unwrap_or_else(|cause| {
@@ -52,8 +54,7 @@ pub fn main<T: Tool>() -> ExitCode {
             format!("a fault in this program ({cause}); what was appended to the conversation is safe. Please report it"),
         )
     });
-    out::emit(T::NAME, json, &report);
-    ExitCode::from(report.exit.code())
+    ExitCode::from(out::emit(T::NAME, json, &report).code())
 }
 
 /// Whether a flag stands among the words, before any `--`.
@@ -73,8 +74,9 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
 fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        out::stdout(&error.render().to_string());
-        return Exit::Done;
+        let text = error.render().to_string();
+        let report = Report::done(text.clone()).with("help", text);
+        return out::emit(T::NAME, is_asked(words, "--json"), &report);
     }
     let rendered = error.render().to_string();
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
@@ -82,6 +84,5 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     let message: Vec<&str> =
         message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join(" ")));
-    out::emit(T::NAME, is_asked(words, "--json"), &report);
-    Exit::Usage
+    out::emit(T::NAME, is_asked(words, "--json"), &report)
 }

@@ -88,7 +88,7 @@ pub fn format(sections: &[Section]) -> String {
     texts.join("\n\n")
 }
 
-/// The sections of a body that [`format`] wrote. A body of an older tool gives none.
+/// The sections of a body that [`format()`] wrote. A body of an older tool gives none.
 pub fn parse(body: &str) -> Vec<Section> {
     let mut found: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut from = 0;

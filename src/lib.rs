@@ -1,4 +1,49 @@
-//! nagent: placeholder map.
+//! nagent: small executables that let a language model work on files, with the conversation kept as a text file.
+//!
+//! `ARCHITECTURE.md` has the drawing and the rules; here is the map.
+//!
+//! # Modules, in reading order
+//!
+//! Values and text, without effects:
+//!
+//! - [`exit`]: the exit codes of all executables
+//! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index
+//! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
+//! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
+//! - [`context`]: the first block of a conversation, and what has changed of it since
+//! - [`prompt`]: a conversation as messages with roles
+//! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
+//! - [`apply`]: edit blocks and a text → the new text, or why not
+//! - [`config`]: the config's text → its values, or what is wrong with it
+//!
+//! The world, and what is wired to it:
+//!
+//! - [`sys`]: the only effects: files, locks, processes, HTTP, git, environment, clock, terminal, signals
+//! - [`drive`]: performs the loop's effects and hands back events
+//! - [`out`]: a report as text or as JSON; text made harmless for terminals
+//! - [`cli`]: what every `main` shares
+//! - [`cmd`]: one file or folder a tool: arguments, description, wiring
+//!
+//! # Files on disk
+//!
+//! Below the root, which is `~/.nagent` unless `--root` or `NAGENT_ROOT` names another ([`sys::root`] has the paths):
+//!
+//! - `config.json`: settings. Text: [`config`]; which value is in force: [`cmd::settings`]
+//! - `context.md`, `context.yaml`: text that every conversation starts with. [`sys::context_files`]
+//! - `bin/{name}`: the user's own tools. [`sys::tools`]
+//! - `tools.json`: a cache of what tools said of themselves. [`sys::tools`]
+//! - `conversations/{name}`: a conversation. File: [`sys::journal`]; text: [`format::conversation`]
+//! - `conversations/{name}.invalid/{n}.txt`: replies that did not parse, torn ends. Written by [`drive`] and
+//!   [`sys::journal`], read by people
+//! - `conversations/{name}.run`: who is at work on it. [`sys::lock`]
+//! - `conversations/.locks/{name}`: its lock. [`sys::lock`]
+//! - `conversations/saved-index.json`: the saved conversations. [`cmd::nagent`]
+//! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
+//!   [`cmd::nagent`]
+//! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
+//!
+//! Elsewhere: a recording, where `--record` or `--provider replay` names one ([`llm::replay`]), and the files that the
+//! model reads ([`sys::read`], [`sys::look`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).
 
 pub mod apply;
 pub mod cli;

@@ -24,6 +24,8 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
+    /// A line for stderr, after all else.
+    pub last_line: Option<String>,
 }
 
 impl Report {
@@ -34,7 +36,14 @@ impl Report {
 
     /// A report of success.
     pub fn done(text: impl Into<String>) -> Self {
-        Self { exit: Exit::Done, text: text.into(), json: Map::new(), error: None, exact: false }
+        Self {
+            exit: Exit::Done,
+            text: text.into(),
+            json: Map::new(),
+            error: None,
+            exact: false,
+            last_line: None,
+        }
     }
 
     /// A report of failure: nothing on stdout but the JSON document that says so.
@@ -45,6 +54,7 @@ impl Report {
             json: Map::new(),
             error: Some(error.into()),
             exact: false,
+            last_line: None,
         }
     }
 
@@ -55,6 +65,16 @@ impl Report {
         self
     }
 
+    /// Does the next thing, unless this one failed, and puts its report behind this one's: what was done is told even
+    /// when what came after it failed.
+    #[must_use]
+    pub fn then_try<E: Into<Self>>(self, next: impl FnOnce() -> Result<Self, E>) -> Self {
+        if self.error.is_some() {
+            return self;
+        }
+        self.then(next().unwrap_or_else(Into::into))
+    }
+
     /// Puts another report's text and keys behind this one's; the last exit code and error stand.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
@@ -62,17 +82,18 @@ impl Report {
         self.json.extend(other.json);
         self.exit = other.exit;
         self.exact |= other.exact;
+        self.last_line = other.last_line.or(self.last_line);
         self.error = other.error.or(self.error);
         self
     }
 }
 
-/// Writes a report to stdout, its error to stderr.
-pub fn emit(tool: &str, json: bool, report: &Report) {
+/// Writes a report to stdout, its error to stderr. Gives the exit code: an answer that did not go out is a failure.
+pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
     if let Some(error) = &report.error {
         line(&format!("{tool}: {error}"));
     }
-    if json {
+    let went_out = if json {
         let mut object = Map::new();
         object.insert("exit_code".to_owned(), report.exit.code().into());
         if let Some(error) = &report.error {
@@ -80,21 +101,29 @@ pub fn emit(tool: &str, json: bool, report: &Report) {
         }
         object.extend(report.json.clone());
         let text = serde_json::to_string_pretty(&Value::Object(object)).unwrap_or_default();
-        stdout(&(text + "\n"));
+        stdout(&(text + "\n"))
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
-        stdout(&format!("{}{end}", report.text));
+        stdout(&format!("{}{end}", report.text))
+    } else {
+        true
+    };
+    if let Some(last) = &report.last_line {
+        line(last);
     }
+    if went_out || report.exit != Exit::Done { report.exit } else { Exit::Failed }
 }
 
-/// Writes text to stdout. A closed pipe ends quietly; any other failure is told on stderr.
-pub fn stdout(text: &str) {
+/// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is told on stderr.
+fn stdout(text: &str) -> bool {
     let shown = if terminal::stdout_is_terminal() { harmless(text) } else { text.to_owned() };
     let mut out = io::stdout().lock();
-    if let Err(error) = out.write_all(shown.as_bytes()).and_then(|()| out.flush())
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        line(&format!("cannot write to stdout: {error}"));
+    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            line(&format!("cannot write to stdout: {error}"));
+            false
+        }
+        _ => true,
     }
 }
 

@@ -37,7 +37,9 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
         search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
     let offset = match best {
         Some((score, _, offset)) if score * 4 >= all => -offset,
-        _ => by_words(search, file).or(best.map(|(_, _, offset)| -offset))?,
+        _ => by_words(search, file)
+            .or(best.map(|(_, _, offset)| -offset))
+            .or_else(|| by_letters(search, file))?,
     };
     let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
     let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
@@ -70,6 +72,27 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
         best = if sum > best.0 { (sum, start) } else { best };
     }
     (best.0 > 0).then_some(best.1.cast_signed())
+}
+
+/// The offset of the line whose pairs of letters are most like those of the search's first line: a word misspelled.
+fn by_letters(search: &[Line], file: &[Line]) -> Option<isize> {
+    let (at, first) = search.iter().enumerate().find(|(_, line)| !is_blank(line.text))?;
+    let wanted: HashSet<&[u8]> = pairs(first.text).collect();
+    let likeness = |line: &Line| {
+        let pairs: HashSet<&[u8]> = pairs(line.text).collect();
+        let all = wanted.union(&pairs).count().max(1);
+        100 * wanted.intersection(&pairs).count() / all
+    };
+    let scores = file.iter().take(MOST_SCORED).map(likeness).enumerate();
+    let (score, line) = scores
+        .map(|(line, score)| (score, line))
+        .max_by_key(|(score, line)| (*score, usize::MAX - line))?;
+    (score >= 30).then_some(line.cast_signed() - at.cast_signed())
+}
+
+fn pairs(line: &str) -> impl Iterator<Item = &[u8]> {
+    let text = core(line).as_bytes();
+    text[..text.len().min(QUOTE)].windows(2)
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {

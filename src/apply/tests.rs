@@ -299,6 +299,7 @@ fn nearest_lines() {
     no("fn one() {\n    nothing();\n    else_();\n    here();\n}\n", "of 5 lines agree");
     no("    a - b\n", "nearest is");
     no("completely unrelated words\n", "no line of it is like the search");
+    check("alpha\nbeta\ngamma\n", &[("betta\n", "x\n")], Err((Cause::Missing, "2 | beta")));
     check(CODE, &[("a + b\n", "a\n")], Ok((&CODE.replace("a + b", "a"), How::Indent)));
     check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in lines 4")));
     check(&"ab ".repeat(500), &[("ab cd\n", "x\n")], Err((Cause::Missing, "ab ab")));

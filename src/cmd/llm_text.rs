@@ -25,7 +25,7 @@ use crate::sys::{clock, fs, journal};
 #[command(name = "nagent-llm-text", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// The file
+    /// Send this file
     #[arg(long, value_name = "FILE")]
     pub file: PathBuf,
     /// Send a conversation file with its roles, its first context as the system prompt
@@ -121,14 +121,14 @@ fn run(args: &Args) -> Result<Report, Problem> {
         for note in source.model.notes.drain(..) {
             out::line(&format!("nagent-llm-text: note: {note}"));
         }
-        let error = match result {
+        let mut error = match result {
             Ok(reply) => break reply,
             Err(AskError::Interrupted(signal)) => return Err(interrupted(signal)),
             Err(AskError::Api(error)) => error,
         };
+        error.message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
         let Some(time) = retry.next(&error, drive::jitter()) else {
-            let message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
-            return Err(Problem { exit: Exit::Provider, message });
+            return Err(Problem { exit: Exit::Provider, message: retry.last_word(&error) });
         };
         out::line(&format!(
             "nagent-llm-text: {error}; trying again in {:.1} s",

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
@@ -17,6 +16,7 @@ use crate::llm::limits;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
 use crate::llm::wire::Wire;
+use crate::out::Report;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::root::Root;
@@ -31,22 +31,22 @@ const OLLAMA_WINDOW: u64 = 32_768;
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
-    /// Who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
+    /// Choose who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
-    /// The model's id at the provider; for replay the path of a recording
+    /// Choose the model by its id; for replay, the path of a recording
     #[arg(long, value_name = "ID", help_heading = "Model")]
     pub model: Option<String>,
-    /// Another address of the provider's API; with openai a server that speaks Chat Completions
+    /// Call the provider's API at this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
-    /// Seconds to wait for a busy provider in all, 30 unless set
+    /// Wait so many seconds in all for a busy provider, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Model")]
     pub patience: Option<f64>,
-    /// The config file, instead of NAGENT_CONFIG or config.json in the root
+    /// Read this config file instead of NAGENT_CONFIG or config.json in the root
     #[arg(long, value_name = "FILE", help_heading = "Places")]
     pub config: Option<PathBuf>,
-    /// The folder that holds everything, instead of NAGENT_ROOT or ~/.nagent
+    /// Keep everything in this folder instead of NAGENT_ROOT or ~/.nagent
     #[arg(long, value_name = "DIR", help_heading = "Places")]
     pub root: Option<PathBuf>,
 }
@@ -78,6 +78,12 @@ impl Problem {
     /// The tool could not do it.
     pub fn failed(error: &anyhow::Error) -> Self {
         Self { exit: Exit::Failed, message: format!("{error:#}") }
+    }
+}
+
+impl From<Problem> for Report {
+    fn from(problem: Problem) -> Self {
+        Self::failed(problem.exit, problem.message)
     }
 }
 
@@ -267,7 +273,7 @@ impl Settings {
                 )));
             }
             return Ok(Source {
-                model: Model::command(preset, words, env, folder),
+                model: Model::command(preset, words, env, folder, self.program_timeout()),
                 model_id: model,
                 credential,
             });
@@ -295,6 +301,11 @@ impl Settings {
         let connect = Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(10.0));
         let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(300.0));
         Ok(Source { model: Model::http(endpoint, connect, read)?, model_id: model, credential })
+    }
+
+    /// How long a command-line program may take for a reply, which it may give all at once at its end.
+    fn program_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.config.read_timeout.unwrap_or(1800.0))
     }
 
     /// The format that `api` names.
@@ -338,47 +349,6 @@ impl Settings {
             timeout: Duration::from_secs(self.config.shell_timeout.unwrap_or(600)),
             pass_env: self.config.pass_env.clone(),
         }
-    }
-
-    /// Everything for `--status --json`: the value in force and where it came from.
-    pub fn status(&self) -> Value {
-        let mut object = serde_json::Map::new();
-        let config = self.config_path.value.display().to_string();
-        let mut put = |key: &str, value: Value, from: &str| {
-            object.insert(key.to_owned(), json!({ "value": value, "from": from }));
-        };
-        put("root", json!(self.root.value.path()), &self.root.from);
-        put("config", json!(self.config_path.value), &self.config_path.from);
-        if let Some(provider) = &self.provider {
-            put("provider", json!(provider.value.name()), &provider.from);
-        }
-        if let Some(model) = &self.model {
-            put("model", json!(model.value), &model.from);
-        }
-        if let Some(base_url) = &self.base_url {
-            put("base_url", json!(base_url.value), &base_url.from);
-        }
-        put("patience", json!(self.patience.value.as_secs_f64()), &self.patience.from);
-        let c = &self.config;
-        let mut or = |key: &str, set: Option<Value>, default: Value| match set {
-            Some(value) => put(key, value, &config),
-            None => put(key, default, "default"),
-        };
-        or("api", c.api.as_ref().map(|v| json!(v)), Value::Null);
-        or("shell", c.shell.as_ref().map(|v| json!(v)), json!("bash, else sh"));
-        or("shell_timeout", c.shell_timeout.map(|v| json!(v)), json!(600));
-        or("pass_env", Some(&c.pass_env).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
-        or("write", Some(&c.write).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
-        or("max_turns", c.max_turns.map(|v| json!(v)), json!(200));
-        or("max_seconds", c.max_seconds.map(|v| json!(v)), Value::Null);
-        or("max_tokens", c.max_tokens.map(|v| json!(v)), Value::Null);
-        or("max_cost", c.max_cost.map(|v| json!(v)), Value::Null);
-        or("jobs", c.jobs.map(|v| json!(v)), json!(4));
-        or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
-        or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
-        or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
-        or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
-        Value::Object(object)
     }
 }
 

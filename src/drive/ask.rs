@@ -19,6 +19,7 @@ use crate::llm::replay::{self, Recording};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
 use crate::sys::env::Env;
+use crate::sys::fs::EmptyFolder;
 use crate::sys::http::{Client, Failure, Part, Progress};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
@@ -38,9 +39,24 @@ pub struct Model {
 }
 
 enum Kind {
-    Http { client: Box<Client>, endpoint: Endpoint },
-    Program { preset: Preset, words: Vec<String>, env: Vec<(OsString, OsString)>, folder: PathBuf },
-    Replay { recording: Recording, lineage: String, path: String },
+    Http {
+        client: Box<Client>,
+        endpoint: Endpoint,
+    },
+    Program {
+        preset: Preset,
+        words: Vec<String>,
+        env: Vec<(OsString, OsString)>,
+        folder: PathBuf,
+        timeout: Duration,
+        /// Where an agent runs: nothing of the user's lies there for it to read into its prompt.
+        empty: Option<EmptyFolder>,
+    },
+    Replay {
+        recording: Recording,
+        lineage: String,
+        path: String,
+    },
 }
 
 /// A model with its id and the variable that its credential came from.
@@ -84,12 +100,22 @@ impl Model {
     }
 
     /// A command-line program; it gets the whole environment, since it signs in by itself.
-    pub fn command(preset: Preset, words: Vec<String>, env: &Env, folder: &Path) -> Self {
+    pub fn command(
+        preset: Preset,
+        words: Vec<String>,
+        env: &Env,
+        folder: &Path,
+        timeout: Duration,
+    ) -> Self {
+        // The user's own command runs where the user is.
+        let empty = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
         Self::new(Kind::Program {
             preset,
             words,
             env: env.for_children(&[]),
             folder: folder.to_owned(),
+            timeout,
+            empty,
         })
     }
 
@@ -148,8 +174,9 @@ impl Model {
             Kind::Http { client, endpoint } => {
                 over_http(client, endpoint, ask, on_text, interrupts)?
             }
-            Kind::Program { preset, words, env, folder } => {
-                let job = program_job(*preset, words, env, folder, ask);
+            Kind::Program { preset, words, env, folder, timeout, empty } => {
+                let folder = empty.as_ref().map_or(folder.as_path(), EmptyFolder::path);
+                let job = program_job(*preset, words, env, folder, ask, *timeout);
                 through_program(*preset, job, on_text, interrupts)?
             }
             Kind::Replay { recording, lineage, path } => {
@@ -294,6 +321,7 @@ fn program_job(
     env: &[(OsString, OsString)],
     folder: &Path,
     ask: &Ask<'_>,
+    timeout: Duration,
 ) -> Job {
     let argv =
         command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
@@ -302,8 +330,7 @@ fn program_job(
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
     job.keep = 64 << 20;
-    // A program that says nothing for so long hangs.
-    job.timeout = Some(Duration::from_mins(30));
+    job.timeout = Some(timeout);
     job
 }
 
@@ -324,8 +351,8 @@ fn through_program(
         Outcome::Ended { code } => Some(code),
         Outcome::TimedOut => {
             return Err(ApiError::new(
-                ErrorKind::Broken,
-                "the program gave no answer in 30 minutes",
+                ErrorKind::Other,
+                "the program gave no answer in time; \"read_timeout\" in the config allows more",
             )
             .into());
         }

@@ -273,12 +273,13 @@ pub fn fits_nowhere(ask: &Ask<'_>, window: Option<u64>) -> Option<ApiError> {
 /// The error's text; for a refused credential with the variable that it came from, for an unknown model with its name.
 pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
     let message = &error.message;
-    match (error.kind, credential) {
-        (ErrorKind::Auth, Some(name)) => format!("{message} (the credential came from {name})"),
-        (ErrorKind::Auth, None) => {
+    let refused = error.kind == ErrorKind::Auth || matches!(error.status, Some(401 | 403));
+    match credential {
+        Some(name) if refused => format!("{message} (the credential came from {name})"),
+        None if refused => {
             format!("{message} (no credential was sent; --list-providers names the variables)")
         }
-        (ErrorKind::NoModel, _) => {
+        _ if error.kind == ErrorKind::NoModel => {
             format!("{message} (the model was {model}; nagent --list-models lists what there is)")
         }
         _ => message.clone(),

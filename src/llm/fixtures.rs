@@ -1,7 +1,7 @@
 //! Every recorded reply under `tests/fixtures/llm/`, against what it must become: whole, cut in two at every byte, a
 //! byte at a time, with CRLF and CR, and broken off after every frame.
 //!
-//! Longer than other files for the table's sake. A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
+//! It is longer than other files for its table's sake. A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
 //! a test counts that no fixture is without a row.
 
 #![expect(clippy::disallowed_methods, reason = "fixtures are files")]

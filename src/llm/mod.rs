@@ -12,6 +12,7 @@ pub mod command;
 pub mod decode;
 mod delay;
 pub mod error;
+mod escape;
 mod facts;
 pub mod google;
 mod json;

@@ -13,8 +13,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
-/// How often a broken or cut reply is tried again: a third time rarely helps, and each may have cost a whole reply.
-const BREAKS: u32 = 2;
+/// How often a broken or cut reply is tried again: a fifth time rarely helps, and each may have cost a whole reply.
+const BREAKS: u32 = 4;
 
 /// The retries of one request.
 #[derive(Debug, Clone)]
@@ -28,6 +28,24 @@ impl Retry {
     /// Waits `patience` in all.
     pub fn new(patience: Duration) -> Self {
         Self { left: patience, tries: 0, breaks: 0 }
+    }
+
+    /// What to tell of an error that is not tried again: its text, and what more waiting could do.
+    pub fn last_word(&self, error: &ApiError) -> String {
+        let message = &error.message;
+        match error.retry_after {
+            Some(asked) if error.kind.is_retryable() && asked > self.left => format!(
+                "{message}; the server asks to wait {:.0} s, more than is left of --patience",
+                asked.as_secs_f64().ceil()
+            ),
+            _ if self.tries > 0 => {
+                format!(
+                    "{message}; given up after {} tries (--patience S waits longer)",
+                    self.tries + 1
+                )
+            }
+            _ => message.clone(),
+        }
     }
 
     /// How long to wait before the same request is sent again; `None`: give up. `jitter` is a number from 0 to 1.
@@ -108,7 +126,7 @@ mod tests {
             assert_eq!(Retry::new(PATIENCE).next(&error(kind), 0.0), None, "{kind:?}");
         }
         for kind in [ErrorKind::Cut, ErrorKind::Broken] {
-            assert_eq!(waits(&mut Retry::new(PATIENCE), &error(kind), 0.0).len(), 2, "{kind:?}");
+            assert_eq!(waits(&mut Retry::new(PATIENCE), &error(kind), 0.0).len(), 4, "{kind:?}");
         }
     }
 

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::{
-    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, google, limits,
-    ollama, openai_chat, openai_responses,
+    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, escape, google,
+    limits, ollama, openai_chat, openai_responses,
 };
 
 /// A wire format.
@@ -61,15 +61,20 @@ pub struct ModelPage {
 impl Endpoint {
     /// The request for a streamed reply.
     pub fn ask(&self, ask: &Ask<'_>) -> HttpRequest {
-        let (path, body) = match self.wire {
-            Wire::Responses => ("/v1/responses".to_owned(), openai_responses::body(ask)),
-            Wire::Chat => {
-                ("/v1/chat/completions".to_owned(), openai_chat::body(ask, self.dialect()))
-            }
-            Wire::Messages => ("/v1/messages".to_owned(), anthropic::body(ask)),
-            Wire::Gemini => (google::path(ask.model), google::body(ask)),
-            Wire::Ollama => ("/api/chat".to_owned(), ollama::body(ask)),
+        let path = match self.wire {
+            Wire::Responses => "/v1/responses".to_owned(),
+            Wire::Chat => "/v1/chat/completions".to_owned(),
+            Wire::Messages => "/v1/messages".to_owned(),
+            Wire::Gemini => google::path(ask.model),
+            Wire::Ollama => "/api/chat".to_owned(),
         };
+        let body = escape::with_stand_ins(ask, |ask| match self.wire {
+            Wire::Responses => openai_responses::body(ask),
+            Wire::Chat => openai_chat::body(ask, self.dialect()),
+            Wire::Messages => anthropic::body(ask),
+            Wire::Gemini => google::body(ask),
+            Wire::Ollama => ollama::body(ask),
+        });
         let accept =
             if self.wire == Wire::Ollama { "application/x-ndjson" } else { "text/event-stream" };
         let mut headers = self.credential();

@@ -13,6 +13,7 @@
 //! nobody                   anything in a .git or a folder that git would take for one; nagent's root,
 //!                          but for the splits and a target that the user named
 //! ```
+//! It is longer than other files with its tests, which need the private fields.
 
 use super::denied::Denied;
 use super::names::{expand_home, shown};

@@ -167,6 +167,14 @@ fn stat_field(pid: &str, number: usize) -> Option<String> {
     rest.split(' ').nth(number.checked_sub(3)?).map(str::to_owned)
 }
 
+/// Keeps this process's environment and memory, where the credentials are, from other processes of the same user,
+/// those that the model runs among them. The superuser's processes can read them all the same.
+pub fn keep_private() {
+    // Where it cannot be done there is nothing to do about it.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
 /// The host's name.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

@@ -63,6 +63,23 @@ pub(super) fn nonblock() -> i32 {
     i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default()
 }
 
+/// An empty folder, removed when it is dropped.
+#[derive(Debug)]
+pub struct EmptyFolder(tempfile::TempDir);
+
+impl EmptyFolder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// Makes an empty folder for its owner alone, among the temporary ones.
+pub fn empty_folder() -> Result<EmptyFolder> {
+    let folder = tempfile::Builder::new().prefix("nagent-").tempdir();
+    folder.map(EmptyFolder).context("cannot make a temporary folder")
+}
+
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)

@@ -219,11 +219,8 @@ impl Journal {
                 }
                 Kind::Note => Kind::Note,
             };
-            self.pieces.push(Piece {
-                kind,
-                span: piece.span.start + start..piece.span.end + start,
-                line: piece.line,
-            });
+            self.pieces
+                .push(Piece { kind, span: piece.span.start + start..piece.span.end + start });
         }
     }
 
@@ -288,7 +285,8 @@ impl Journal {
 
 /// The longest beginning that is text without zeros, and the bytes behind it.
 fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
-    let zero = bytes.iter().position(|byte| *byte == 0);
+    // `contains` is far faster than `position`, and the common case.
+    let zero = bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten();
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let end = zero.map_or(valid, |zero| zero.min(valid));
     if end == bytes.len() {

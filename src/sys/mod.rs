@@ -4,7 +4,7 @@
 //! prints, none decides what the loop does, none parses a protocol or a format. Processes are Linux's:
 //! descendants are found through procfs, pidfds and the child subreaper.
 //!
-//! - [`clock`], [`env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
+//! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
 //! - [`fs`], [`root`], [`lock`], [`journal`]: the toolkit's own files, and the conversation among them
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them

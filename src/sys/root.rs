@@ -89,8 +89,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
         "it has no letter, or over 100"
     } else if !name.chars().all(is_plain) {
         "it holds other characters"
-    } else if name.starts_with('.') {
-        "it begins with a dot"
+    } else if name.starts_with(['.', '-']) {
+        "it begins with a dot or a hyphen"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
         "its ending is kept for files beside a conversation"
     } else {

@@ -237,7 +237,7 @@ impl Turn {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
-        let message = error.to_string();
+        let message = self.retry.last_word(&error);
         let outcome =
             Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
         self.append(

@@ -1,4 +1,5 @@
 //! Tests of the loop: lists of events in, effects out. No model, no shell, no disk.
+//! It is longer than other files: every rule of the loop has its list here.
 
 use proptest::prelude::*;
 

@@ -66,7 +66,7 @@ fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     if let Some(real) = fs::real_path(&path) {
         return Ok(real);
     }
-    let parent = path.parent().and_then(fs::real_path);
+    let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
     match (parent, path.file_name()) {
         (Some(parent), Some(name)) => Ok(parent.join(name)),
         _ => Err(Problem::usage(format!(

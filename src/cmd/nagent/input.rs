@@ -41,10 +41,18 @@ pub(super) fn prompt(
                 text.extend(input);
             }
         }
-    } else if !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
+    }
+    if text.iter().all(u8::is_ascii_whitespace) { Ok(Prompt::None) } else { Ok(Prompt::Text(text)) }
+}
+
+/// Tells of input that stands ready and was not read. Asked at the end of a run: at its start a pipe's writer may not
+/// have come so far.
+pub(super) fn tell_of_ignored(args: &Args) {
+    let was_read = args.prompt.last().is_some_and(|last| last == "-")
+        || (args.prompt.is_empty() && args.read.is_empty());
+    if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
         out::line(
             "nagent: note: stdin was not read; add - as the last word to append it to the prompt",
         );
     }
-    if text.iter().all(u8::is_ascii_whitespace) { Ok(Prompt::None) } else { Ok(Prompt::Text(text)) }
 }

@@ -24,23 +24,38 @@ use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root;
 
-/// Let a language model work in this folder, by way of a conversation that is a text file
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent \"What does this project do?\"
+  git diff | nagent \"Review this change\" -
+  nagent --check 'make test' \"Mend the failing test\"
+
+The model is that of --provider, of the config, of the first credential set
+(OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or GEMINI_API_KEY, ...), else
+of Ollama. Commands run with your own permissions.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+/// Let a language model work in this folder; the conversation is a text file of yours
 ///
-/// The prompt is appended to the conversation file, the file is sent to a model, what the reply asks for is done and
-/// appended (reading, commands, edits, child conversations), until there is an answer. The answer goes to stdout.
+/// The prompt is appended to the conversation file and the file is sent to a model. What the reply asks for is done
+/// (reading, commands, edits, child conversations) and its results are appended; then the model is asked again, until
+/// it answers. The answer goes to stdout, all else to stderr.
 ///
 /// Commands run with your own permissions: the write boundary binds the model's tags, not its shell.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent", version, max_term_width = 100)]
+#[command(name = "nagent", version, max_term_width = 100, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// The task; a last word - adds what stands on stdin, and without words stdin is the task
+    /// The task; a last word - adds what stands on stdin; without any word stdin is the task
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
     /// Append this file to the conversation before the prompt (can be repeated)
     #[arg(long, value_name = "PATH")]
     pub read: Vec<String>,
-    /// Accept an answer only when this command exits 0; five tries
+    /// Accept an answer only when this command exits 0, five tries at most
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
     /// Print one JSON document instead of text
@@ -50,7 +65,7 @@ pub struct Args {
     #[arg(long, short)]
     pub quiet: bool,
     /// Print, byte for byte, what would be sent, and send nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation"])]
     pub show_request: bool,
     /// Append every reply to a recording that --provider replay plays
     #[arg(long, value_name = "FILE")]
@@ -59,14 +74,19 @@ pub struct Args {
     #[command(flatten)]
     pub model: ModelArgs,
 
-    /// The conversation, instead of NAGENT_CONVERSATION or this shell's own
+    /// Use this conversation instead of NAGENT_CONVERSATION or this shell's own
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub conversation: Option<String>,
-    /// What tells this shell from others, in the name of its conversation
+    /// Name this shell's conversation after ID, not after the shell itself
     #[arg(long, value_name = "ID", help_heading = "Conversation")]
     pub pid: Option<String>,
     /// Work in the conversation that belongs to this file, and be allowed to write it
-    #[arg(long, value_name = "PATH", help_heading = "Conversation")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with = "conversation",
+        help_heading = "Conversation"
+    )]
     pub file_edit: Option<PathBuf>,
     /// Put the conversation aside and begin a fresh one
     #[arg(long, help_heading = "Conversation")]
@@ -80,7 +100,7 @@ pub struct Args {
     /// Put the conversation aside and go on from a copy of another one, by name
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub branch_conversation: Option<String>,
-    /// Seconds to wait for a conversation that another run holds, 30 unless set
+    /// Wait so many seconds for a conversation that another run holds, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
 
@@ -103,36 +123,36 @@ pub struct Args {
     #[arg(long, help_heading = "Information")]
     pub description: bool,
 
-    /// Replies of the model at most, 200 unless set
+    /// Stop after so many replies of the model, 200 unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub max_turns: Option<u64>,
-    /// Seconds at most
+    /// Stop after so many seconds
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Limits")]
     pub max_seconds: Option<f64>,
-    /// Tokens at most, in and out together
+    /// Stop after so many tokens, in and out together
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_tokens: Option<u64>,
-    /// US dollars at most; needs the model's price in the config
+    /// Stop after so many US dollars; needs the model's price in the config
     #[arg(long, value_name = "USD", value_parser = seconds, help_heading = "Limits")]
     pub max_cost: Option<f64>,
-    /// Child conversations at once, 4 unless set
+    /// Run so many child conversations at once, 4 unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
-    /// A folder that the model's tags may write to besides temp folders (can be repeated)
+    /// Let the model's tags write in this folder too, besides temp folders (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
-    /// Walls around commands; only off, until there are any
+    /// Choose walls around commands; there are none yet, so only off is taken
     #[arg(long, value_name = "KIND", help_heading = "Boundary")]
     pub sandbox: Option<String>,
-    /// No network for commands; refused, until there are walls
+    /// Keep commands off the network; refused, since there are no walls yet
     #[arg(long, help_heading = "Boundary")]
     pub no_network: bool,
 
-    /// Whom this run works for
+    /// Say whom this run works for
     #[arg(long, value_enum, default_value_t = Invocation::User, help_heading = "For programs")]
     pub invocation: Invocation,
-    /// The conversation that started this one
+    /// Name the conversation that started this one
     #[arg(long, value_name = "NAME", help_heading = "For programs")]
     pub parent_conversation: Option<String>,
 }
@@ -192,12 +212,17 @@ pub(crate) struct Call<'a> {
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
+    // These two need no settings, and work with broken ones.
+    let mut report = Report::done("");
     if let Some(form) = args.print_protocol {
         let text = print_protocol(form);
-        return Ok(Report::done(text.clone()).with("protocol", text));
+        report = report.then(Report::done(text.clone()).with("protocol", text));
     }
     if args.list_providers {
-        return Ok(lists::providers());
+        report = report.then(lists::providers());
+    }
+    if !report.json.is_empty() && !args.has_work() && !args.looks_around() {
+        return Ok(report);
     }
     if let Some(value) = args.sandbox.as_deref().filter(|value| *value != "off") {
         return Err(Problem::usage(no_walls(&format!("--sandbox {value}"))));
@@ -231,16 +256,39 @@ fn run(args: &Args) -> Result<Report, Problem> {
         quiet,
     };
     call.move_old_file()?;
-    if args.status {
-        return Ok(status::report(&call));
+    // Several commands in one call make one report, in this order.
+    if args.has_work() || (report.json.is_empty() && !args.looks_around()) {
+        report = report.then_try(|| call.work());
     }
     if args.list_conversations {
-        return lists::conversations(&call);
+        report = report.then_try(|| lists::conversations(&call));
     }
     if args.list_models {
-        return lists::models(&call);
+        report = report.then_try(|| lists::models(&call));
     }
-    call.work()
+    if args.status {
+        report = report.then(status::report(&call));
+    }
+    Ok(report)
+}
+
+impl Args {
+    /// Whether something is to be done to a conversation.
+    fn has_work(&self) -> bool {
+        !self.prompt.is_empty() || !self.read.is_empty() || self.show_request || self.has_upkeep()
+    }
+
+    fn has_upkeep(&self) -> bool {
+        self.clear
+            || self.save_conversation.is_some()
+            || self.load_conversation.is_some()
+            || self.branch_conversation.is_some()
+    }
+
+    /// Whether there is a question about settings and conversations.
+    fn looks_around(&self) -> bool {
+        self.status || self.list_conversations || self.list_models
+    }
 }
 
 impl Call<'_> {
@@ -260,10 +308,7 @@ impl Call<'_> {
                 ),
             });
         }
-        let has_command = args.clear
-            || args.save_conversation.is_some()
-            || args.load_conversation.is_some()
-            || args.branch_conversation.is_some();
+        let has_command = args.has_upkeep() || args.looks_around();
         let prompt = input::prompt(args, has_command || args.show_request, self.interrupts)?;
         let prompt = match prompt {
             input::Prompt::Interrupted(signal) => {
@@ -283,11 +328,23 @@ impl Call<'_> {
         if !args.show_request {
             self.settings.root.value.prepare().map_err(|error| root_problem(&error))?;
         }
+        if let Some(path) = &args.file_edit
+            && !args.show_request
+        {
+            self.name = file_edit::register(self, path)?;
+        }
         let upkeep = if args.show_request { Report::done("") } else { upkeep::run(self)? };
         if prompt.is_none() && args.read.is_empty() && !args.show_request {
             return Ok(upkeep);
         }
-        Ok(upkeep.then(start::run(self, prompt)?))
+        // Stdout is the answer's; what the upkeep did is told beside it.
+        if !args.json && !self.quiet {
+            upkeep.text.lines().for_each(out::line);
+        }
+        let upkeep = Report { text: String::new(), ..upkeep };
+        let report = upkeep.then_try(|| start::run(self, prompt));
+        input::tell_of_ignored(args);
+        Ok(report)
     }
 
     /// Moves a conversation that an older tool left in the root itself.
@@ -342,8 +399,7 @@ fn conversation_name(
         return named(name, "--conversation");
     }
     if let Some(path) = &args.file_edit {
-        let name = file_edit::conversation(settings, env, path)?;
-        return named(&name, "--file-edit");
+        return named(&file_edit::conversation(settings, env, path)?, "--file-edit");
     }
     if let Some(name) = env.get("NAGENT_CONVERSATION") {
         return named(name, "NAGENT_CONVERSATION");

@@ -59,12 +59,9 @@ impl Progress {
         }
     }
 
-    /// The line at the end.
-    pub(super) fn status(&self, totals: &Totals, seconds: f64) {
-        if !self.shown {
-            return;
-        }
-        out::line(&status(totals, seconds));
+    /// The line at the end, where progress is shown.
+    pub(super) fn status(&self, totals: &Totals, seconds: f64) -> Option<String> {
+        self.shown.then(|| status(totals, seconds))
     }
 }
 

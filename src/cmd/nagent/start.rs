@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::Call;
 use super::progress::Progress;
-use super::{Call, file_edit};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
@@ -44,11 +44,6 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
              (US dollars per million tokens) in {}",
             call.settings.config_path.value.display()
         )));
-    }
-    if let Some(path) = &args.file_edit
-        && !args.show_request
-    {
-        call.name = file_edit::register(call, path)?;
     }
     let journal = open(call)?;
     let mut progress = Progress::new(call.quiet);
@@ -92,12 +87,13 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     let path = world.journal.path().to_owned();
     let seconds = world.watch.elapsed().as_secs_f64();
     drop(world);
-    progress.status(turn.totals(), seconds);
+    let last_line = progress.status(turn.totals(), seconds);
     let (exit, responses, error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
         Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
     };
-    Ok(report(exit, responses, error, turn.totals(), &path, seconds))
+    let report = report(exit, responses, error, turn.totals(), &path, seconds);
+    Ok(Report { last_line, ..report })
 }
 
 /// The model's connection. Where no provider was chosen and no credential is set, Ollama is tried.
@@ -422,7 +418,7 @@ fn report(
     let all = &totals.all;
     let text =
         responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
-    Report { exit, text, json: serde_json::Map::new(), error, exact: false }
+    Report { exit, error, ..Report::done(text) }
         .with("conversation_path", path.display().to_string())
         .with("responses", responses)
         .with("notes", totals.notes.clone())

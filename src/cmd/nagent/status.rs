@@ -1,6 +1,9 @@
 //! `--status`: the conversation, and every setting in force with where it came from. Creates nothing.
 
+use serde_json::{Value, json};
+
 use super::Call;
+use crate::cmd::settings::Settings;
 use crate::out::Report;
 use crate::sys::fs;
 
@@ -28,5 +31,46 @@ pub(super) fn report(call: &Call<'_>) -> Report {
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("settings", settings.status())
+        .with("settings", in_force(settings))
+}
+
+/// Everything for `--status --json`: the value in force and where it came from.
+fn in_force(settings: &Settings) -> Value {
+    let mut object = serde_json::Map::new();
+    let config = settings.config_path.value.display().to_string();
+    let mut put = |key: &str, value: Value, from: &str| {
+        object.insert(key.to_owned(), json!({ "value": value, "from": from }));
+    };
+    put("root", json!(settings.root.value.path()), &settings.root.from);
+    put("config", json!(settings.config_path.value), &settings.config_path.from);
+    if let Some(provider) = &settings.provider {
+        put("provider", json!(provider.value.name()), &provider.from);
+    }
+    if let Some(model) = &settings.model {
+        put("model", json!(model.value), &model.from);
+    }
+    if let Some(base_url) = &settings.base_url {
+        put("base_url", json!(base_url.value), &base_url.from);
+    }
+    put("patience", json!(settings.patience.value.as_secs_f64()), &settings.patience.from);
+    let c = &settings.config;
+    let mut or = |key: &str, set: Option<Value>, default: Value| match set {
+        Some(value) => put(key, value, &config),
+        None => put(key, default, "default"),
+    };
+    or("api", c.api.as_ref().map(|v| json!(v)), Value::Null);
+    or("shell", c.shell.as_ref().map(|v| json!(v)), json!("bash, else sh"));
+    or("shell_timeout", c.shell_timeout.map(|v| json!(v)), json!(600));
+    or("pass_env", Some(&c.pass_env).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
+    or("write", Some(&c.write).filter(|v| !v.is_empty()).map(|v| json!(v)), json!([]));
+    or("max_turns", c.max_turns.map(|v| json!(v)), json!(200));
+    or("max_seconds", c.max_seconds.map(|v| json!(v)), Value::Null);
+    or("max_tokens", c.max_tokens.map(|v| json!(v)), Value::Null);
+    or("max_cost", c.max_cost.map(|v| json!(v)), Value::Null);
+    or("jobs", c.jobs.map(|v| json!(v)), json!(4));
+    or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
+    or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
+    or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
+    or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
+    Value::Object(object)
 }

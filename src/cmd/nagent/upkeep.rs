@@ -130,6 +130,9 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
         root.conversation(name)
     };
     let failed = |message: String| Problem { exit: Exit::Failed, message };
+    // An older tool kept conversations in the root itself.
+    let old = root.path().join(name);
+    let path = if !is_path && !fs::exists(&path) && fs::size(&old).is_some() { old } else { path };
     let text = fs::read_text(&path, journal::LIMIT)?.ok_or_else(|| {
         let near: Vec<String> = fs::names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =

@@ -140,8 +140,6 @@ pub struct Piece {
     pub kind: Kind,
     /// The piece as it stands in the file, without the line feed after it.
     pub span: Range<usize>,
-    /// The line that it begins on, from 1.
-    pub line: usize,
 }
 
 /// What a piece is.

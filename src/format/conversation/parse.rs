@@ -32,7 +32,7 @@ static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Parses a conversation file.
 pub fn parse(text: &str) -> Parsed {
-    Parser { text, at: 0, line: 1, counted: 0, note: None, pieces: Vec::new() }.run()
+    Parser { text, at: 0, note: None, pieces: Vec::new() }.run()
 }
 
 /// How one attempt to read a block ended.
@@ -46,9 +46,6 @@ struct Parser<'a> {
     text: &'a str,
     /// Always the start of a line.
     at: usize,
-    line: usize,
-    /// Up to where line feeds are counted into `line`.
-    counted: usize,
     note: Option<Range<usize>>,
     pieces: Vec<Piece>,
 }
@@ -76,12 +73,9 @@ impl Parser<'_> {
         Parsed { pieces: self.pieces, trouble: None }
     }
 
-    /// The line number of an offset at or after the last one asked for.
-    fn line_of(&mut self, offset: usize) -> usize {
-        let between = &self.text.as_bytes()[self.counted.min(offset)..offset];
-        self.line += between.iter().filter(|byte| **byte == b'\n').count();
-        self.counted = self.counted.max(offset);
-        self.line
+    /// The line number of an offset, from 1. Counted only where something is wrong.
+    fn line_of(&self, offset: usize) -> usize {
+        1 + self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
     }
 
     fn note_line(&mut self) {
@@ -101,8 +95,7 @@ impl Parser<'_> {
         let Some(range) = self.note.take() else { return };
         let note = self.text[range.clone()].trim_end();
         let span = range.start..range.start + note.len();
-        let line = self.line_of(span.start);
-        self.pieces.push(Piece { kind: Kind::Note, span, line });
+        self.pieces.push(Piece { kind: Kind::Note, span });
     }
 
     /// Reads the block that begins here, if one does.
@@ -117,18 +110,10 @@ impl Parser<'_> {
         let mut attributes = parse_attributes(&opening[2]);
         let fence = take(&mut attributes, "fence");
         let tag_end = start + opening[0].len();
-        let line = {
-            // A note before this block is flushed first, and begins earlier.
-            let note_start = self.note.as_ref().map(|note| note.start);
-            if note_start.is_some() {
-                self.flush_note();
-            }
-            self.line_of(start)
-        };
         if opening.get(3).is_some() {
             let next = self.after_line_end(tag_end);
             let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
-            return Step::Block { piece: Piece { kind, span: start..tag_end, line }, next };
+            return Step::Block { piece: Piece { kind, span: start..tag_end }, next };
         }
         let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
@@ -139,7 +124,7 @@ impl Parser<'_> {
             find_at_line_start(self.text, body_start, &closing)
         };
         let Some(close) = found else {
-            return self.unterminated(start, tag_end, line, name, fence.as_deref());
+            return self.unterminated(start, tag_end, name, fence.as_deref());
         };
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
@@ -166,7 +151,7 @@ impl Parser<'_> {
         let span_end = close + closing.len();
         let next = self.after_line_end(span_end);
         let kind = Kind::Block { name, attributes, body: body_start..body_end };
-        Step::Block { piece: Piece { kind, span: start..span_end, line }, next }
+        Step::Block { piece: Piece { kind, span: start..span_end }, next }
     }
 
     /// Something that begins with `<` and is no whole opening tag.
@@ -175,7 +160,7 @@ impl Parser<'_> {
         if let Some(tag) = TAG_START.captures(rest) {
             let name = &tag[2];
             if tag[1].is_empty() {
-                let line = self.line_of_after_note(start);
+                let line = self.line_of(start);
                 // No `>` that ends it: cut within the tag. Anything else is a tag that a hand spoiled.
                 if !rest.contains('>') {
                     return Step::Trouble(Trouble::Torn { offset: start, line });
@@ -188,7 +173,7 @@ impl Parser<'_> {
                     perhaps_torn: None,
                 });
             }
-            let line = self.line_of_after_note(start);
+            let line = self.line_of(start);
             return Step::Trouble(Trouble::Damaged {
                 line,
                 message: format!(
@@ -201,15 +186,10 @@ impl Parser<'_> {
         let is_cut_name = !rest.contains(['\n', '>', ' '])
             && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
         if is_cut_name {
-            let line = self.line_of_after_note(start);
+            let line = self.line_of(start);
             return Step::Trouble(Trouble::Torn { offset: start, line });
         }
         Step::NotABlock
-    }
-
-    fn line_of_after_note(&mut self, offset: usize) -> usize {
-        self.flush_note();
-        self.line_of(offset)
     }
 
     /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.
@@ -217,10 +197,10 @@ impl Parser<'_> {
         &mut self,
         start: usize,
         tag_end: usize,
-        line: usize,
         name: &str,
         fence: Option<&str>,
     ) -> Step {
+        let line = self.line_of(start);
         let rest = &self.text[tag_end..];
         let goes_on = match fence {
             // The writer fences every body that holds a block's tag, so one here was written after it.

@@ -20,7 +20,8 @@ fn check(text: &str, expect: &str) {
     let mut out = Vec::new();
     for piece in &parsed.pieces {
         let name = piece.name().unwrap_or("note");
-        out.push(format!("{}:{name}({})", piece.line, piece.text(text)));
+        let line = 1 + text[..piece.span.start].matches('\n').count();
+        out.push(format!("{line}:{name}({})", piece.text(text)));
     }
     match &parsed.trouble {
         None => {}

@@ -233,7 +233,10 @@ async fn exchange(
 ) -> Result<Head, ApiError> {
     let host = &prepared.host[..];
     // A connection that the server closed since the last exchange is noticed before anything is written to it, and
-    // the client takes a new one.
+    // the client takes a new one: the first yield lets the runtime hear of it, the second the connection's own task.
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
     let request = prepared.request.try_clone().expect("a body of bytes can always be cloned");
     let mut response = match timeout(read, client.execute(request)).await {
         Ok(response) => response.map_err(|error| explain(&error, host, Phase::Head, connect))?,

@@ -1,4 +1,5 @@
 //! Each promise of the client, kept against a server that misbehaves on request.
+//! It is longer than other files: each fault of a server needs its own script.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};

@@ -1,0 +1,412 @@
+//! What is written about the executables is what they do.
+//!
+//! Some documents come from the code: they are compared here, and written anew under `UPDATE_DOCS=1`. Of the others,
+//! what can be checked is: flags, paths, links, tables. The README's sessions are run in `readme`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use nagent::exit::{Exit, Signal};
+use nagent::{cmd, format, protocol};
+use regex::Regex;
+
+use crate::blocks::blocks;
+use crate::sandbox::{Sandbox, answer};
+
+/// The documents that people write.
+const WRITTEN: [&str; 5] =
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/config.md", "docs/protocol.md"];
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(top().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The cells of the table whose first column has this head.
+fn table(name: &str, head: &str) -> Vec<Vec<String>> {
+    let text = text(name);
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&format!("| {head} |")));
+    assert!(lines.next().is_some(), "{name} has no table {head}");
+    let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
+    let cells =
+        |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    rows.map(cells).collect()
+}
+
+/// What stands in backquotes, fenced blocks left out.
+fn quoted(text: &str) -> Vec<String> {
+    let prose = Regex::new(r"(?ms)^```.*?^```$").unwrap().replace_all(text, "");
+    let quotes = Regex::new("`([^`\n]+)`").unwrap();
+    quotes.captures_iter(&prose).map(|found| found[1].to_owned()).collect()
+}
+
+/// The first column, without backquotes.
+fn names(rows: &[Vec<String>]) -> Vec<String> {
+    rows.iter().map(|row| quoted(&row[0]).into_iter().next().unwrap_or(row[0].clone())).collect()
+}
+
+// Documents that come from the code.
+
+fn cli_page() -> String {
+    let mut page = String::from(
+        "# The command lines\n\nWhat `--help` prints. Generated: see CONTRIBUTING.md.\n",
+    );
+    for command in cmd::all() {
+        let name = command.get_name().to_owned();
+        let help = command.term_width(80).render_long_help().to_string();
+        let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")));
+    }
+    page
+}
+
+fn man_page(mut command: clap::Command) -> String {
+    let plain = |cell: &str| cell.replace('`', "");
+    let name = command.get_name().to_owned();
+    let usage = command.render_usage().to_string();
+    let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut below = below.split("\n\n");
+    let (examples, more) = (below.next().unwrap_or_default(), below.next().unwrap_or_default());
+    let command = command.after_help(None::<&str>).override_usage(usage.replace("Usage: ", ""));
+    let man = Man::new(command).manual("nagent");
+    let mut out = Vec::new();
+    man.render_title(&mut out).unwrap();
+    man.render_name_section(&mut out).unwrap();
+    man.render_synopsis_section(&mut out).unwrap();
+    man.render_description_section(&mut out).unwrap();
+    let mut roff = Roff::new();
+    if !more.is_empty() {
+        roff.control("PP", []).text([roman(more.replace('\n', " "))]);
+    }
+    roff.to_writer(&mut out).unwrap();
+    man.render_options_section(&mut out).unwrap();
+    let mut roff = Roff::new();
+    for (title, name, head, before) in [
+        ("EXIT STATUS", "README.md", "exit", ""),
+        ("ENVIRONMENT", "docs/config.md", "variable", ""),
+        ("FILES", "ARCHITECTURE.md", "file", "~/.nagent/"),
+    ] {
+        roff.control("SH", [title]);
+        for row in table(name, head) {
+            roff.control("TP", []);
+            roff.text([bold(format!("{before}{}", plain(&row[0])))]);
+            roff.text([roman(plain(&row[1]))]);
+        }
+    }
+    if !examples.is_empty() {
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        for line in examples.lines().skip(1) {
+            roff.text([roman(line.trim())]);
+        }
+        roff.control("fi", []);
+    }
+    let others: Vec<String> = cmd::TOOLS
+        .iter()
+        .filter(|other| **other != name)
+        .map(|other| format!("{other}(1)"))
+        .collect();
+    roff.control("SH", ["SEE ALSO"]).text([roman(others.join(", "))]);
+    roff.to_writer(&mut out).unwrap();
+    // Each section brings the same two lines about quotes; once is enough.
+    let page = String::from_utf8(out).unwrap();
+    let quotes = |line: &str| line.starts_with(".ie ") || line.starts_with(".el ");
+    let lines = page.lines().enumerate().filter(|(at, line)| *at < 2 || !quotes(line));
+    lines.map(|(_, line)| format!("{}\n", line.trim_end())).collect()
+}
+
+fn protocol_page() -> String {
+    let old = text("docs/protocol.md");
+    let (head, rest) = old.split_once("<!-- generated: protocol -->").unwrap();
+    let (_, tail) = rest.split_once("<!-- end -->").unwrap();
+    let protocol = protocol::print(protocol::Notation::Text);
+    format!("{head}<!-- generated: protocol -->\n\n```text\n{protocol}```\n\n<!-- end -->{tail}")
+}
+
+#[test]
+fn generated_documents_are_what_the_code_says() {
+    let mut pages = vec![
+        ("docs/cli.md".to_owned(), cli_page()),
+        ("docs/protocol.md".to_owned(), protocol_page()),
+    ];
+    for command in cmd::all() {
+        pages.push((format!("man/{}.1", command.get_name()), man_page(command)));
+    }
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    let mut stale = Vec::new();
+    for (name, page) in pages {
+        if std::fs::read_to_string(top().join(&name)).is_ok_and(|old| old == page) {
+            continue;
+        }
+        if update { std::fs::write(top().join(&name), page).unwrap() } else { stale.push(name) }
+    }
+    assert!(stale.is_empty(), "not what the code says: {stale:?}; UPDATE_DOCS=1 writes them anew");
+}
+
+#[test]
+fn help_is_worded_as_contributing_says() {
+    let mut wrong = Vec::new();
+    for command in cmd::all() {
+        for argument in command.get_arguments() {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let first = help.chars().next().is_some_and(char::is_uppercase);
+            if !first || help.ends_with('.') {
+                wrong.push(format!("{} {}: {help}", command.get_name(), argument.get_id()));
+            }
+        }
+        let mut narrow = command.clone().term_width(80);
+        let pages = [narrow.render_help().to_string(), narrow.render_long_help().to_string()];
+        let lines = pages.iter().flat_map(|page| page.lines());
+        wrong.extend(lines.filter(|line| line.chars().count() > 80).map(str::to_owned));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+// What the written documents name.
+
+#[test]
+fn flags_that_are_named_exist() {
+    // Of other programs.
+    let mut known: BTreeSet<String> = ["test", "help", "version"].map(str::to_owned).into();
+    for command in cmd::all() {
+        known.extend(command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned));
+    }
+    let flag = Regex::new(r#"(?m)(?:^|[\s`'"(|])--([a-z][a-z-]*)"#).unwrap();
+    let mut wrong = Vec::new();
+    for name in WRITTEN {
+        for found in flag.captures_iter(&text(name)) {
+            if !known.contains(&found[1]) {
+                wrong.push(format!("{name}: --{}", &found[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn paths_links_and_targets_that_are_named_exist() {
+    let link = Regex::new(r"\]\(([^)#]*)(?:#([a-z0-9-]+))?\)").unwrap();
+    let make = Regex::new(r"(?m)^make ([a-z]+)|`make ([a-z]+)`").unwrap();
+    let own = ["src/", "tests/", "docs/", "man/", "demo/", "bench/", ".ci/"];
+    let makefile = text("Makefile");
+    let mut wrong = Vec::new();
+    for name in WRITTEN {
+        let text = text(name);
+        let folder = top().join(name).parent().unwrap().to_owned();
+        for found in link.captures_iter(&text) {
+            if !found[1].contains("://") && !folder.join(&found[1]).exists() {
+                wrong.push(format!("{name}: {}", &found[1]));
+            }
+            let heading =
+                |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+            if let Some(anchor) = found.get(2)
+                && !text.lines().any(|l| l.starts_with('#') && heading(l) == anchor.as_str())
+            {
+                wrong.push(format!("{name}: #{}", anchor.as_str()));
+            }
+        }
+        for path in quoted(&text) {
+            if own.iter().any(|folder| path.starts_with(folder)) && !top().join(&path).exists() {
+                wrong.push(format!("{name}: {path}"));
+            }
+        }
+        for found in make.captures_iter(&text) {
+            let target = found.get(1).or(found.get(2)).unwrap().as_str();
+            if !makefile.lines().any(|line| line.starts_with(&format!("{target}:"))) {
+                wrong.push(format!("{name}: make {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn every_module_is_in_the_code_map() {
+    let map = text("ARCHITECTURE.md");
+    let library = text("src/lib.rs");
+    for module in Regex::new(r"(?m)^pub mod (\w+);").unwrap().captures_iter(&library) {
+        assert!(map.contains(&format!("**`{}`**", &module[1])), "{} in ARCHITECTURE", &module[1]);
+        let line = Regex::new(&format!(r"//! - \[`(mod@)?{}`\]: ", &module[1])).unwrap();
+        assert!(line.is_match(&library), "{} in src/lib.rs", &module[1]);
+    }
+}
+
+// The tables.
+
+#[test]
+fn the_tables_of_the_readme_are_complete() {
+    assert_eq!(names(&table("README.md", "tool")), cmd::TOOLS);
+
+    let signals = [Signal::Hup, Signal::Int, Signal::Term].map(Exit::Signal);
+    let exits = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Provider,
+        Exit::Malformed,
+        Exit::Limit,
+        Exit::Unchecked,
+    ];
+    let codes: Vec<String> =
+        exits.into_iter().chain(signals).map(|exit| exit.code().to_string()).collect();
+    let rows = names(&table("README.md", "exit"));
+    assert_eq!(rows.join(", ").split(", ").collect::<Vec<_>>(), codes);
+
+    let list = Sandbox::new().run(&["--list-providers", "--json"]).assert_exit(0).json();
+    let rows = table("README.md", "provider");
+    let providers = list["providers"].as_array().unwrap();
+    assert_eq!(rows.len(), providers.len());
+    for (row, provider) in rows.iter().zip(providers) {
+        let mut expect = vec![provider["provider"].as_str().unwrap()];
+        expect.extend(provider["aliases"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()));
+        assert_eq!(quoted(&row[0]), expect);
+        match provider["default_model"].as_str() {
+            Some(model) => assert_eq!(quoted(&row[1]), [model]),
+            None => assert!(!row[1].starts_with('`'), "{row:?}"),
+        }
+        for credential in provider["credentials"].as_array().unwrap() {
+            assert!(quoted(&row[2]).iter().any(|name| credential == name), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn every_key_of_the_config_is_told_with_its_default() {
+    let rows = table("docs/config.md", "key");
+    let run = Sandbox::new().config_text("{\"zzzzzzzz\": 1}").run(&["--status"]).assert_exit(2);
+    let keys = run.stderr.split("known keys: ").nth(1).unwrap().trim();
+    assert_eq!(names(&rows).join(", "), keys);
+
+    // Two keys count only beside others; where they do is tested in `commands`.
+    let defaults = Sandbox::new().config_text("{}").run(&["--status", "--json"]).json();
+    for row in rows {
+        let (key, example) = (&quoted(&row[0])[0], &quoted(&row[1])[0]);
+        let value: serde_json::Value = serde_json::from_str(example).unwrap();
+        let sandbox = Sandbox::new().config(serde_json::json!({ key.as_str(): value.clone() }));
+        let status = sandbox.run(&["--status", "--json"]).assert_exit(0).no_stderr().json();
+        let Some(default) = defaults["settings"].get(key) else { continue };
+        if default["from"] != "default" || ["provider", "model", "base_url"].contains(&key.as_str())
+        {
+            continue;
+        }
+        let told = &row[2];
+        let default = match &default["value"] {
+            serde_json::Value::String(text) => text.replace("bash, else sh", "`bash`, else `sh`"),
+            serde_json::Value::Null => String::new(),
+            // Seconds are told as 30.0.
+            other => other.to_string().trim_end_matches(".0").to_owned(),
+        };
+        assert!(told.contains(&default), "{key}: {told} is not {default}");
+        let now = &status["settings"][key]["value"];
+        assert!(now == &value || now.as_f64() == value.as_f64(), "{key}: {now} is not {value}");
+    }
+}
+
+#[test]
+fn the_example_of_a_config_is_one() {
+    let example = top().join("config.example.json").display().to_string();
+    let run = Sandbox::new().run(&["--config", &example, "--status"]).assert_exit(0).no_stderr();
+    let config: serde_json::Value = serde_json::from_str(&text("config.example.json")).unwrap();
+    let expect =
+        format!("provider:{} model:{}", config["provider"], config["model"]).replace('"', "");
+    assert!(run.stdout.contains(&expect), "{}", run.stdout);
+}
+
+/// A world in which a run has left behind every kind of file and of block, and the files that were there meanwhile.
+fn busy() -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    let child = "<nagent-conversation>look</nagent-conversation>";
+    let replies = [
+        "no tag".to_owned(),
+        [
+            "<nagent-response>working</nagent-response>",
+            "<nagent-list path=\".\"/><nagent-glob pattern=\"*.txt\"/>",
+            "<nagent-grep pattern=\"x\" path=\".\" glob=\"*.txt\"/>",
+            "<nagent-read path=\"a.txt\" offset=\"1\" limit=\"1\"/><nagent-file-read path=\"a.txt\"/>",
+            "<nagent-file-patch index=\"i\"/><nagent-write path=\"a.txt\">new\n</nagent-write>",
+            "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\nnew\n=======\nnewer\n>>>>>>> REPLACE\n</nagent-edit>",
+            "<nagent-shell>seq 9999; cd \"$NAGENT_ROOT\" && find . -type f</nagent-shell>",
+        ]
+        .concat(),
+        format!("<nagent-next>go on</nagent-next>{child}"),
+        answer("of the child"),
+        answer("done"),
+        answer("edited"),
+    ];
+    let sandbox = sandbox.file("a.txt", "x\ny\n").replies(replies);
+    std::fs::create_dir(sandbox.root().join("bin")).unwrap();
+    for (name, text) in
+        [("bin/own", ""), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]
+    {
+        std::fs::write(sandbox.root().join(name), text).unwrap();
+    }
+    sandbox.run(&["--conversation", "main", "--check", "true", "task"]).assert_exit(0);
+    let shown = sandbox.root().join("conversations/main");
+    let shown = std::fs::read_to_string(shown).unwrap();
+    let results = blocks(&shown);
+    let output = results.iter().find(|b| b.name == "nagent-shell-result").unwrap().get("output");
+    let meanwhile = std::fs::read_to_string(output).unwrap();
+    sandbox.run(&["--conversation", "main", "--save-conversation", "kept"]).assert_exit(0);
+    sandbox.run(&["--file-edit", "a.txt", "edit it"]).assert_exit(0);
+    let meanwhile = meanwhile.lines().filter(|line| line.starts_with("./"));
+    (sandbox, meanwhile.map(|line| format!("{}\n", &line[2..])).collect())
+}
+
+#[test]
+fn every_file_on_disk_is_in_the_table() {
+    let (sandbox, meanwhile) = busy();
+    let found = std::process::Command::new("find")
+        .args([".", "-type", "f", "-printf", "%P\\n"])
+        .current_dir(sandbox.root())
+        .output()
+        .unwrap();
+    let all = meanwhile + &String::from_utf8(found.stdout).unwrap();
+    let library = text("src/lib.rs");
+    let rows = names(&table("ARCHITECTURE.md", "file"));
+    let patterns: Vec<Regex> = rows
+        .iter()
+        .map(|row| {
+            assert!(library.contains(&format!("`{row}`")), "src/lib.rs does not tell of {row}");
+            let pattern = regex::escape(row)
+                .replace(r"\{name\}", "[A-Za-z0-9._-]+")
+                .replace(r"\{n\}", r"\d+")
+                .replace(r"\{sha256\}", "[0-9a-f]{64}");
+            Regex::new(&format!("(?m)^{pattern}$")).unwrap()
+        })
+        .collect();
+    // Files that are being written.
+    let unfinished = Regex::new(r"(^|/)\.(new|output)-\w+$").unwrap();
+    for file in all.lines().filter(|file| !unfinished.is_match(file)) {
+        assert!(patterns.iter().any(|row| row.is_match(file)), "no row tells of {file}");
+    }
+    for (row, pattern) in rows.iter().zip(patterns) {
+        assert!(pattern.is_match(&all), "no run left a {row}:\n{all}");
+    }
+}
+
+#[test]
+fn every_block_and_its_attributes_are_in_the_table() {
+    let rows = table("docs/protocol.md", "block");
+    let sorted = |names: Vec<String>| names.into_iter().collect::<BTreeSet<_>>();
+    let blocks_of_the_code = format::conversation::BLOCKS.map(str::to_owned).to_vec();
+    assert_eq!(sorted(names(&rows)), sorted(blocks_of_the_code));
+
+    let (sandbox, _) = busy();
+    let mut kinds = BTreeSet::new();
+    for path in sandbox.conversation_paths() {
+        for block in blocks(&std::fs::read_to_string(path).unwrap()) {
+            let row = rows.iter().find(|row| row[0] == format!("`{}`", block.name)).unwrap();
+            let told = quoted(row.get(3).map_or("", String::as_str));
+            for name in block.attributes.keys().filter(|name| *name != "fence") {
+                assert!(told.contains(name), "{} has the attribute {name}", block.name);
+            }
+            kinds.insert(block.name);
+        }
+    }
+    // All but the context's update, which needs a change, and the older tool's four.
+    assert_eq!(kinds.len(), rows.len() - 5, "{kinds:?}");
+}

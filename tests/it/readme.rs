@@ -1,0 +1,186 @@
+//! The README's sessions, run: every `console` block, in order, in one sandbox, against the scripted model.
+//!
+//! A block is made of commands behind `$ ` (and `> ` where they go on) and of what a terminal shows for them. Before it
+//! may stand HTML comments: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run unseen. In an
+//! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests and
+//! counts of tokens are not compared. `http://localhost:8080` is the scripted model.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use regex::Regex;
+use snapbox::Assert;
+
+use crate::process_under_test::Running;
+use crate::sandbox::{CANARY, NAGENT, Sandbox};
+
+/// The address that README and docs use for a server of the user's own.
+const SERVER: &str = "http://localhost:8080";
+
+/// One `console` block, with what was said about it.
+#[derive(Default)]
+struct Session {
+    line: usize,
+    setup: Vec<String>,
+    replies: Vec<String>,
+    /// Commands, and the output expected of each.
+    steps: Vec<(String, String)>,
+}
+
+/// The sessions of a Markdown text.
+fn sessions(text: &str) -> Vec<Session> {
+    let mut found = Vec::new();
+    let mut next = Session::default();
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        match line {
+            "<!-- reply" | "<!-- setup" => {
+                let body: Vec<&str> = lines
+                    .by_ref()
+                    .map(|(_, line)| line)
+                    .take_while(|line| *line != "-->")
+                    .collect();
+                let into = if line == "<!-- reply" { &mut next.replies } else { &mut next.setup };
+                into.push(body.join("\n"));
+            }
+            "```console" => {
+                let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+                for line in body {
+                    if let Some(command) = line.strip_prefix("$ ") {
+                        next.steps.push((command.to_owned(), String::new()));
+                        continue;
+                    }
+                    let (command, output) = next.steps.last_mut().expect("a session begins with $");
+                    match line.strip_prefix("> ").or_else(|| (line == ">").then_some("")) {
+                        Some(more) if output.is_empty() => {
+                            command.push('\n');
+                            command.push_str(more);
+                        }
+                        _ => {
+                            output.push_str(line);
+                            output.push('\n');
+                        }
+                    }
+                }
+                next.line = at + 1;
+                found.push(std::mem::take(&mut next));
+            }
+            _ => {}
+        }
+    }
+    assert!(next.replies.is_empty() && next.setup.is_empty(), "a comment without its block");
+    found
+}
+
+/// The world of the README's reader.
+struct World {
+    sandbox: Sandbox,
+    folder: PathBuf,
+}
+
+impl World {
+    fn new() -> Self {
+        // Outside of temp folders, so that the write boundary holds as it does at home.
+        let sandbox = Sandbox::outside_temp();
+        let config = serde_json::json!({"provider": "openai", "base_url": sandbox.base_url()});
+        let sandbox = sandbox.config(config);
+        // One conversation is cleared, edited and branched: its requests do not all go on from one another.
+        sandbox.llm.allow_rewrites();
+        let folder = sandbox.home().join("project");
+        std::fs::create_dir_all(&folder).unwrap();
+        Self { sandbox, folder }
+    }
+
+    /// What a terminal shows of commands.
+    fn run(&self, commands: &str) -> String {
+        let commands = commands.replace(SERVER, &self.sandbox.llm.origin());
+        let file = self.sandbox.base().join("commands.sh");
+        std::fs::write(&file, &commands).unwrap();
+        let line = format!("stty -F /dev/tty cols 80; bash '{}' < /dev/null", file.display());
+        let mut command = Command::new("script");
+        let bin = PathBuf::from(NAGENT).parent().unwrap().display().to_string();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .args(["-q", "-f", "-c", &line, "/dev/null"])
+            .current_dir(&self.folder)
+            .env_clear()
+            .env("PATH", format!("{bin}:{path}"))
+            .env("HOME", self.sandbox.home())
+            .env("TMPDIR", self.sandbox.tmp())
+            .env("TZ", "UTC")
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            // All commands are given in one shell, as the reader gives them.
+            .env("STY", "1.reader")
+            .env("EDITOR", "true")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("OPENAI_API_KEY", CANARY)
+            .env("OLLAMA_HOST", self.sandbox.llm.origin())
+            .stdin(Stdio::piped());
+        let run = Running::start(command, commands).wait();
+        let shown: Vec<&str> =
+            // A terminal shows what was written last on a line.
+            run.stdout.lines().map(|line| line.rsplit("\r\x1b[K").next().unwrap()).collect();
+        let mut shown = shown.join("\n");
+        if !shown.is_empty() {
+            shown.push('\n');
+        }
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        shown
+            .replace(&self.sandbox.home().display().to_string(), "/home/you")
+            .replace(&self.sandbox.llm.origin(), SERVER)
+            .replace(&host, "box")
+    }
+}
+
+/// The text without what differs from run to run.
+fn steady(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, with) in [
+        (r"\d+\.\d+ s\b", "0.0 s"),
+        (r#"seconds="[0-9.]+""#, r#"seconds="0.000""#),
+        (r"(about )?[0-9.]+k? tokens in \(\d+ % cached\), [0-9.]+k? out", "N tokens in, N out"),
+        (r#"tokens_in="\d+" tokens_out="\d+" cached="\d+""#, r#"tokens_in="N""#),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "2026-11-21T09:30:00Z"),
+        (r"size:\d+", "size:N"),
+        (r"root_size_bytes:\d+", "root_size_bytes:N"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
+    }
+    text
+}
+
+#[test]
+fn the_sessions_of_the_readme_are_as_it_shows_them() {
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let world = World::new();
+    let sessions = sessions(&readme);
+    assert!(sessions.len() > 8, "only {} sessions were found", sessions.len());
+    let mut wrong = Vec::new();
+    for session in sessions {
+        for commands in &session.setup {
+            world.run(commands);
+        }
+        let before = world.sandbox.requests().len();
+        let replies = session.replies.len();
+        for reply in session.replies {
+            world.sandbox.llm.push(reply);
+        }
+        for (command, expected) in session.steps {
+            let shown = steady(&world.run(&command));
+            let compared = Assert::new().action_env("").try_eq(
+                Some(&format!("README.md:{}: {command}", session.line)),
+                shown.into(),
+                steady(&expected).into(),
+            );
+            wrong.extend(compared.err().map(|error| error.to_string()));
+        }
+        let asked = world.sandbox.requests().len() - before;
+        if asked != replies {
+            wrong.push(format!("README.md:{}: {asked} requests, {replies} replies", session.line));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
