@@ -224,15 +224,21 @@ fn nagents_of_commands_go_four_deep_and_no_deeper() {
 }
 
 #[test]
-fn a_file_whose_name_looks_like_a_flag_is_no_flag_of_its_childs_command_line() {
-    let sandbox = Sandbox::new().file("--help", "alpha\n");
-    sandbox.llm.choose(|request| {
+fn files_of_any_name_have_a_child_and_none_is_a_flag_of_its_command_line() {
+    for name in ["--help", "übung.md", "..."] {
+        a_file_has_a_child(name);
+    }
+}
+
+fn a_file_has_a_child(name: &'static str) {
+    let sandbox = Sandbox::new().file(name, "alpha\n");
+    sandbox.llm.choose(move |request| {
         if request.user().contains("conversation-result") {
             answer("done").into()
         } else if request.user().contains("child work") {
             answer("child").into()
         } else {
-            "<nagent-conversation file=\"--help\">child work</nagent-conversation>".into()
+            format!("<nagent-conversation file=\"{name}\">child work</nagent-conversation>").into()
         }
     });
     sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);

@@ -78,7 +78,9 @@ fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
 
 fn new_name(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let stem = root::name_part(stem.trim_start_matches('.'));
-    let stem = if stem.is_empty() { "file".to_owned() } else { stem };
+    // Other letters become hyphens, and no name begins with one.
+    let stem = root::name_part(&stem);
+    let stem = stem.trim_start_matches(['.', '-']);
+    let stem = if stem.is_empty() { "file" } else { stem };
     format!("{stem}-{}", uuid::Uuid::new_v4().simple())
 }
