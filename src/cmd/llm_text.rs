@@ -88,7 +88,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     } else {
         conversation::Parsed::default()
     };
-    if let Some(Trouble::Damaged { line, message }) = parsed.trouble {
+    if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
         return Err(Problem {
             exit: Exit::Failed,
             message: format!("{} is damaged at line {line}: {message}", args.file.display()),

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::{Seen, World, inline};
@@ -180,9 +180,9 @@ impl World<'_> {
     pub(super) fn next_child(&mut self) -> Result<Event> {
         loop {
             self.fill();
-            let Some(first) = self.children.slots.front_mut() else {
-                return Ok(Event::Said);
-            };
+            let first = self.children.slots.front_mut();
+            let first = first
+                .context("a fault in nagent: it waits for a conversation that is not there")?;
             if let Some(acted) = first.result.take() {
                 self.children.slots.pop_front();
                 (self.observe)(Seen::Ended(&acted.block));
@@ -195,18 +195,15 @@ impl World<'_> {
             };
             self.settle(finished)?;
             if let Some(signal) = signal {
-                return Ok(self.stop_children(signal));
+                return self.stop_children(signal);
             }
         }
     }
 
     /// Ends the group because of a signal: results for all that have none yet.
-    pub(super) fn stop_children(&mut self, signal: Signal) -> Event {
-        while self.children.jobs.running() > 0 {
-            let Some(finished) = self.children.jobs.next(self.interrupts) else { break };
-            if self.settle(finished).is_err() {
-                break;
-            }
+    pub(super) fn stop_children(&mut self, signal: Signal) -> Result<Event> {
+        while let Some(finished) = self.children.jobs.next(self.interrupts) {
+            self.settle(finished)?;
         }
         let slots = std::mem::take(&mut self.children.slots);
         let results = slots.into_iter().map(|slot| match slot.result {
@@ -214,7 +211,7 @@ impl World<'_> {
             None => result(&slot.name, "not-run")
                 .body("nagent was interrupted before this conversation was started"),
         });
-        Event::Interrupted { signal, results: results.collect() }
+        Ok(Event::Interrupted { signal, results: results.collect() })
     }
 
     /// Starts children until as many run as may.
@@ -248,8 +245,9 @@ impl World<'_> {
         };
         let mut argv = vec![children.executable.clone().into_os_string()];
         argv.extend(children.flags.iter().cloned());
+        // In one word: the model's values may begin with a dash.
         let mut flag =
-            |name: &str, value: &str| argv.extend([OsString::from(name), OsString::from(value)]);
+            |name: &str, value: &str| argv.push(OsString::from(format!("{name}={value}")));
         match file {
             Some(file) => flag("--file-edit", file),
             None => flag("--conversation", &slot.name),
@@ -290,7 +288,7 @@ impl World<'_> {
         else {
             return Ok(());
         };
-        let answer: Option<Answer> = serde_json::from_slice(&finished.stdout.head).ok();
+        let answer: Option<Answer> = serde_json::from_str(&finished.stdout.head_text()).ok();
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => {
                 Some(format!("ended because nagent got {}", signal.name()))

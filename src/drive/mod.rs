@@ -110,65 +110,44 @@ pub struct World<'a> {
 pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outcome> {
     let mut effect = first;
     loop {
-        let event = match effect {
-            Effect::Done(outcome) => return Ok(outcome),
-            Effect::Append(blocks) => world.append(&blocks)?,
-            Effect::Keep(text) => {
-                let folder = world.root.invalid(world.journal.name());
-                Event::Kept {
-                    path: fs::keep_numbered(&folder, text.as_bytes())?.display().to_string(),
-                }
-            }
-            other => match world.interrupts.pending() {
-                Some(signal) => world.stop(other, signal),
-                None => world.perform(other, turn)?,
+        let event = match (effect, world.interrupts.pending()) {
+            // What is to be kept is kept, signal or not.
+            (Effect::Done(outcome), _) => return Ok(outcome),
+            (Effect::Append(blocks), _) => world.append(blocks)?,
+            (Effect::Keep(text), _) => world.keep(&text)?,
+            (Effect::Act(actions), Some(signal)) => Event::Interrupted {
+                signal,
+                results: actions.iter().map(|action| missing::unrun(action, "not-run")).collect(),
             },
+            (Effect::Next, Some(signal)) => world.stop_children(signal)?,
+            (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
+                interrupted(signal)
+            }
+            (Effect::Ask, None) => world.ask(),
+            (Effect::Wait { time, error }, None) => world.wait(time, &error),
+            (Effect::Say(text), None) => {
+                (world.observe)(Seen::Said(&text));
+                Event::Said
+            }
+            (Effect::Act(actions), None) => world.act(actions, turn.left())?,
+            (Effect::Next, None) => world.next_child()?,
+            (Effect::Check, None) => world.run_check(),
         };
         effect = turn.step(event);
     }
 }
 
 impl World<'_> {
-    fn perform(&mut self, effect: Effect, turn: &Turn) -> Result<Event> {
-        Ok(match effect {
-            Effect::Ask => self.ask(),
-            Effect::Wait { time, error } => {
-                (self.observe)(Seen::Waiting(time, &error));
-                match clock::sleep_interruptible(time, self.interrupts) {
-                    Some(signal) => interrupted(signal),
-                    None => Event::Waited,
-                }
-            }
-            Effect::Say(text) => {
-                (self.observe)(Seen::Said(&text));
-                Event::Said
-            }
-            Effect::Act(actions) => self.act(actions, turn.left())?,
-            Effect::Next => self.next_child()?,
-            Effect::Check => self.run_check(),
-            // The loop above performs these itself.
-            Effect::Append(blocks) => self.append(&blocks)?,
-            Effect::Keep(_) | Effect::Done(_) => Event::Said,
-        })
-    }
-
-    /// A signal came before this effect was begun.
-    fn stop(&mut self, effect: Effect, signal: Signal) -> Event {
-        match effect {
-            Effect::Act(actions) => Event::Interrupted {
-                signal,
-                results: actions.iter().map(|action| missing::unrun(action, "not-run")).collect(),
-            },
-            Effect::Next => self.stop_children(signal),
-            _ => interrupted(signal),
-        }
-    }
-
     /// Appends blocks in one write.
-    fn append(&mut self, blocks: &[Block]) -> Result<Event> {
-        if !blocks.is_empty() {
+    fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
+        let mut blocks = blocks;
+        // Once more for each time that another program changed the file.
+        while !blocks.is_empty() {
             let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
-            let texts: Vec<String> = blocks.iter().map(|block| format_block(block, &own)).collect();
+            let mut texts = Vec::with_capacity(blocks.len());
+            for block in std::mem::take(&mut blocks) {
+                texts.push(format_block(&self.with_true_bytes(block)?, &own));
+            }
             let old = self.journal.name().to_owned();
             if let Appended::InFork(name) = self.journal.append(&texts.join("\n"))? {
                 let note = format!(
@@ -176,12 +155,37 @@ impl World<'_> {
                      it was left as it is, and the run goes on in {name}"
                 );
                 (self.observe)(Seen::Note(&note));
-                let block = Block::new("system").body(note).format(&own, &mut fence_word);
-                self.journal.append(&block)?;
                 self.children.renamed(&name);
+                blocks.push(Block::new("system").body(note));
             }
         }
         Ok(Event::Appended { seconds: self.watch.elapsed().as_secs_f64() })
+    }
+
+    /// The block with the path of its true text, where that holds what [`format_block`] replaces.
+    fn with_true_bytes(&self, block: Block) -> Result<Block> {
+        match &block.body {
+            Some(body) if body.contains('\0') && block.get("output").is_none() => {
+                let path = fs::keep(&self.root.outputs(), body.as_bytes())?;
+                Ok(block.with("output", path.display()))
+            }
+            _ => Ok(block),
+        }
+    }
+
+    /// Keeps a reply that did not parse.
+    fn keep(&self, text: &str) -> Result<Event> {
+        let folder = self.root.invalid(self.journal.name());
+        let path = fs::keep_numbered(&folder, text.as_bytes())?;
+        Ok(Event::Kept { path: path.display().to_string() })
+    }
+
+    fn wait(&mut self, time: Duration, error: &ApiError) -> Event {
+        (self.observe)(Seen::Waiting(time, error));
+        match clock::sleep_interruptible(time, self.interrupts) {
+            Some(signal) => interrupted(signal),
+            None => Event::Waited,
+        }
     }
 
     fn ask(&mut self) -> Event {
@@ -287,11 +291,13 @@ fn interrupted(signal: Signal) -> Event {
 }
 
 /// A block as text. The first context's fence comes from its own hash, so that the same context is the same text, and
-/// hits the providers' caches, in every conversation.
+/// hits the providers' caches, in every conversation. NUL shows as U+FFFD: in the file it would be taken for a file
+/// system's zeros after a crash.
 pub fn format_block(block: &Block, own: &[&str]) -> String {
     let mut hash = (block.name == "initial_context")
         .then(|| fs::hash(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
-    block.format(own, &mut || hash.take().unwrap_or_else(fence_word))
+    let text = block.format(own, &mut || hash.take().unwrap_or_else(fence_word));
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
 /// A random word for a fence.

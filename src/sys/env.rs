@@ -65,10 +65,18 @@ impl Env {
         pass: &[String],
         set: &[(&str, String)],
     ) -> Vec<(OsString, OsString)> {
+        let is_passed = |name: &OsStr| pass.iter().any(|passed| name == passed.as_str());
+        let secrets: Vec<&OsStr> = self
+            .variables
+            .iter()
+            .filter(|(name, _)| is_secret(&name.to_string_lossy()) && !is_passed(name))
+            .map(|(_, value)| value.as_os_str())
+            .collect();
         let (withheld, mut variables): (Vec<_>, Vec<_>) =
-            self.variables.iter().cloned().partition(|(name, _)| {
-                let name = name.to_string_lossy();
-                is_secret(&name) && !pass.iter().any(|passed| *passed == name)
+            self.variables.iter().cloned().partition(|(name, value)| {
+                !is_passed(name)
+                    && (is_secret(&name.to_string_lossy())
+                        || secrets.iter().any(|secret| holds(value, secret)))
             });
         variables.retain(|(name, _)| name != WITHHELD && !set.iter().any(|(n, _)| name == n));
         if !withheld.is_empty() {
@@ -123,26 +131,22 @@ impl Env {
 
 /// Whether a variable's name says that it holds a credential.
 fn is_secret(name: &str) -> bool {
-    const ENDS: [&str; 9] = [
-        "_API_KEY",
-        "_APIKEY",
-        "_TOKEN",
-        "_SECRET",
-        "_PASSWORD",
-        "_PASSWD",
-        "_ACCESS_KEY",
-        "_PRIVATE_KEY",
-        "_CREDENTIALS",
-    ];
+    const ENDS: [&str; 5] = ["_KEY", "_TOKEN", "_SECRET", "_CREDENTIALS", "_PAT"];
+    const ENDS_UNDIVIDED: [&str; 5] = ["APIKEY", "PASSWORD", "PASSWD", "PASSPHRASE", "_KEY_ID"];
     let name = name.to_ascii_uppercase();
-    ENDS.iter().any(|end| name.ends_with(end) || name == end[1..])
-        || matches!(
-            name.as_str(),
-            "ANTHROPIC_AUTH_TOKEN"
-                | "AWS_SECRET_ACCESS_KEY"
-                | "AWS_ACCESS_KEY_ID"
-                | "AWS_SESSION_TOKEN"
-        )
+    // A second one of a kind has a number.
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    ENDS.iter().any(|end| name.ends_with(end) || name == &end[1..])
+        || ENDS_UNDIVIDED.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a variable's value holds that of a credential, under a name that does not say so. Short values and paths
+/// are in too many others by chance.
+fn holds(value: &OsStr, secret: &OsStr) -> bool {
+    let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
+    secret.len() >= 16
+        && !secret.starts_with(b"/")
+        && value.windows(secret.len()).any(|part| part == secret)
 }
 
 /// Whether this process has a controlling terminal.
@@ -197,10 +201,24 @@ mod tests {
             "aws_secret_access_key",
             "DB_PASSWORD",
             "TOKEN",
+            "STRIPE_KEY",
+            "OPENAI_API_KEY_2",
+            "AWS_ACCESS_KEY_ID",
+            "ANTHROPIC_AUTH_TOKEN",
+            "PGPASSWORD",
+            "GH_PAT",
         ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["PATH", "HOME", "TOKENIZERS_PARALLELISM", "SSH_AUTH_SOCK", "NAGENT_ROOT"] {
+        for name in [
+            "PATH",
+            "HOME",
+            "TOKENIZERS_PARALLELISM",
+            "SSH_AUTH_SOCK",
+            "NAGENT_ROOT",
+            "MONKEY",
+            "NIXPKGS_PATH",
+        ] {
             assert!(!is_secret(name), "{name}");
         }
     }
@@ -213,6 +231,8 @@ mod tests {
                 (os("A_TOKEN"), os("1")),
                 (os("B_TOKEN"), os("2")),
                 (os("P"), os("3")),
+                (os("HEADER"), os("Bearer a-long-value-of-a-key")),
+                (os("C_TOKEN"), os("a-long-value-of-a-key")),
                 (os("NAGENT_CONVERSATION"), os("x")),
             ],
             folder: Ok(PathBuf::from("/")),
@@ -221,7 +241,11 @@ mod tests {
         let got = env.for_commands(&["B_TOKEN".to_owned()], &[("P", "4".to_owned())]);
         assert_eq!(
             got,
-            [(os("B_TOKEN"), os("2")), (os(WITHHELD), os("A_TOKEN")), (os("P"), os("4"))]
+            [
+                (os("B_TOKEN"), os("2")),
+                (os(WITHHELD), os("A_TOKEN,HEADER,C_TOKEN")),
+                (os("P"), os("4"))
+            ]
         );
     }
 

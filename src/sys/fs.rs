@@ -58,7 +58,8 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
         .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
 }
 
-fn nonblock() -> i32 {
+/// The flag that keeps an open from waiting at a FIFO.
+pub(super) fn nonblock() -> i32 {
     i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The handlers set a flag and write a byte into a pipe; the pipe is never drained, so that its read end
 //! stays readable once a signal has come and no waiter can miss it. Nothing here ends the process, but
-//! for the second SIGINT, which leaves at once with 130. SIGPIPE stays as Rust has it: ignored here,
+//! for the second SIGINT, which leaves at once with 130. SIGXFSZ is caught and forgotten. SIGPIPE stays as Rust has it: ignored here,
 //! back to its default in children.
 
 use std::io;
@@ -48,6 +48,9 @@ impl Interrupts {
             flag::register(number, Arc::clone(seen))?;
             low_level::pipe::register(number, writable.try_clone()?)?;
         }
+        // A write beyond the limit of a file's size is then an error that can be told, and no sudden end. Commands
+        // get the default back: a handler does not outlive an exec.
+        flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(interrupts)
     }
 

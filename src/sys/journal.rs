@@ -35,7 +35,6 @@ pub struct Journal {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
-    fork_lock: Option<File>,
 }
 
 /// What an append had to do beside appending.
@@ -70,7 +69,6 @@ impl Journal {
             pieces: Vec::new(),
             torn: None,
             lock: Some(lock),
-            fork_lock: None,
         };
         journal.load()?;
         Ok(journal)
@@ -87,7 +85,6 @@ impl Journal {
             pieces: Vec::new(),
             torn: None,
             lock: None,
-            fork_lock: None,
         };
         journal.load()?;
         journal.file = None;
@@ -122,7 +119,13 @@ impl Journal {
     fn load(&mut self) -> Result<()> {
         let what = || format!("cannot open the conversation {}", self.path.display());
         let looks_only = self.lock.is_none();
-        let mut file = match OpenOptions::new().read(true).append(!looks_only).open(&self.path) {
+        let mut file = match OpenOptions::new()
+            .read(true)
+            .append(!looks_only)
+            // Never waits at a FIFO.
+            .custom_flags(fs::nonblock())
+            .open(&self.path)
+        {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error).with_context(what),
@@ -138,34 +141,32 @@ impl Journal {
         file.read_to_end(&mut bytes).with_context(what)?;
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
+        if tail_holds_blocks(&tail) {
+            let line = text.matches('\n').count() + 1;
+            bail!(
+                "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
+                 remove or mend them",
+                self.path.display()
+            );
+        }
+        let after_crash = self.lock.as_ref().is_some_and(Lock::is_after_crash);
         let cut = match parsed.trouble {
-            Some(Trouble::Damaged { line, message }) => {
+            Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
+                Some(offset)
+            }
+            Some(Trouble::Damaged { line, message, .. }) => {
                 bail!("{} is damaged at line {line}: {message}", self.path.display());
             }
             Some(Trouble::Torn { offset, .. }) => Some(offset),
             None if tail.is_empty() => None,
             // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
             None => {
-                let has_block = parsed.pieces.iter().any(|piece| piece.kind != Kind::Note);
+                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
                 let is_zeros = text.trim().is_empty() && tail.iter().all(|byte| *byte == 0);
-                if !has_block && !is_zeros {
+                if last_block.is_none() && !is_zeros {
                     bail!("{} is no text file; a conversation is UTF-8 text", self.path.display());
                 }
-                let end = parsed
-                    .pieces
-                    .iter()
-                    .rev()
-                    .find(|p| p.kind != Kind::Note)
-                    .map_or(0, |p| p.span.end);
-                if tail_holds_blocks(&tail) {
-                    let line = text.matches('\n').count() + 1;
-                    bail!(
-                        "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
-                         remove or mend them",
-                        self.path.display()
-                    );
-                }
-                Some(end)
+                Some(last_block.map_or(0, |piece| piece.span.end))
             }
         };
         self.text = text;
@@ -242,6 +243,10 @@ impl Journal {
             // A half-written block would be taken for a torn tail anyway; cut it off while we can.
             let cut = file.set_len(self.text.len() as u64).and_then(|()| file.sync_data());
             let state = if cut.is_ok() { "nothing of it was kept" } else { "its end may be torn" };
+            if is_new && cut.is_ok() {
+                self.file = None;
+                let _ = fs::remove(&self.path);
+            }
             return Err(error).with_context(|| format!("{}; {state} (is the disk full?)", what()));
         }
         if is_new {
@@ -263,8 +268,8 @@ impl Journal {
     fn fork(&mut self) -> Result<()> {
         let stem: String = self.name.chars().take(60).collect();
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
-        // Nobody else knows the name yet; the lock keeps it so for whoever lists the folder.
-        self.fork_lock = Some(lock::take_soon(&self.root, &name)?);
+        // The lock of what was left behind goes: whoever edited it may go on there.
+        self.lock = Some(lock::take_new(&self.root, &name)?);
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;
@@ -293,9 +298,13 @@ fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
     (String::from_utf8(bytes).unwrap_or_default(), tail)
 }
 
-/// Whether whole blocks stand in the bytes behind the first that is no text.
+/// Whether the file went on behind the first byte that is no text: a block's tag stands there.
 fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
-    let text = text.replace('\0', "\n");
-    conversation::parse(&text).pieces.iter().any(|piece| piece.kind != Kind::Note)
+    let parsed = conversation::parse(&text.replace('\0', "\n"));
+    let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
+    is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,14 @@ pub struct Holder {
 pub struct Lock {
     _file: File,
     run: PathBuf,
+    after_crash: bool,
+}
+
+impl Lock {
+    /// Whether its last holder left its note behind, as one that was killed does.
+    pub fn is_after_crash(&self) -> bool {
+        self.after_crash
+    }
 }
 
 /// Why a lock was not had.
@@ -102,14 +110,25 @@ pub fn take(
             return Err(LockError::Interrupted(signal));
         }
     }
+    Ok(hold(file, run)?)
+}
+
+/// Takes the lock of a conversation whose name is so new that nobody else can know it.
+pub fn take_new(root: &Root, name: &str) -> Result<Lock> {
+    hold(take_soon(root, name)?, root.run(name))
+}
+
+/// Leaves the note that says who holds the lock.
+fn hold(file: File, run: PathBuf) -> Result<Lock> {
+    let after_crash = fs::exists(&run);
     let me =
         Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
     fs::replace_lightly(&run, format!("{text}\n").as_bytes())?;
-    Ok(Lock { _file: file, run })
+    Ok(Lock { _file: file, run, after_crash })
 }
 
-/// Takes a lock that is held for moments only: an index's, or that of a name that is still new.
+/// Takes a lock that is held for moments only: an index's.
 pub fn take_soon(root: &Root, name: &str) -> Result<File> {
     let path = root.locks().join(name);
     let file = open(&path)?;

@@ -53,3 +53,38 @@ pub fn missing_results(reply: &str, results: &[&str]) -> Vec<Block> {
     }
     blocks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_left_unanswered() {
+        let reply =
+            "<nagent-shell>a</nagent-shell><nagent-list path=\".\"/><nagent-shell>b</nagent-shell>";
+        for (after, expect) in [
+            (vec![], "shell-result:unknown list-result:not-run shell-result:not-run"),
+            (
+                vec!["nagent-turn-status", "nagent-shell-result"],
+                "list-result:unknown shell-result:not-run",
+            ),
+            (vec!["nagent-shell-result", "nagent-list-result"], "shell-result:unknown"),
+            (vec!["nagent-shell-result", "nagent-list-result", "nagent-shell-result"], ""),
+            // The first result was deleted by a hand, and stays so.
+            (vec!["nagent-list-result"], "shell-result:unknown"),
+        ] {
+            let blocks = missing_results(reply, &after);
+            let shown: Vec<String> = blocks
+                .iter()
+                .map(|b| {
+                    format!("{}:{}", b.name.trim_start_matches("nagent-"), b.get("status").unwrap())
+                })
+                .collect();
+            assert_eq!(shown.join(" "), expect, "{after:?}");
+        }
+        let children = "<nagent-conversation>a</nagent-conversation><nagent-conversation>b</nagent-conversation>";
+        let blocks = missing_results(children, &["nagent-conversation-result"]);
+        assert_eq!(blocks.len(), 1);
+        assert!(missing_results("no tags", &[]).is_empty());
+    }
+}

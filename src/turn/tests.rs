@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use std::time::Duration;
 
-use super::missing::missing_results;
 use super::*;
 use crate::llm::ErrorKind;
 
@@ -414,37 +413,6 @@ fn a_signal_is_recorded_with_the_results_that_are_missing() {
         vec![SAVED, failed(ErrorKind::Busy), interrupt(vec![]), SAVED],
         &["ask", "wait", "append system", "done 130 "],
     );
-}
-
-#[test]
-fn what_a_crash_left_unanswered() {
-    let reply =
-        "<nagent-shell>a</nagent-shell><nagent-list path=\".\"/><nagent-shell>b</nagent-shell>";
-    for (after, expect) in [
-        (vec![], "shell-result:unknown list-result:not-run shell-result:not-run"),
-        (
-            vec!["nagent-turn-status", "nagent-shell-result"],
-            "list-result:unknown shell-result:not-run",
-        ),
-        (vec!["nagent-shell-result", "nagent-list-result"], "shell-result:unknown"),
-        (vec!["nagent-shell-result", "nagent-list-result", "nagent-shell-result"], ""),
-        // The first result was deleted by a hand, and stays so.
-        (vec!["nagent-list-result"], "shell-result:unknown"),
-    ] {
-        let blocks = missing_results(reply, &after);
-        let shown: Vec<String> = blocks
-            .iter()
-            .map(|b| {
-                format!("{}:{}", b.name.trim_start_matches("nagent-"), b.get("status").unwrap())
-            })
-            .collect();
-        assert_eq!(shown.join(" "), expect, "{after:?}");
-    }
-    let children =
-        "<nagent-conversation>a</nagent-conversation><nagent-conversation>b</nagent-conversation>";
-    let blocks = missing_results(children, &["nagent-conversation-result"]);
-    assert_eq!(blocks.len(), 1);
-    assert!(missing_results("no tags", &[]).is_empty());
 }
 
 #[test]

@@ -16,7 +16,10 @@ mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod docs; // what is written about the executables is what they do
+mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table
+mod forgery; // what results, names and outputs may hold, and what commands may know
+mod interrupts; // a signal at each stage of a run
 mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod process; // stdin, refusals, signals, what is left behind, sizes

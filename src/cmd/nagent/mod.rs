@@ -16,6 +16,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::cli::Tool;
 use crate::cmd::settings::{ModelArgs, Problem, Settings, no_walls, seconds};
+use crate::drive::child::DEPTH;
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::protocol;
@@ -294,6 +295,11 @@ impl Call<'_> {
     /// Upkeep first, then the run, all in one report.
     fn work(&mut self) -> Result<Report, Problem> {
         let args = self.args;
+        if self.parents.len() > DEPTH {
+            return Err(Problem::usage(format!(
+                "conversations that start each other go {DEPTH} deep at most; do this part without another one"
+            )));
+        }
         if let Some(folder_error) = self.env.folder.as_ref().err() {
             return Err(Problem {
                 exit: Exit::Failed,
@@ -393,7 +399,8 @@ fn conversation_name(
         return named(name, "--conversation");
     }
     if let Some(path) = &args.file_edit {
-        return named(&file_edit::conversation(settings, env, path)?, "--file-edit");
+        let name = file_edit::conversation(settings, env, path)?;
+        return named(&name, "--file-edit");
     }
     if let Some(name) = env.get("NAGENT_CONVERSATION") {
         return named(name, "NAGENT_CONVERSATION");

@@ -51,10 +51,10 @@ pub const BLOCKS: [&str; 21] = [
     "hook-per-turn",
 ];
 
-/// What in a body calls for a fence (DESIGN section 4).
+/// What in a body calls for a fence: whatever looks like a tag of nagent's, or opens a block ([`BLOCKS`]).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update)",
+        r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update|hook-per-)",
     )
     .expect("a constant pattern")
 });
@@ -203,6 +203,9 @@ pub enum Trouble {
         line: usize,
         /// What is wrong, and how to mend it.
         message: String,
+        /// Where the torn tail begins if a crash did this, and no hand: a fenced body that was cut may end in
+        /// whole blocks of its own, and the text alone cannot tell. Whoever knows of a crash may.
+        perhaps_torn: Option<usize>,
     },
 }
 

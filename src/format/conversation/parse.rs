@@ -115,10 +115,7 @@ impl Parser<'_> {
             let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
             return Step::Block { piece: Piece { kind, span: start..tag_end }, next };
         }
-        let closing = match &fence {
-            Some(word) => format!("</{name} {word}>"),
-            None => format!("</{name}>"),
-        };
+        let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
         let found = if body_start == tag_end && fence.is_none() {
             // An older tool's short results: the body stands on the opening tag's line.
@@ -140,6 +137,7 @@ impl Parser<'_> {
                         "<{name}> begins inside another block of that name, whose {closing} is missing; \
                          put the closing tag back, or remove what was left of the block"
                     ),
+                    perhaps_torn: None,
                 });
             }
         }
@@ -172,6 +170,7 @@ impl Parser<'_> {
                     message: format!(
                         "<{name} … has attributes that cannot be read; they are name=\"value\""
                     ),
+                    perhaps_torn: None,
                 });
             }
             let line = self.line_of(start);
@@ -180,6 +179,7 @@ impl Parser<'_> {
                 message: format!(
                     "</{name}> closes no block; put its opening tag back, or remove this line"
                 ),
+                perhaps_torn: None,
             });
         }
         // `<agent-resp` and nothing more: the name itself was cut.
@@ -205,19 +205,19 @@ impl Parser<'_> {
         let goes_on = match fence {
             // The writer fences every body that holds a block's tag, so one here was written after it.
             None => block_starts(rest).next().is_some(),
-            // A fenced body may hold anything. Only a run of whole blocks up to the very end tells of a hand.
-            Some(_) => rest.ends_with('\n') && block_starts(rest).any(|at| ends_whole(&rest[at..])),
+            // A fenced body may hold anything, whole blocks too.
+            Some(_) => ends_in_whole_block(rest),
         };
         if !goes_on {
             return Step::Trouble(Trouble::Torn { offset: start, line });
         }
-        let closing =
-            fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
+        let closing = closing_tag(name, fence);
         Step::Trouble(Trouble::Damaged {
             line,
             message: format!(
                 "<{name}> is never closed by {closing}; put that line back where its text ends"
             ),
+            perhaps_torn: fence.map(|_| start),
         })
     }
 
@@ -230,47 +230,35 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the text is nothing but whole blocks and blank lines.
-fn ends_whole(text: &str) -> bool {
-    let parsed = parse_flat(text);
-    parsed.trouble.is_none() && parsed.pieces.iter().all(|piece| piece.kind != Kind::Note)
+/// Whether the text ends in a whole block that stands as the writer puts it: behind a blank line.
+fn ends_in_whole_block(text: &str) -> bool {
+    let trimmed = text.trim_end();
+    if trimmed.len() == text.len() {
+        return false;
+    }
+    let last_line = trimmed.rfind('\n').map_or(0, |at| at + 1);
+    let closing = &trimmed[last_line..];
+    // The block that this line closes begins behind the line's last occurrence before it.
+    let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
+    block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
+        OPENING.captures(&trimmed[at..]).is_some_and(|opening| {
+            if opening.get(3).is_some() {
+                return at + opening[0].len() == trimmed.len();
+            }
+            let mut attributes = parse_attributes(&opening[2]);
+            at >= from
+                && closing_tag(&opening[1], take(&mut attributes, "fence").as_deref()) == closing
+        })
+    })
 }
 
-/// [`parse`] for a tail; a nested unterminated block is never whole, so the recursion ends there.
-fn parse_flat(text: &str) -> Parsed {
-    let mut parser = Parser { text, at: 0, note: None, pieces: Vec::new() };
-    while parser.at < text.len() {
-        let rest = &text[parser.at..];
-        let whole = OPENING.captures(rest).is_none_or(|opening| {
-            opening.get(3).is_some() || {
-                let word =
-                    parse_attributes(&opening[2]).into_iter().find(|(name, _)| name == "fence");
-                let closing = word.map_or_else(
-                    || format!("</{}>", &opening[1]),
-                    |(_, word)| format!("</{} {word}>", &opening[1]),
-                );
-                rest.contains(&closing)
-            }
-        });
-        if !whole {
-            return Parsed {
-                pieces: parser.pieces,
-                trouble: Some(Trouble::Torn { offset: parser.at, line: 0 }),
-            };
-        }
-        match parser.block() {
-            Step::Block { piece, next } => {
-                parser.pieces.push(piece);
-                parser.at = next;
-            }
-            Step::NotABlock => parser.note_line(),
-            Step::Trouble(trouble) => {
-                return Parsed { pieces: parser.pieces, trouble: Some(trouble) };
-            }
-        }
-    }
-    parser.flush_note();
-    Parsed { pieces: parser.pieces, trouble: None }
+fn follows_blank_line(text: &str, at: usize) -> bool {
+    let before = &text[..at];
+    before.ends_with("\n\n") || before.ends_with("\n\r\n")
+}
+
+fn closing_tag(name: &str, fence: Option<&str>) -> String {
+    fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
 }
 
 fn block_name(found: &str) -> &'static str {

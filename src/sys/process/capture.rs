@@ -26,8 +26,8 @@ pub struct Captured {
     pub left_out: u64,
     /// Whether all of it is UTF-8.
     pub valid_utf8: bool,
-    /// The file that holds the whole, durable by now. There is one when bytes were left out, or some are no UTF-8,
-    /// and a folder was given.
+    /// The file that holds the whole, durable by now. There is one when bytes were left out, or some are no UTF-8 or
+    /// NUL, and a folder was given.
     pub spooled: Option<Spooled>,
     /// Why there is no such file although there should be: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
@@ -80,6 +80,7 @@ pub(super) struct Capture {
     line_feeds: u64,
     ends_open: bool,
     utf8: Utf8,
+    has_nul: bool,
     spool: Option<Spool>,
     spool_error: Option<String>,
 }
@@ -96,6 +97,7 @@ impl Capture {
             line_feeds: 0,
             ends_open: false,
             utf8: Utf8::default(),
+            has_nul: false,
             spool: None,
             spool_error: None,
         }
@@ -123,6 +125,7 @@ impl Capture {
         self.line_feeds += chunk.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         self.ends_open = *last != b'\n';
         self.utf8.push(chunk);
+        self.has_nul = self.has_nul || chunk.contains(&0);
 
         let room = self.keep.saturating_sub(self.head.len()).min(chunk.len());
         let (first, rest) = chunk.split_at(room);
@@ -166,7 +169,7 @@ impl Capture {
     /// Ends the stream: the file, if there is one, is durable under its name before this returns.
     pub(super) fn finish(mut self) -> Captured {
         let valid_utf8 = self.utf8.is_valid();
-        if !valid_utf8 && self.spool.is_none() {
+        if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
         let spooled = self.spool.take().and_then(|spool| match spool.persist() {
@@ -327,6 +330,9 @@ mod tests {
         assert!(!captured.valid_utf8);
         assert_eq!(captured.head_text(), "a\u{fffd}\0b");
         assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\xff\0b");
+        let captured = capture(100, Some(folder.path()), &[b"a\0b"]);
+        assert!(captured.valid_utf8);
+        assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\0b");
     }
 
     #[test]

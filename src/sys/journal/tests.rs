@@ -1,0 +1,236 @@
+//! Tests of the journal: tails cut at every byte, damage, files that others changed, modes. Real files in a temp folder.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::*;
+use crate::format::conversation::Block;
+
+/// A conversation as a run writes it: fenced bodies, one of which holds whole blocks of another conversation.
+const OTHER: &str = "<user-prompt at=\"x\">\nhi\n</user-prompt>\n\n<agent-response>\n\
+    <nagent-response>ä</nagent-response>\n</agent-response>\n\n<nagent-turn-status turn=\"1\" />\n";
+
+fn conversation() -> Vec<String> {
+    let mut n = 0;
+    let mut word = || {
+        n += 1;
+        format!("word{n}")
+    };
+    let own = ["nagent-shell", "nagent-response"];
+    [
+        Block::new("initial_context").body("# Role\n<nagent-shell>"),
+        Block::new("user-prompt").with("cwd", "/a \"b\"\n<c>").body("look at the file, grüße"),
+        Block::new("agent-response").body("<nagent-shell>cat other</nagent-shell>"),
+        Block::new("nagent-turn-status").with("turn", 1),
+        Block::new("nagent-shell-result").with("status", "ok").body(format!("{OTHER}\nend")),
+        Block::new("nagent-shell-result").with("status", "ok").body("<hook-per-turn>\nplain"),
+        Block::new("system").body("</system>\n</user-prompt>\n<system>\nx\n</system>\n"),
+    ]
+    .iter()
+    .map(|block| block.format(&own, &mut word))
+    .collect()
+}
+
+fn world() -> (tempfile::TempDir, Root) {
+    // In memory where there is such a folder: thousands of syncs would take their time.
+    let memory = Some(Path::new("/dev/shm")).filter(|path| path.is_dir());
+    let folder = memory.map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
+    let root = Root { folder: folder.path().join("root") };
+    root.prepare().unwrap();
+    (folder, root)
+}
+
+fn open(root: &Root, name: &str) -> Result<Journal, LockError> {
+    Journal::open(root, name, Duration::ZERO, &Interrupts::none(), &mut |_| ())
+}
+
+fn put(root: &Root, bytes: impl AsRef<[u8]>) {
+    std::fs::write(root.conversation("c"), bytes).unwrap();
+}
+
+fn get(root: &Root, name: &str) -> String {
+    std::fs::read_to_string(root.conversation(name)).unwrap()
+}
+
+/// Opens what a killed run left.
+fn open_after_crash(root: &Root) -> Journal {
+    std::fs::write(root.run("c"), "{}").unwrap();
+    open(root, "c").unwrap()
+}
+
+#[test]
+fn a_tail_cut_at_any_byte_is_moved_aside_and_the_next_append_begins_a_line() {
+    let blocks = conversation();
+    let text = blocks.join("\n");
+    for cut in 0..=text.len() {
+        let (_folder, root) = world();
+        put(&root, &text.as_bytes()[..cut]);
+        let mut journal = open_after_crash(&root);
+        // A block is whole without its last line feed; what stands between blocks is blank.
+        let mut end = 0;
+        let whole = blocks.iter().take_while(|block| {
+            end += block.len() + 1;
+            end - 2 <= cut
+        });
+        let whole = whole.count();
+        assert_eq!(journal.pieces().len(), whole, "cut at {cut}");
+        let kept = get(&root, "c");
+        let torn = journal.torn().map(|path| std::fs::read(path).unwrap()).unwrap_or_default();
+        let both = [kept.as_bytes(), &torn].concat();
+        let is_blank = text.as_bytes()[both.len()..cut].iter().all(u8::is_ascii_whitespace);
+        assert!(text.as_bytes().starts_with(&both) && is_blank, "nothing is lost, cut at {cut}");
+
+        journal.append("<system>\nnew\n</system>\n").unwrap();
+        let again = conversation::parse(&get(&root, "c"));
+        assert_eq!((again.trouble, again.pieces.len()), (None, whole + 1), "cut at {cut}");
+        assert_eq!(journal.pieces().len(), whole + 1);
+    }
+}
+
+#[test]
+fn without_a_crash_only_a_tail_that_may_be_a_hands_work_is_refused() {
+    let text = conversation().join("\n");
+    let mut refused = Vec::new();
+    for cut in 0..=text.len() {
+        let (_folder, root) = world();
+        put(&root, &text.as_bytes()[..cut]);
+        if open(&root, "c").is_err() {
+            refused.push(&text[..cut]);
+        }
+    }
+    let ends = [
+        "</agent-response>\n",
+        "</agent-response>\n\n",
+        "<nagent-turn-status turn=\"1\" />\n",
+        "/>\n\n",
+    ];
+    assert!(refused.iter().all(|text| ends.iter().any(|end| text.ends_with(end))), "{refused:?}");
+    assert_eq!(refused.len(), 4);
+}
+
+#[test]
+fn damage_in_the_middle_is_refused_and_the_file_stays() {
+    let text = conversation().join("\n");
+    let no_end = text.replace("</initial_context word1>\n", "");
+    let no_body_end =
+        text.replace("</user-prompt>\n\n<agent-response>\n<nagent-shell>", "<nagent-shell>");
+    for damaged in [
+        no_end.into_bytes(),
+        no_body_end.into_bytes(),
+        text.replace("look", "lo\0ok").into_bytes(),
+        text.replace("cat", "\0\0\0").into_bytes(),
+        text.replace("plain", "pl\0ain").into_bytes(),
+        text.bytes().map(|byte| if byte == b'k' { 0xff } else { byte }).collect(),
+    ] {
+        let (_folder, root) = world();
+        put(&root, &damaged);
+        let error = open(&root, "c").unwrap_err().to_string();
+        assert!(error.contains("damaged at line "), "{error}");
+        assert_eq!(std::fs::read(root.conversation("c")).unwrap(), damaged);
+        assert!(!fs::exists(&root.invalid("c")) && !fs::exists(&root.run("c")));
+    }
+}
+
+#[test]
+fn zeros_of_a_file_system_behind_the_last_block_are_a_torn_tail() {
+    let text = conversation().join("\n");
+    for tail in [&b"\0\0\0\0"[..], b"<system>\nha\0\0\0\0\0", b"<sys\0\0"] {
+        let (_folder, root) = world();
+        put(&root, [text.as_bytes(), tail].concat());
+        let journal = open(&root, "c").unwrap();
+        assert_eq!(journal.pieces().len(), conversation().len());
+        assert!(std::fs::read(journal.torn().unwrap()).unwrap().ends_with(tail));
+    }
+}
+
+/// Changes the file behind a run's back, and looks at the fork that its next append makes.
+fn forks(change: impl Fn(&Path)) {
+    let (_folder, root) = world();
+    put(&root, "<system>\none\n</system>\n");
+    let mut journal = open(&root, "c").unwrap();
+    change(&root.conversation("c"));
+    let left = std::fs::read(root.conversation("c")).ok();
+    let forked = journal.append("<system>\ntwo\n</system>\n").unwrap();
+    let Appended::InFork(name) = forked else { panic!("{forked:?}") };
+    assert!(name.starts_with("c-") && name == journal.name());
+    assert_eq!(journal.path(), root.conversation(&name));
+    assert_eq!(get(&root, &name), "<system>\none\n</system>\n\n<system>\ntwo\n</system>\n");
+    assert_eq!(std::fs::read(root.conversation("c")).ok(), left, "what the other left stands");
+    assert_eq!(journal.append("<system>\nthree\n</system>\n").unwrap(), Appended::Plainly);
+
+    // The fork is locked and says by whom; the other file is free.
+    assert!(fs::exists(&root.run(&name)) && !fs::exists(&root.run("c")));
+    assert!(matches!(open(&root, &name), Err(LockError::Busy { .. })));
+    drop(open(&root, "c").unwrap());
+    drop(journal);
+    assert!(!fs::exists(&root.run(&name)));
+    assert_eq!(open(&root, &name).unwrap().pieces().len(), 3);
+}
+
+#[test]
+fn a_file_that_another_program_changed_is_left_and_the_run_goes_on_in_a_fork() {
+    forks(|path| std::fs::write(path, "").unwrap());
+    forks(|path| std::fs::write(path, "<system>\nlonger by much\n</system>\n").unwrap());
+    forks(|path| std::fs::remove_file(path).unwrap());
+    forks(|path| {
+        let new = path.with_file_name(".c.swp");
+        std::fs::copy(path, &new).unwrap();
+        std::fs::rename(new, path).unwrap();
+    });
+    forks(|path| {
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"a note\n").unwrap();
+    });
+}
+
+#[test]
+fn a_new_conversation_whose_file_appears_meanwhile_is_a_fork_too() {
+    let (_folder, root) = world();
+    let mut journal = open(&root, "c").unwrap();
+    put(&root, "somebody else's");
+    assert!(matches!(journal.append("<system>\na\n</system>\n").unwrap(), Appended::InFork(_)));
+    assert_eq!(get(&root, "c"), "somebody else's");
+}
+
+#[test]
+fn links_are_followed_and_written_in_place() {
+    let (folder, root) = world();
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::write(&elsewhere, "<system>\none\n</system>\n").unwrap();
+    std::fs::hard_link(&elsewhere, folder.path().join("hard")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, root.conversation("c")).unwrap();
+    let mut journal = open(&root, "c").unwrap();
+    assert_eq!(journal.append("<system>\ntwo\n</system>\n").unwrap(), Appended::Plainly);
+    assert!(std::fs::read_to_string(folder.path().join("hard")).unwrap().contains("two"));
+    assert!(std::fs::symlink_metadata(root.conversation("c")).unwrap().is_symlink());
+}
+
+#[test]
+fn a_fifo_is_refused_without_waiting() {
+    let (_folder, root) = world();
+    let path = root.conversation("c");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    assert!(Journal::peek(&root, "c").unwrap_err().to_string().contains("no regular file"));
+    assert!(open(&root, "c").is_err());
+}
+
+#[test]
+fn all_that_is_made_is_for_its_owner_alone() {
+    let (_folder, root) = world();
+    put(&root, "<system>\none\n</system>\n<sys");
+    let mut journal = open(&root, "c").unwrap();
+    std::fs::remove_file(root.conversation("c")).unwrap();
+    let Appended::InFork(_) = journal.append("<system>\n</system>\n").unwrap() else { panic!() };
+    let mut folders = vec![root.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let metadata = entry.metadata().unwrap();
+            let expect = if metadata.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(metadata.permissions().mode() & 0o777, expect, "{}", entry.path().display());
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+}
