@@ -179,6 +179,9 @@ impl World<'_> {
     /// Waits for the first result of the group that has not been handed out.
     pub(super) fn next_child(&mut self) -> Result<Event> {
         loop {
+            if let Some(signal) = self.interrupts.pending() {
+                return self.stop_children(signal);
+            }
             self.fill();
             let first = self.children.slots.front_mut();
             let first = first
@@ -188,14 +191,8 @@ impl World<'_> {
                 (self.observe)(Seen::Ended(&acted.block));
                 return Ok(Event::Acted(acted));
             }
-            let Some(finished) = self.children.jobs.next(self.interrupts) else { continue };
-            let signal = match finished.outcome {
-                Outcome::Interrupted(signal) => Some(signal),
-                _ => None,
-            };
-            self.settle(finished)?;
-            if let Some(signal) = signal {
-                return self.stop_children(signal);
+            if let Some(finished) = self.children.jobs.next(self.interrupts) {
+                self.settle(finished)?;
             }
         }
     }
