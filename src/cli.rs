@@ -59,7 +59,13 @@ pub fn main<T: Tool>() -> ExitCode {
 
 /// Whether a flag stands among the words, before any `--`.
 fn is_asked(words: &[OsString], flag: &str) -> bool {
-    words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == flag)
+    words.iter().skip(1).take_while(|word| *word != "--").any(|word| {
+        word == flag
+            || word
+                .to_str()
+                .and_then(|word| word.strip_prefix(flag))
+                .is_some_and(|rest| rest.starts_with('='))
+    })
 }
 
 /// What `--description` prints: the absolute path, then prose for a model.
@@ -81,8 +87,12 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
     let rendered = error.render().to_string();
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
-    let message: Vec<&str> =
-        message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join(" ")));
+    let message = message.split("\n\nFor more information").next().unwrap_or(message);
+    // Its paragraphs on one line.
+    let message: Vec<String> = message
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")));
     out::emit(T::NAME, is_asked(words, "--json"), &report)
 }

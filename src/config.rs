@@ -111,6 +111,7 @@ const OLDER: [&str; 7] = [
 /// # Errors
 /// An empty file or text that is no JSON object, a key that is not known, a value of the wrong type, a number out of range.
 pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
     let Value::Object(mut object) = value else {
@@ -139,6 +140,37 @@ pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
     }
     let config: Config =
         serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
+    for (key, value) in [
+        ("max_turns", config.max_turns),
+        ("shell_timeout", config.shell_timeout),
+        ("max_tokens", config.max_tokens),
+        ("context_window_tokens", config.context_window_tokens),
+        ("max_output_tokens", config.max_output_tokens),
+        ("jobs", config.jobs.map(|jobs| jobs as u64)),
+    ] {
+        if value == Some(0) {
+            return Err(format!("the value of \"{key}\" is 0; it is 1 or more"));
+        }
+    }
+    for (key, value) in
+        [("connect_timeout", config.connect_timeout), ("read_timeout", config.read_timeout)]
+    {
+        if value == Some(0.0) {
+            return Err(format!("the value of \"{key}\" is 0; nothing is that fast"));
+        }
+    }
+    for (key, value) in [
+        ("provider", &config.provider),
+        ("model", &config.model),
+        ("shell", &config.shell),
+        ("base_url", &config.base_url),
+    ] {
+        if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
+            return Err(format!(
+                "the value of \"{key}\" is empty; leave the key out for the default"
+            ));
+        }
+    }
     for (key, value) in [
         ("max_seconds", config.max_seconds),
         ("max_cost", config.max_cost),
@@ -170,6 +202,11 @@ mod tests {
     fn wrong_values_are_named() {
         assert!(parse(r#"{"max_turns": "many"}"#).unwrap_err().contains("max_turns"));
         assert!(parse(r#"{"patience": -1}"#).unwrap_err().contains("patience"));
+        for zero in ["max_turns", "shell_timeout", "jobs", "read_timeout"] {
+            assert!(parse(&format!("{{\"{zero}\": 0}}")).unwrap_err().contains(zero));
+        }
+        assert!(parse(r#"{"shell": ""}"#).unwrap_err().contains("shell"));
+        assert!(parse("\u{feff}{}").is_ok());
         assert!(parse("[1]").unwrap_err().contains("object"));
         assert!(parse("{").unwrap_err().contains("JSON"));
     }

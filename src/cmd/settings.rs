@@ -162,6 +162,9 @@ impl Settings {
         };
         settings.choose_model(args, env, &config_name);
         settings.choose_base_url(args, env, &config_name);
+        if let Some(base_url) = &settings.base_url {
+            check_url(settings.provider.as_ref().map(|provider| provider.value), base_url)?;
+        }
         Ok(settings)
     }
 
@@ -230,8 +233,10 @@ impl Settings {
         provider: Provider,
     ) -> Result<Option<(String, &'static str)>, Problem> {
         let variables = provider.credential_variables();
-        let found =
-            variables.iter().find_map(|name| Some((env.get(name)?.trim().to_owned(), *name)));
+        let found = variables
+            .iter()
+            .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), *name))
+            .find(|(key, _)| !key.is_empty());
         // A server of the user's own may need none.
         let needed = !variables.is_empty() && preset(provider).is_none() && self.base_url.is_none();
         let withheld = env.get(env::WITHHELD).unwrap_or_default();
@@ -356,6 +361,20 @@ impl<T> Setting<T> {
     fn map<U>(self, change: impl FnOnce(T) -> U) -> Setting<U> {
         Setting { value: change(self.value), from: self.from }
     }
+}
+
+/// Refuses an address that is none. Ollama's may lack the scheme.
+fn check_url(provider: Option<Provider>, base_url: &Setting<String>) -> Result<(), Problem> {
+    let url = base_url.value.trim();
+    let has_scheme = url.starts_with("http://") || url.starts_with("https://");
+    if !url.is_empty() && (has_scheme || provider == Some(Provider::Ollama)) {
+        return Ok(());
+    }
+    Err(Problem::usage(format!(
+        "\"{}\" is no address of a server (from {}); it looks like http://127.0.0.1:8080/v1",
+        base_url.value.escape_debug(),
+        base_url.from
+    )))
 }
 
 /// The command-line program that a provider is, if it is one.

@@ -85,12 +85,14 @@ impl Root {
 /// What is wrong with it, and what a name may hold.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let problem = if name.is_empty() || name.len() > 100 {
-        "it has no letter, or over 100"
+    let problem = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 100 {
+        "it has over 100 characters"
     } else if !name.chars().all(is_plain) {
         "it holds other characters"
-    } else if name.starts_with(['.', '-']) {
-        "it begins with a dot or a hyphen"
+    } else if name.starts_with('.') {
+        "it begins with a dot"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
         "its ending is kept for files beside a conversation"
     } else {

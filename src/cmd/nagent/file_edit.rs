@@ -8,7 +8,7 @@ use super::Call;
 use crate::cmd::settings::{Problem, Settings};
 use crate::format::file_index::{Entry, FileIndex};
 use crate::sys::env::Env;
-use crate::sys::{fs, lock, names, root};
+use crate::sys::{fs, lock, names, read, root};
 
 /// The largest index that is read, in bytes.
 const LIMIT: u64 = 64 << 20;
@@ -64,6 +64,9 @@ fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     let folder = env.folder.clone().map_err(Problem::usage)?;
     let path = folder.join(names::expand_home(path, env.home().as_deref()));
     if let Some(real) = fs::real_path(&path) {
+        // What no tag could write is refused before a model is asked.
+        read::open_regular(&real)
+            .map_err(|error| Problem::usage(format!("--file-edit: {error}")))?;
         return Ok(real);
     }
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());

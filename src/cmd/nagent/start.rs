@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Call;
 use super::progress::Progress;
+use super::{Call, root_problem};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
@@ -181,7 +181,7 @@ pub(super) fn lock_problem(error: LockError) -> Problem {
             Problem { exit: Exit::Signal(signal), message: error.to_string() }
         }
         LockError::Busy { .. } => Problem { exit: Exit::Failed, message: error.to_string() },
-        LockError::Failed(error) => Problem::failed(&error),
+        LockError::Failed(error) => root_problem(&error),
     }
 }
 
@@ -291,10 +291,12 @@ fn opening(
 ) -> Result<Vec<Block>, Problem> {
     let mut blocks = missing(&world.journal);
     if let Some(path) = world.journal.torn() {
-        blocks.push(Block::new("system").body(format!(
-            "the end of this conversation was torn, as after a crash; what stood there is in {}",
+        let note = format!(
+            "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
             path.display()
-        )));
+        );
+        (world.observe)(Seen::Note(&note));
+        blocks.push(Block::new("system").body(note));
     }
     blocks.extend(first_context(&world.journal, now));
     for path in &call.args.read {
@@ -361,11 +363,14 @@ pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
     let mut told = Vec::new();
     for piece in journal.pieces() {
         match piece.name() {
-            Some("initial_context") => told.extend(context::parse(piece.text(text))),
+            Some("initial_context") => {
+                // An editor may have changed the line ends of the whole file.
+                told.extend(context::parse(&piece.text(text).replace("\r\n", "\n")));
+            }
             Some("context-update") => {
                 let title = piece.get("section").unwrap_or_default();
                 if let Some(title) = context::TITLES.into_iter().find(|known| *known == title) {
-                    told.push(Section { title, text: piece.text(text).to_owned() });
+                    told.push(Section { title, text: piece.text(text).replace("\r\n", "\n") });
                 }
             }
             _ => {}

@@ -56,7 +56,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
         args.branch_conversation.as_deref().map(|name| source(call, name, false)).transpose()?;
     let load =
         args.load_conversation.as_deref().map(|name| source(call, name, true)).transpose()?;
-    let lock = if changes { Some(take_lock(call)?) } else { None };
+    let lock = if changes { Some(take_lock(call, &call.name)?) } else { None };
     if args.clear {
         report = report.then(clear(call)?);
     }
@@ -70,15 +70,14 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
     Ok(report)
 }
 
-fn take_lock(call: &Call<'_>) -> Result<Lock, Problem> {
+fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
     let timeout =
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
-    let name = call.name.clone();
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
     lock::take(
         &call.settings.root.value,
-        &call.name,
+        name,
         Duration::from_secs_f64(timeout),
         call.interrupts,
         &mut waiting,
@@ -201,6 +200,16 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
             "{name} is the conversation itself; save it under another name"
         )));
     }
+    if call.parents.iter().any(|parent| parent == name) {
+        return Err(Problem::usage(format!(
+            "conversation {name} is at work and started this command; save under another name"
+        )));
+    }
+    let index_path = root.saved_index();
+    let _index_lock = lock::take_soon(root, "saved-index")?;
+    // Read before anything is written: a damaged index stops all of it.
+    let mut index = read_index(&index_path)?;
+    let _target_lock = take_lock(call, name)?;
     if fs::exists(&path) {
         // An older copy of that name is put aside, not lost.
         let aside = PathBuf::from(format!("{}-{}", path.display(), uuid::Uuid::new_v4()));
@@ -213,9 +222,6 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         summary: summary(&journal),
         summary_source: "extracted".to_owned(),
     };
-    let index_path = root.saved_index();
-    let _lock = lock::take_soon(root, "saved-index")?;
-    let mut index = read_index(&index_path)?;
     index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
     index.conversations.push(saved.clone());
     let text =
