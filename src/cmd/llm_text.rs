@@ -112,7 +112,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
             .map_err(|error| Problem::usage(error.to_string()))?;
         return Ok(Report::exactly(body.clone()).with("request", body));
     }
-    if let Some(error) = drive::fits_nowhere(&ask, ask.window) {
+    if let Some(error) = drive::fits_nowhere(ask.text_bytes(), &model_id, ask.window) {
         return Err(Problem { exit: Exit::Provider, message: error.message });
     }
     let mut retry = Retry::new(settings.patience.value);

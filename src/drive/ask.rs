@@ -210,7 +210,7 @@ impl Model {
                 reply: reply.text.clone(),
                 usage: Some(reply.usage),
             };
-            if let Err(error) = fs::append_line(path, entry.format().trim_end()) {
+            if let Err(error) = fs::append(path, &entry.format()) {
                 self.notes.push_back(format!("the reply was not recorded: {error:#}"));
             }
         }

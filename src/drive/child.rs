@@ -18,8 +18,9 @@ use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
+use crate::sys::process::capture::Captured;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
-use crate::sys::root;
+use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
 
 /// How deep children go, the first conversation not counted.
@@ -28,8 +29,11 @@ pub const DEPTH: usize = 4;
 /// The time between telling a child to end and ending it: it has processes of its own to end.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// The most of a child's stdout that is read: its answer, and what stands around it in JSON.
-const ANSWER: usize = 8 << 20;
+/// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
+const KEEP: usize = 1 << 20;
+
+/// The longest stdout of a child that is read back: its answer, and what stands around it in JSON.
+const ANSWER: u64 = 256 << 20;
 
 /// Child conversations and what they are started with.
 #[derive(Debug)]
@@ -58,6 +62,8 @@ struct Slot {
     action: Action,
     name: String,
     lineage: String,
+    /// The file whose conversation it is, by its true path.
+    file: Option<PathBuf>,
     job: Option<JobId>,
     result: Option<Acted>,
 }
@@ -137,13 +143,7 @@ impl Children {
                 slot.name
             ));
         }
-        let same_file = |other: &Slot| match (&slot.action, &other.action) {
-            (
-                Action::Conversation { file: Some(a), .. },
-                Action::Conversation { file: Some(b), .. },
-            ) => a == b,
-            _ => false,
-        };
+        let same_file = |other: &Slot| slot.file.is_some() && slot.file == other.file;
         if self.slots.iter().any(|other| other.name == slot.name || same_file(other)) {
             return Some(
                 "a conversation beside this one in the same reply has this name or file; \
@@ -158,6 +158,7 @@ impl Children {
 impl World<'_> {
     /// Begins a group of conversations that stand side by side.
     pub(super) fn start_children(&mut self, actions: Vec<Action>, left: Limits) {
+        let home = self.env.home();
         let children = &mut self.children;
         children.left = Some(left);
         for action in actions {
@@ -167,7 +168,14 @@ impl World<'_> {
             };
             children.started += 1;
             let lineage = format!("{}.{}", children.lineage, children.started);
-            let mut slot = Slot { action, name, lineage, job: None, result: None };
+            let file = match &action {
+                Action::Conversation { file: Some(file), .. } => {
+                    let path = self.folder.join(names::expand_home(file.as_ref(), home.as_deref()));
+                    Some(fs::real_path(&path).unwrap_or(path))
+                }
+                _ => None,
+            };
+            let mut slot = Slot { action, name, lineage, file, job: None, result: None };
             if let Some(objection) = children.objection(&slot) {
                 let block = result(&slot.name, "error").body(objection);
                 slot.result = Some(Acted::plain(block));
@@ -274,7 +282,8 @@ impl World<'_> {
         job.stdin = Stdin::Bytes(prompt.clone().into_bytes());
         job.output = Output::Separate;
         job.grace = GRACE;
-        job.keep = ANSWER;
+        job.keep = KEEP;
+        job.spool = Some(self.root.outputs());
         job
     }
 
@@ -285,7 +294,7 @@ impl World<'_> {
         else {
             return Ok(());
         };
-        let answer: Option<Answer> = serde_json::from_str(&finished.stdout.head_text()).ok();
+        let answer = read_answer(&finished.stdout);
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => {
                 Some(format!("ended because nagent got {}", signal.name()))
@@ -340,6 +349,15 @@ impl World<'_> {
             turns: answer.recursive_turn_count,
         });
         Ok(())
+    }
+}
+
+/// The child's JSON, from memory, or from the file that a long one went to.
+fn read_answer(stdout: &Captured) -> Option<Answer> {
+    let long = stdout.spooled.as_ref().filter(|_| stdout.left_out > 0);
+    match long {
+        None => serde_json::from_str(&stdout.head_text()).ok(),
+        Some(spooled) => serde_json::from_str(&fs::read_text(&spooled.path, ANSWER).ok()??).ok(),
     }
 }
 

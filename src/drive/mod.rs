@@ -201,7 +201,7 @@ impl World<'_> {
             max_output: self.max_output,
             window: self.window,
         };
-        if let Some(error) = fits_nowhere(&ask, self.window) {
+        if let Some(error) = fits_nowhere(ask.text_bytes(), &self.model_id, self.window) {
             return Event::Failed { error, jitter: 0.0 };
         }
         let observe = &mut self.observe;
@@ -251,20 +251,18 @@ impl World<'_> {
 }
 
 /// The error for a prompt that is longer than the model's window, told before anything is sent.
-pub fn fits_nowhere(ask: &Ask<'_>, window: Option<u64>) -> Option<ApiError> {
+pub fn fits_nowhere(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
     let window = window?;
-    let bytes = ask.text_bytes();
-    // Four bytes a token is the estimate; with five, prose and code of every tokenizer are still counted too low,
-    // so nothing that fits is refused.
-    let least = (bytes as u64) / 5;
+    // Four bytes a token is the estimate. Only what is far beyond it is refused here: text with long runs of blanks
+    // has more bytes a token, and the provider has the last word.
+    let least = (bytes as u64) / 6;
     (least > window).then(|| {
-        let tokens = ask.estimate();
+        let tokens = bytes / 4;
         ApiError::new(
             ErrorKind::TooLong,
             &format!(
-                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {} takes {window}. \
-                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window",
-                ask.model
+                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {model} takes {window}. \
+                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window"
             ),
         )
     })

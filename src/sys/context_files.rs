@@ -42,12 +42,6 @@ pub fn load(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
     // A link that leads nowhere counts as a file that is missing, not as none.
     if fs::symlink_metadata(&yaml).is_ok() {
         loader.entry(&yaml);
-        if fs::symlink_metadata(&text).is_ok() {
-            loader.warnings.push(format!(
-                "{} is left out, since context.yaml stands beside it; name it there",
-                shown(&text)
-            ));
-        }
     } else if fs::symlink_metadata(&text).is_ok() {
         loader.entry(&text);
     }

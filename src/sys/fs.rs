@@ -134,14 +134,14 @@ pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Appends a line to a file, private when it is new.
-pub fn append_line(path: &Path, line: &str) -> Result<()> {
+/// Appends text to a file, private when it is new.
+pub fn append(path: &Path, text: &str) -> Result<()> {
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .open(path)
-        .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot append to {}", path.display()))
 }
 

@@ -205,7 +205,7 @@ impl Turn {
         };
         let message = format!("the run ended: {limit}");
         let outcome = Outcome { exit: Exit::Limit, responses: Vec::new(), error: Some(limit) };
-        self.append(vec![Block::new("system").body(message)], Then::Done(outcome))
+        self.append(vec![ending(Exit::Limit, message)], Then::Done(outcome))
     }
 
     /// The limit that has been reached, and the flag that raises it.
@@ -241,7 +241,7 @@ impl Turn {
         let outcome =
             Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
         self.append(
-            vec![Block::new("system").body(format!("the model gave no reply: {message}"))],
+            vec![ending(Exit::Provider, format!("the model gave no reply: {message}"))],
             Then::Done(outcome),
         )
     }
@@ -303,7 +303,8 @@ impl Turn {
                 format!("the model's replies stayed malformed after {TRIES} tries: {message}");
             let outcome =
                 Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
-            return self.append(vec![status, note], Then::Done(outcome));
+            return self
+                .append(vec![status, ending(Exit::Malformed, message)], Then::Done(outcome));
         }
         match stands {
             None => self.append(vec![status, note], Then::Ask),
@@ -360,7 +361,7 @@ impl Turn {
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
         let error = format!("the check never passed in {CHECKS} tries: {check}");
-        let note = Block::new("system").body(format!("the run ended: {error}"));
+        let note = ending(Exit::Unchecked, format!("the run ended: {error}"));
         let outcome = Outcome { exit: Exit::Unchecked, responses: Vec::new(), error: Some(error) };
         self.append(vec![block, note], Then::Done(outcome))
     }
@@ -382,7 +383,7 @@ impl Turn {
         blocks.extend(unanswered);
         blocks.extend(never.map(|action| unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
-        blocks.push(Block::new("system").body(&message));
+        blocks.push(ending(Exit::Signal(signal), message.clone()));
         let outcome =
             Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
         self.append(blocks, Then::Done(outcome))
@@ -421,6 +422,11 @@ impl Plan {
         }
         Self { groups }
     }
+}
+
+/// The block that tells how a run ended without an answer. All results of the run stand before it.
+fn ending(exit: Exit, message: String) -> Block {
+    Block::new("system").with("exit", exit.code()).body(message)
 }
 
 fn add(sum: &mut Usage, usage: &Usage) {

@@ -69,10 +69,24 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         observe: &mut observe,
     };
     if let Some(path) = &args.record {
+        let path = world.folder.join(path);
+        let is_child = call.env.get(env::LINEAGE).is_some();
+        if !is_child && fs::size(&path).is_some_and(|size| size > 0) {
+            return Err(Problem::usage(format!(
+                "--record {}: it holds a recording already, and one file holds one run",
+                path.display()
+            )));
+        }
+        fs::append(&path, "")?;
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
-        world.model.record(world.folder.join(path), lineage);
+        world.model.record(path, lineage);
     }
     let opening = opening(call, &mut world, &context::sections(&facts), text)?;
+    let bytes = world.journal.text().len()
+        + opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum::<usize>();
+    if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
+        return Err(Problem { exit: Exit::Provider, message: error.message });
+    }
     if args.show_request {
         return show_request(&world, &opening);
     }
@@ -346,11 +360,15 @@ fn missing(journal: &Journal) -> Vec<Block> {
     let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
         return Vec::new();
     };
-    let after: Vec<&str> = pieces[at + 1..].iter().filter_map(Piece::name).collect();
-    // A later prompt means that a run has been here since, and has settled what was to settle.
-    if after.contains(&"user-prompt") {
+    let after = &pieces[at + 1..];
+    // A later prompt, or the end of the run, means that what was to settle is settled: a result that is not there was
+    // deleted by a hand.
+    let is_settled =
+        |piece: &Piece| piece.name() == Some("user-prompt") || piece.get("exit").is_some();
+    if after.iter().any(is_settled) {
         return Vec::new();
     }
+    let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
     missing_results(pieces[at].text(journal.text()), &after)
 }
 
