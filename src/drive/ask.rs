@@ -15,6 +15,7 @@ use crate::exit::Signal;
 use crate::format::conversation::Piece;
 use crate::llm::command::Preset;
 use crate::llm::decode::Decoder;
+use crate::llm::escape::Memo;
 use crate::llm::replay::{self, Recording};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
@@ -42,6 +43,7 @@ enum Kind {
     Http {
         client: Box<Client>,
         endpoint: Endpoint,
+        memo: Memo,
     },
     Program {
         preset: Preset,
@@ -96,7 +98,11 @@ impl From<Failure> for AskError {
 impl Model {
     /// A server.
     pub fn http(endpoint: Endpoint, connect: Duration, read: Duration) -> Result<Self> {
-        Ok(Self::new(Kind::Http { client: Box::new(Client::new(connect, read)), endpoint }))
+        Ok(Self::new(Kind::Http {
+            client: Box::new(Client::new(connect, read)),
+            endpoint,
+            memo: Memo::default(),
+        }))
     }
 
     /// A command-line program; it gets the whole environment, since it signs in by itself.
@@ -171,8 +177,8 @@ impl Model {
     ) -> Result<Reply, AskError> {
         let turn = self.turn + 1;
         let mut reply = match &mut self.kind {
-            Kind::Http { client, endpoint } => {
-                over_http(client, endpoint, ask, on_text, interrupts)?
+            Kind::Http { client, endpoint, memo } => {
+                over_http(client, endpoint, memo, ask, on_text, interrupts)?
             }
             Kind::Program { preset, words, env, folder, timeout, empty } => {
                 let folder = empty.as_ref().map_or(folder.as_path(), EmptyFolder::path);
@@ -228,7 +234,7 @@ impl Model {
 
     /// The models that the provider has.
     pub fn list(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, AskError> {
-        let Kind::Http { client, endpoint } = &mut self.kind else {
+        let Kind::Http { client, endpoint, .. } = &mut self.kind else {
             return Err(AskError::Api(ApiError::new(
                 ErrorKind::Other,
                 "this provider gives no list of models; its own program or documents name them",
@@ -262,14 +268,16 @@ const LIST_LIMIT: usize = 16 << 20;
 fn over_http(
     client: &mut Client,
     endpoint: &Endpoint,
+    memo: &mut Memo,
     ask: &Ask<'_>,
     on_text: &mut dyn FnMut(&str),
     interrupts: &Interrupts,
 ) -> Result<Reply, AskError> {
-    let request = endpoint.ask(ask);
+    // One run asks about one conversation, whose text only grows.
+    let request = endpoint.ask_again(ask, memo);
     let mut decoder: Option<Decoder> = None;
     let prepared = client.prepare(request)?;
-    client.send(&prepared, interrupts, &mut |part| {
+    let sent = client.send(&prepared, interrupts, &mut |part| {
         match part {
             Part::Head(head) => decoder = Some(endpoint.decoder(head.status, &head.headers)),
             Part::Body(bytes) => {
@@ -282,7 +290,11 @@ fn over_http(
             }
         }
         Ok(Progress::More)
-    })?;
+    });
+    if let Some(body) = prepared.into_body() {
+        memo.give_back(body);
+    }
+    sent?;
     let decoder = decoder.ok_or_else(|| {
         ApiError::new(ErrorKind::Broken, "the connection ended before the reply began")
     })?;

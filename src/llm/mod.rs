@@ -12,7 +12,7 @@ pub mod command;
 pub mod decode;
 mod delay;
 pub mod error;
-mod escape;
+pub mod escape;
 mod facts;
 pub mod google;
 mod json;

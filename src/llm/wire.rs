@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::escape::Memo;
 use super::{
     ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, escape, google,
     limits, ollama, openai_chat, openai_responses,
@@ -61,6 +62,11 @@ pub struct ModelPage {
 impl Endpoint {
     /// The request for a streamed reply.
     pub fn ask(&self, ask: &Ask<'_>) -> HttpRequest {
+        self.ask_again(ask, &mut Memo::default())
+    }
+
+    /// The same, made from the last one where that was made with the same memo: see [`Memo`] for what must hold.
+    pub fn ask_again(&self, ask: &Ask<'_>, memo: &mut Memo) -> HttpRequest {
         let path = match self.wire {
             Wire::Responses => "/v1/responses".to_owned(),
             Wire::Chat => "/v1/chat/completions".to_owned(),
@@ -68,7 +74,7 @@ impl Endpoint {
             Wire::Gemini => google::path(ask.model),
             Wire::Ollama => "/api/chat".to_owned(),
         };
-        let body = escape::with_stand_ins(ask, |ask| match self.wire {
+        let body = escape::with_stand_ins(ask, memo, |ask| match self.wire {
             Wire::Responses => openai_responses::body(ask),
             Wire::Chat => openai_chat::body(ask, self.dialect()),
             Wire::Messages => anthropic::body(ask),

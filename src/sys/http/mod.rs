@@ -16,6 +16,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url, redirect};
 use tokio::net::unix::pipe::Receiver;
@@ -78,9 +79,18 @@ pub enum Failure {
 /// A request that can be sent any number of times: its body is shared, not copied.
 #[derive(Debug)]
 pub struct Prepared {
+    /// Without its body.
     request: Request,
+    body: Bytes,
     host: String,
     route: Route,
+}
+
+impl Prepared {
+    /// The body, to be used again, unless the client still holds it: it lets go when the response has ended.
+    pub fn into_body(self) -> Option<Vec<u8>> {
+        self.body.is_unique().then(|| Vec::from(self.body))
+    }
 }
 
 /// What a client must be able to do for an address.
@@ -138,10 +148,8 @@ impl Client {
             })?;
             prepared.headers_mut().append(header, value);
         }
-        if !request.body.is_empty() {
-            *prepared.body_mut() = Some(request.body.into());
-        }
-        Ok(Prepared { request: prepared, host, route: Route { tls, direct } })
+        let body = Bytes::from(request.body);
+        Ok(Prepared { request: prepared, body, host, route: Route { tls, direct } })
     }
 
     /// Sends the request, hands the response to `on_part` as it comes, and returns its head when the body has
@@ -237,7 +245,11 @@ async fn exchange(
     for _ in 0..2 {
         tokio::task::yield_now().await;
     }
-    let request = prepared.request.try_clone().expect("a body of bytes can always be cloned");
+    let mut request =
+        prepared.request.try_clone().expect("a request without a body can always be cloned");
+    if !prepared.body.is_empty() {
+        *request.body_mut() = Some(prepared.body.clone().into());
+    }
     let mut response = match timeout(read, client.execute(request)).await {
         Ok(response) => response.map_err(|error| explain(&error, host, Phase::Head, connect))?,
         Err(_) => return Err(silence(host, Phase::Head, read)),

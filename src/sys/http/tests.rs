@@ -557,7 +557,8 @@ fn a_large_body_is_sent_more_than_once_without_a_copy() {
     for _ in 0..2 {
         client.send(&prepared, &Interrupts::none(), &mut |_| Ok(Progress::More)).unwrap();
     }
-    assert_eq!(prepared.request.body().unwrap().as_bytes().unwrap().as_ptr(), at);
+    // And comes back, to be used for the next request.
+    assert_eq!(prepared.into_body().unwrap().as_ptr(), at);
     let requests = server.requests.lock().unwrap();
     assert!(
         requests.len() == 2
