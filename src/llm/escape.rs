@@ -151,14 +151,26 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(step) = bytes[at..].first_chunk::<STEP>() {
-        // No early exit: the compiler makes a few vector instructions of this.
-        let special = step.iter().fold(false, |any, byte| any | is_special(*byte));
-        if special {
+        // No early exits: the compiler makes a few vector instructions of each.
+        let any = |test: fn(u8) -> bool| step.iter().fold(false, |any, byte| any | test(*byte));
+        if !any(is_special) {
+            out.extend_from_slice(step);
+        } else if any(is_rare) {
             for byte in step {
                 escape_byte(out, *byte);
             }
         } else {
-            out.extend_from_slice(step);
+            // Text with a quote here and there is dear to branch on: the backslash is always written, and stays when
+            // the next byte goes behind it and not over it.
+            let mut escaped = [0; 2 * STEP];
+            let mut length = 0;
+            for byte in step {
+                escaped[length % (2 * STEP)] = b'\\';
+                length += usize::from(is_special(*byte));
+                escaped[length % (2 * STEP)] = SHORT[usize::from(*byte)];
+                length += 1;
+            }
+            out.extend_from_slice(&escaped[..length.min(2 * STEP)]);
         }
         at += STEP;
     }
@@ -167,31 +179,54 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     }
 }
 
+/// What stands for a byte: itself, or the letter behind the backslash.
+const SHORT: [u8; 256] = {
+    let mut short = [0; 256];
+    let mut byte = 0u8;
+    loop {
+        short[byte as usize] = match byte {
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            byte => byte,
+        };
+        if byte == u8::MAX {
+            break short;
+        }
+        byte += 1;
+    }
+};
+
+/// Whether a byte needs an escape.
 #[expect(clippy::needless_bitwise_bool, reason = "branches would keep it from being vectorized")]
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
+/// Whether a byte needs an escape of more than two bytes.
+#[expect(clippy::needless_bitwise_bool, reason = "branches would keep it from being vectorized")]
+fn is_rare(byte: u8) -> bool {
+    (byte < 0x20)
+        & (byte != b'\n')
+        & (byte != b'\t')
+        & (byte != b'\r')
+        & (byte != 0x08)
+        & (byte != 0x0c)
+}
+
 fn escape_byte(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let short = match byte {
-        b'"' | b'\\' => byte,
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        0x08 => b'b',
-        0x0c => b'f',
-        byte if byte < 0x20 => {
-            out.extend_from_slice(b"\\u00");
-            out.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            return;
-        }
-        byte => {
-            out.push(byte);
-            return;
-        }
-    };
-    out.extend([b'\\', short]);
+    if is_rare(byte) {
+        out.extend_from_slice(b"\\u00");
+        out.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        return;
+    }
+    if is_special(byte) {
+        out.push(b'\\');
+    }
+    out.push(SHORT[usize::from(byte)]);
 }
 
 #[cfg(test)]

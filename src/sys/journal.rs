@@ -284,18 +284,20 @@ impl Journal {
 }
 
 /// The longest beginning that is text without zeros, and the bytes behind it.
-fn split_text(bytes: Vec<u8>) -> (String, Vec<u8>) {
+fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
     // `contains` is far faster than `position`, and the common case.
     let zero = bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten();
-    let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
-    let end = zero.map_or(valid, |zero| zero.min(valid));
-    if end == bytes.len() {
-        // Checked just above; the second check costs less than a reader's doubt.
-        return (String::from_utf8(bytes).unwrap_or_default(), Vec::new());
+    let mut tail = zero.map_or_else(Vec::new, |zero| bytes.split_off(zero));
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, tail),
+        Err(error) => {
+            let end = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            let mut behind = bytes.split_off(end);
+            behind.append(&mut tail);
+            (String::from_utf8(bytes).unwrap_or_default(), behind)
+        }
     }
-    let mut bytes = bytes;
-    let tail = bytes.split_off(end);
-    (String::from_utf8(bytes).unwrap_or_default(), tail)
 }
 
 /// Whether the file went on behind the first byte that is no text: a block's tag stands there.

@@ -558,7 +558,8 @@ fn a_large_body_is_sent_more_than_once_without_a_copy() {
         client.send(&prepared, &Interrupts::none(), &mut |_| Ok(Progress::More)).unwrap();
     }
     // And comes back, to be used for the next request.
-    assert_eq!(prepared.into_body().unwrap().as_ptr(), at);
+    let back = prepared.into_body().unwrap();
+    assert_eq!(back.as_ptr(), at);
     let requests = server.requests.lock().unwrap();
     assert!(
         requests.len() == 2
