@@ -37,9 +37,16 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
         search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
     let offset = match best {
         Some((score, _, offset)) if score * 4 >= all => -offset,
-        _ => by_words(search, file)
-            .or(best.map(|(_, _, offset)| -offset))
-            .or_else(|| by_letters(search, file))?,
+        _ => {
+            let by_lines = best.map(|(_, _, offset)| -offset);
+            let like = |offset: &isize| likeness_at(search, file, *offset);
+            let found = by_words(search, file).or(by_lines);
+            // Words tell of a stretch. When its first line is quite another one, letters may tell of a nearer one.
+            match found {
+                Some(offset) if like(&offset) >= 50 => offset,
+                _ => [found, by_letters(search, file)].into_iter().flatten().max_by_key(like)?,
+            }
+        }
     };
     let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
     let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
@@ -76,23 +83,43 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
 
 /// The offset of the line whose pairs of letters are most like those of the search's first line: a word misspelled.
 fn by_letters(search: &[Line], file: &[Line]) -> Option<isize> {
-    let (at, first) = search.iter().enumerate().find(|(_, line)| !is_blank(line.text))?;
-    let wanted: HashSet<&[u8]> = pairs(first.text).collect();
-    let likeness = |line: &Line| {
-        let pairs: HashSet<&[u8]> = pairs(line.text).collect();
-        let all = wanted.union(&pairs).count().max(1);
-        100 * wanted.intersection(&pairs).count() / all
-    };
-    let scores = file.iter().take(MOST_SCORED).map(likeness).enumerate();
+    let (at, first) = first_line(search)?;
+    let wanted = pairs(first);
+    let scores = file.iter().take(MOST_SCORED).map(|line| likeness(&wanted, line.text)).enumerate();
     let (score, line) = scores
         .map(|(line, score)| (score, line))
         .max_by_key(|(score, line)| (*score, usize::MAX - line))?;
     (score >= 30).then_some(line.cast_signed() - at.cast_signed())
 }
 
-fn pairs(line: &str) -> impl Iterator<Item = &[u8]> {
+/// How like the search's first line is the line that faces it, in percent.
+fn likeness_at(search: &[Line], file: &[Line], offset: isize) -> usize {
+    let Some((at, first)) = first_line(search) else { return 0 };
+    let facing = offset.checked_add_unsigned(at).and_then(|line| usize::try_from(line).ok());
+    facing.and_then(|line| file.get(line)).map_or(0, |line| likeness(&pairs(first), line.text))
+}
+
+fn first_line<'a>(search: &[Line<'a>]) -> Option<(usize, &'a str)> {
+    search
+        .iter()
+        .enumerate()
+        .find(|(_, line)| !is_blank(line.text))
+        .map(|(at, line)| (at, line.text))
+}
+
+fn likeness(wanted: &HashSet<[u8; 2]>, text: &str) -> usize {
+    let pairs = pairs(text);
+    let shared = wanted.intersection(&pairs).count();
+    100 * shared / (wanted.len() + pairs.len() - shared).max(1)
+}
+
+/// The pairs of letters of a line, as if all were small.
+fn pairs(line: &str) -> HashSet<[u8; 2]> {
     let text = core(line).as_bytes();
-    text[..text.len().min(QUOTE)].windows(2)
+    text[..text.len().min(QUOTE)]
+        .windows(2)
+        .map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()])
+        .collect()
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {

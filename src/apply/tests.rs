@@ -299,6 +299,8 @@ fn nearest_lines() {
     no("fn one() {\n    nothing();\n    else_();\n    here();\n}\n", "of 5 lines agree");
     no("    a - b\n", "nearest is");
     no("completely unrelated words\n", "no line of it is like the search");
+    let readme = "# Similar: A Library\n\n[![similar](similar.svg)](similar)\n";
+    check(readme, &[("# similar: a libary\n", "x\n")], Err((Cause::Missing, "1 | # Similar")));
     check("alpha\nbeta\ngamma\n", &[("betta\n", "x\n")], Err((Cause::Missing, "2 | beta")));
     check(CODE, &[("a + b\n", "a\n")], Ok((&CODE.replace("a + b", "a"), How::Indent)));
     check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in lines 4")));

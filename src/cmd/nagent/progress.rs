@@ -48,7 +48,7 @@ impl Progress {
             Seen::Heard => self.clear(),
             Seen::Checking(command) => out::line(&line("check", command, width())),
             Seen::Started(action) => out::line(&started(action, width())),
-            Seen::Ended(block) => out::line(&ended(block)),
+            Seen::Ended(block) => out::line(&ended(block, width())),
             Seen::Said(text) => out::line(text),
         }
     }
@@ -105,7 +105,7 @@ fn line(kind: &str, what: &str, width: usize) -> String {
 }
 
 /// `  exit 0, 1.2 s, 4.1 KB`
-fn ended(block: &Block) -> String {
+fn ended(block: &Block, width: usize) -> String {
     let mut parts = Vec::new();
     match (block.get("exit_code"), block.get("status")) {
         (Some(code), _) => parts.push(format!("exit {code}")),
@@ -121,11 +121,20 @@ fn ended(block: &Block) -> String {
         parts.push(format!("{lines} lines"));
     }
     if block.get("status") == Some("error") && block.get("exit_code").is_none() {
-        let first = block.body.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
-        let cut: String = first.chars().take(120).collect();
-        parts.push(cut);
+        let lines = block.body.as_deref().unwrap_or_default().lines();
+        // What ended a command stands in brackets behind its output; every other message begins with its point.
+        let why = lines
+            .clone()
+            .next_back()
+            .filter(|line| line.starts_with('['))
+            .or_else(|| lines.clone().next());
+        parts.push(why.unwrap_or_default().to_owned());
     }
-    format!("  {}", parts.join(", "))
+    let text = format!("  {}", parts.join(", "));
+    if text.chars().count() <= width {
+        return text;
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
@@ -167,10 +176,13 @@ mod tests {
             .with("exit_code", 0)
             .with("seconds", "1.234")
             .with("bytes", 4100);
-        assert_eq!(ended(&block), "  exit 0, 1.2 s, 4.1 KB");
+        assert_eq!(ended(&block, 80), "  exit 0, 1.2 s, 4.1 KB");
         let block =
             Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
-        assert_eq!(ended(&block), "  error, no such file: x");
+        assert_eq!(ended(&block, 80), "  error, no such file: x");
+        assert_eq!(ended(&block, 12), "  error, no…");
+        let block = block.body("output\n[ended because nagent got SIGINT]");
+        assert_eq!(ended(&block, 80), "  error, [ended because nagent got SIGINT]");
     }
 
     #[test]
