@@ -27,10 +27,12 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# The executables, to $(PREFIX)/bin.
+# The executables to $(PREFIX)/bin, their pages to $(PREFIX)/share/man.
 install: build
 	install -d "$(PREFIX)/bin"
 	install -m 755 target/release/nagent target/release/nagent-llm-text "$(PREFIX)/bin"
+	install -d "$(PREFIX)/share/man/man1"
+	install -m 644 man/*.1 "$(PREFIX)/share/man/man1"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
 
 # One real exchange with every provider whose key is set.

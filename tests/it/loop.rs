@@ -415,3 +415,24 @@ fn a_child_draws_on_what_is_left_of_its_parents_limits() {
     assert_eq!(sandbox.requests().len(), 4);
     assert_eq!(sandbox.blocks_of("nagent-conversation-result")[0].get("exit_code"), "5");
 }
+
+#[test]
+fn a_child_from_its_own_parent_knows_what_came_before_and_no_unfinished_reply() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|request| {
+        let user = request.user();
+        if user.contains("look closer") {
+            answer("seen").into()
+        } else if user.contains("<nagent-conversation-result") {
+            answer("done").into()
+        } else {
+            "<nagent-conversation from=\"main-one\">look closer</nagent-conversation>".into()
+        }
+    });
+    sandbox.run(&["--conversation", "main-one", "task"]).assert_exit(0).stdout_is("done\n");
+    let requests = sandbox.requests();
+    let child = requests.iter().find(|request| request.user().contains("look closer")).unwrap();
+    assert!(child.user().contains("task"), "what came before");
+    assert!(!child.user().contains("unknown"), "{}", child.user());
+}

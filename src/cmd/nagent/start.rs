@@ -303,7 +303,7 @@ fn opening(
     now: &[Section],
     text: Option<Vec<u8>>,
 ) -> Result<Vec<Block>, Problem> {
-    let mut blocks = missing(&world.journal);
+    let mut blocks = missing(world.journal.text(), world.journal.pieces());
     if let Some(path) = world.journal.torn() {
         let note = format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
@@ -355,8 +355,7 @@ fn opening(
 }
 
 /// Results that the last reply's actions still lack.
-fn missing(journal: &Journal) -> Vec<Block> {
-    let pieces = journal.pieces();
+pub(super) fn missing(text: &str, pieces: &[Piece]) -> Vec<Block> {
     let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
         return Vec::new();
     };
@@ -369,7 +368,7 @@ fn missing(journal: &Journal) -> Vec<Block> {
         return Vec::new();
     }
     let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
-    missing_results(pieces[at].text(journal.text()), &after)
+    missing_results(pieces[at].text(text), &after)
 }
 
 /// `initial_context` for a new conversation; what has changed of it for an older one.

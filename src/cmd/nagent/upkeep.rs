@@ -145,7 +145,20 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
     if let Some(Trouble::Damaged { line, message, .. }) = conversation::parse(&text).trouble {
         return Err(failed(format!("{} is damaged at line {line}: {message}", path.display())));
     }
-    Ok((path, text))
+    let is_at_work = call.parents.iter().any(|parent| parent == name);
+    Ok((path, if is_at_work { settled(text) } else { text }))
+}
+
+/// The text up to a last reply whose actions are still being run: a copy of a conversation that is at work and waits
+/// for this run.
+fn settled(mut text: String) -> String {
+    let pieces = conversation::parse(&text).pieces;
+    if !start::missing(&text, &pieces).is_empty()
+        && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
+    {
+        text.truncate(reply.span.start);
+    }
+    text
 }
 
 /// Puts the conversation aside and begins a new one with another's text.
