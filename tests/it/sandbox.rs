@@ -52,7 +52,15 @@ impl Sandbox {
 
     /// A world outside of all temp folders, its work folder a git repository of its own.
     pub(crate) fn outside_temp() -> Self {
-        Self::in_folder(Path::new(env!("CARGO_TARGET_TMPDIR"))).git()
+        // The project may have been cloned into a temp folder, its target folder with it.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let is_outside = |folder: &&Path| {
+            let folder = folder.canonicalize().unwrap_or_default();
+            folder.is_dir() && !["/tmp", "/var/tmp"].iter().any(|temp| folder.starts_with(temp))
+        };
+        let folder =
+            [target, Path::new("/dev/shm"), Path::new("/run/user")].into_iter().find(is_outside);
+        Self::in_folder(folder.expect("a folder outside of /tmp and /var/tmp to write in")).git()
     }
 
     fn in_folder(folder: &Path) -> Self {
@@ -214,7 +222,8 @@ impl Sandbox {
         self.program(LLM_TEXT, args)
     }
 
-    fn program<S: AsRef<str>>(&self, program: &str, args: &[S]) -> Invocation<'_> {
+    /// Any program, in this world.
+    pub(crate) fn program<S: AsRef<str>>(&self, program: &str, args: &[S]) -> Invocation<'_> {
         Invocation {
             sandbox: self,
             program: program.into(),

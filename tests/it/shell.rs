@@ -78,3 +78,14 @@ fn a_sandbox_value_that_is_not_built_is_refused() {
     sandbox.llm.push(answer("done"));
     sandbox.run(&["--sandbox", "off", "task"]).assert_exit(0);
 }
+
+#[test]
+fn a_command_inherits_no_descriptor_that_nagent_was_started_with() {
+    let sandbox =
+        Sandbox::new().reply(shell("ls /proc/self/fd | tr '\\n' ' '")).reply(answer("done"));
+    let command = format!("exec 9</dev/null; exec '{}' task", crate::sandbox::NAGENT);
+    let run = sandbox.program("/bin/sh", &["-c", &command]).run();
+    run.assert_exit(0);
+    // ls holds 3 for the folder that it lists.
+    assert_eq!(sandbox.block("nagent-shell-result").body.trim(), "0 1 2 3");
+}
