@@ -436,3 +436,33 @@ fn a_child_from_its_own_parent_knows_what_came_before_and_no_unfinished_reply() 
     assert!(child.user().contains("task"), "what came before");
     assert!(!child.user().contains("unknown"), "{}", child.user());
 }
+
+#[test]
+fn max_cost_counts_by_the_prices_of_the_config_and_needs_them() {
+    let next = "<nagent-next>go on</nagent-next>";
+    let sandbox = Sandbox::new().replies([next, next, next, next]);
+    let priced = json!({"prices": {"test-model": {"input": 1000.0, "output": 1000.0}}});
+    let refused = sandbox.run(&["--max-cost", "1", "task"]).assert_exit(2);
+    refused.stderr_has(&["prices", "test-model"]);
+    assert_eq!(sandbox.requests().len(), 0);
+    let sandbox = sandbox.config_also(priced);
+    // A reply of the server's has 1,000 tokens in and 10 out.
+    let document = sandbox.run(&["--max-cost", "1.5", "--json", "task"]).assert_exit(5).json();
+    assert_eq!(sandbox.requests().len(), 2, "{document}");
+    assert!(document["cost"].as_f64().unwrap() >= 1.5, "{document}");
+    assert!(document["error"].as_str().unwrap().contains("--max-cost"), "{document}");
+    assert!(!sandbox.block("nagent-turn-status").get("cost").is_empty());
+}
+
+#[test]
+fn a_prompt_that_fits_no_window_is_told_before_anything_is_sent_or_stored() {
+    let sandbox = Sandbox::new().reply(answer("one"));
+    sandbox.run(&["task"]).assert_exit(0);
+    let before = sandbox.conversation();
+    let sandbox = sandbox.config_also(json!({"context_window_tokens": 4000}));
+    let long = "word ".repeat(20_000);
+    let run = sandbox.run(&[long.as_str()]).assert_exit(3).no_stdout();
+    run.stderr_has(&["4000", "nothing was sent", "--clear"]);
+    assert_eq!(sandbox.requests().len(), 1);
+    assert_eq!(sandbox.conversation(), before);
+}

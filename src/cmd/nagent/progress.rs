@@ -39,7 +39,8 @@ impl Progress {
             }
             _ if !self.shown => {}
             Seen::Speaking(bytes) => {
-                let is_due = self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
+                let is_due = !terminal::is_plain()
+                    && self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
                 if is_due {
                     out::overwrite(&format!("… {}", out::bytes(bytes)));
                     self.speaking = Some(Stopwatch::start());
