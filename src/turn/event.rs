@@ -147,7 +147,7 @@ pub struct Totals {
     pub cost: f64,
     /// Whether a reply came whose price is not known.
     pub unpriced: bool,
-    /// Responses that stood beside actions.
+    /// Responses that stood beside actions, and answers that the check did not accept.
     pub notes: Vec<String>,
 }
 

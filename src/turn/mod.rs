@@ -356,6 +356,8 @@ impl Turn {
             return self.append(vec![block], Then::Done(outcome));
         }
         self.failed_checks += 1;
+        // Not accepted, and not lost either.
+        self.totals.notes.extend(answer);
         if self.failed_checks < CHECKS {
             return self.append(vec![block], Then::Ask);
         }

@@ -380,6 +380,7 @@ fn an_answer_counts_when_the_check_passes() {
     let (mut turn, _) = Turn::start(rules(UNLIMITED, true), Vec::new());
     let last = events.into_iter().map(|event| turn.step(event)).last();
     assert_eq!(last.as_ref().map(show).as_deref(), Some("done 6 "));
+    assert_eq!(turn.totals().notes, ["a", "a", "a", "a", "a"]);
 }
 
 #[test]

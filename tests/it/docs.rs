@@ -16,8 +16,14 @@ use crate::blocks::blocks;
 use crate::sandbox::{Sandbox, answer};
 
 /// The documents that people write.
-const WRITTEN: [&str; 5] =
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/config.md", "docs/protocol.md"];
+const WRITTEN: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/config.md",
+    "docs/json.md",
+    "docs/protocol.md",
+];
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -409,4 +415,48 @@ fn every_block_and_its_attributes_are_in_the_table() {
     }
     // All but the context's update, which needs a change, and the older tool's four.
     assert_eq!(kinds.len(), rows.len() - 5, "{kinds:?}");
+}
+
+/// All keys of an object, and of objects in its lists.
+fn keys_of(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+    let serde_json::Value::Object(object) = value else { return };
+    for (key, value) in object {
+        found.insert(key.clone());
+        for item in value.as_array().into_iter().flatten() {
+            keys_of(item, found);
+        }
+        // Settings are values with their sources, whatever they are called.
+        if let Some(setting) = value.as_object().and_then(|settings| settings.values().next()) {
+            keys_of(setting, found);
+        }
+    }
+}
+
+#[test]
+fn every_key_that_is_printed_is_told() {
+    let sandbox = Sandbox::new().file("q.txt", "2+2?");
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|_| answer("done").into());
+    let mut printed = BTreeSet::new();
+    let calls: [&[&str]; 11] = [
+        &["--json", "task"],
+        &["--json", "--save-conversation", "one"],
+        &["--json", "--load-conversation", "one"],
+        &["--json", "--clear", "task"],
+        &["--json", "--status"],
+        &["--json", "--list-conversations", "--list-models", "--list-providers"],
+        &["--json", "--print-protocol"],
+        &["--json", "--show-request", "task"],
+        &["--json", "--description"],
+        &["--json", "--help"],
+        &["--json", "--no-such-flag"],
+    ];
+    for call in calls {
+        keys_of(&sandbox.run(call).json(), &mut printed);
+    }
+    keys_of(&sandbox.llm_text(&["--json", "--file", "q.txt"]).run().json(), &mut printed);
+    let told: BTreeSet<String> = quoted(&text("docs/json.md")).into_iter().collect();
+    let missing: Vec<_> = printed.difference(&told).collect();
+    assert!(missing.is_empty(), "keys that docs/json.md does not tell: {missing:?}");
+    assert!(printed.len() > 40, "{printed:?}");
 }
