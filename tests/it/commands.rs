@@ -178,6 +178,24 @@ fn a_name_is_never_a_way_out_of_the_root() {
     }
 }
 
+#[test]
+fn show_request_sends_and_writes_nothing_whatever_stands_beside_it() {
+    let sandbox = Sandbox::new().config_also(json!({"context_window_tokens": 10}));
+    // Over the window, and with a recording to be made: it is shown all the same, and nothing is made.
+    let run = sandbox.run(&["--show-request", "--record", "r.jsonl", "task"]).assert_exit(0);
+    assert!(run.stdout.contains("task"), "{run:?}");
+    assert!(!sandbox.work().join("r.jsonl").exists());
+    let ollama = sandbox.base_url();
+    let run = sandbox
+        .cmd(&["--provider", "ollama", "--show-request", "task"])
+        .env("OLLAMA_HOST", &ollama)
+        .run()
+        .assert_exit(2);
+    run.stderr_has(&["--model"]);
+    assert_eq!(sandbox.llm.all_requests().len(), 0);
+    assert_eq!(sandbox.conversation_paths().len(), 0);
+}
+
 // Lists and discovery.
 
 #[test]

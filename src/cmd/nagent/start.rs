@@ -68,7 +68,9 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         watch,
         observe: &mut observe,
     };
-    if let Some(path) = &args.record {
+    if let Some(path) = &args.record
+        && !args.show_request
+    {
         let path = world.folder.join(path);
         let is_child = call.env.get(env::LINEAGE).is_some();
         if !is_child && fs::size(&path).is_some_and(|size| size > 0) {
@@ -82,13 +84,14 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         world.model.record(path, lineage);
     }
     let opening = opening(call, &mut world, &context::sections(&facts), text)?;
+    if args.show_request {
+        return show_request(&world, &opening);
+    }
+    // Told before anything is stored: the conversation stays one that fits.
     let bytes = world.journal.text().len()
         + opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum::<usize>();
     if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
         return Err(Problem { exit: Exit::Provider, message: error.message });
-    }
-    if args.show_request {
-        return show_request(&world, &opening);
     }
     let rules = Rules {
         limits,
@@ -125,6 +128,11 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
     }
     let mut source = call.settings.source(call.env, folder, !call.args.show_request)?;
     if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
+        if call.args.show_request {
+            return Err(Problem::usage(
+                "--show-request sends nothing, so it cannot ask Ollama which models it has: give --model NAME",
+            ));
+        }
         match source.model.list(call.interrupts) {
             Ok(models) => match models.as_slice() {
                 [only] => source.model_id = Some(only.id.clone()),
