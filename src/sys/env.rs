@@ -117,14 +117,10 @@ impl Env {
         if let Some(pid) = self.get("BASHPID") {
             return root::name_part(pid);
         }
-        let leader = rustix::process::getsid(None)
-            .ok()
-            .filter(|_| has_terminal())
-            .or_else(rustix::process::getppid)
-            .map_or(0, |pid| pid.as_raw_nonzero().get());
-        match start_time(leader) {
-            Some(time) => format!("{leader}-{time}"),
-            None => leader.to_string(),
+        let shell = stat("self").and_then(|text| shell_process(&text)).unwrap_or_default();
+        match start_time(&shell) {
+            Some(time) => format!("{shell}-{time}"),
+            None => shell,
         }
     }
 }
@@ -149,22 +145,37 @@ fn holds(value: &OsStr, secret: &OsStr) -> bool {
         && value.windows(secret.len()).any(|part| part == secret)
 }
 
-/// Whether this process has a controlling terminal.
-fn has_terminal() -> bool {
-    stat_field("self", 7).is_some_and(|field| field != "0")
+/// Fields of `/proc/PID/stat`, numbered as proc(5) numbers them.
+const PARENT: usize = 4;
+const SESSION: usize = 6;
+const TERMINAL: usize = 7;
+const START_TIME: usize = 22;
+
+/// The process that stands for the shell of a process with this `/proc/PID/stat`: the leader of its terminal session,
+/// or its parent. In a container either may be a process outside it, whose number is 0 there.
+fn shell_process(stat: &str) -> Option<String> {
+    let shell = match (field(stat, TERMINAL)?, field(stat, SESSION)?) {
+        ("0", _) | (_, "0") => field(stat, PARENT)?,
+        (_, leader) => leader,
+    };
+    Some(shell.to_owned())
 }
 
 /// When a process started, in the kernel's ticks since boot.
-fn start_time(pid: i32) -> Option<String> {
-    stat_field(&pid.to_string(), 22)
+fn start_time(pid: &str) -> Option<String> {
+    field(&stat(pid)?, START_TIME).map(str::to_owned)
+}
+
+/// The text of `/proc/PID/stat`.
+fn stat(pid: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does.
-fn stat_field(pid: &str, number: usize) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn field(stat: &str, number: usize) -> Option<&str> {
     // The second field is the name in brackets, which may hold blanks and brackets.
-    let rest = text.rsplit_once(") ")?.1;
-    rest.split(' ').nth(number.checked_sub(3)?).map(str::to_owned)
+    let rest = stat.rsplit_once(") ")?.1;
+    rest.split(' ').nth(number.checked_sub(3)?)
 }
 
 /// Keeps this process's environment and memory, where the credentials are, from other processes of the same user,
@@ -250,8 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn a_shell_is_the_leader_of_the_terminal_session_or_else_the_parent() {
+        let check = |session: &str, terminal: &str, expect: &str| {
+            let stat = format!("50 (a ) b) S 40 50 {session} {terminal} 50 4194304");
+            assert_eq!(shell_process(&stat).as_deref(), Some(expect), "{stat}");
+        };
+        check("30", "34816", "30");
+        check("30", "0", "40");
+        // The leader is outside the container.
+        check("0", "34816", "40");
+        assert_eq!(shell_process("damaged"), None);
+    }
+
+    #[test]
     fn this_process_has_a_start_time() {
-        let me = i32::try_from(std::process::id()).unwrap();
-        assert!(start_time(me).unwrap().parse::<u64>().unwrap() > 0);
+        let me = std::process::id().to_string();
+        assert!(start_time(&me).unwrap().parse::<u64>().unwrap() > 0);
     }
 }
