@@ -7,18 +7,20 @@
 //! Values and text, without effects:
 //!
 //! - [`exit`]: the exit codes of all executables
-//! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index
+//! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index, the index of segments
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
 //! - [`context`]: the first block of a conversation, and what has changed of it since
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
+//! - [`code`]: where a file may be cut: languages, grammars, the choice among possible cuts
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
 //!
 //! - [`sys`]: the only effects: files, locks, processes, HTTP, git, environment, clock, terminal, signals
+//! - [`segments`]: large files: cut into segments, put together again, summarised
 //! - [`drive`]: performs the loop's effects and hands back events
 //! - [`out`]: a report as text or as JSON; text made harmless for terminals
 //! - [`cli`]: what every `main` shares
@@ -48,6 +50,7 @@
 pub mod apply;
 pub mod cli;
 pub mod cmd;
+pub mod code;
 pub mod config;
 pub mod context;
 pub mod drive;
@@ -57,5 +60,6 @@ pub mod llm;
 pub mod out;
 pub mod prompt;
 pub mod protocol;
+pub mod segments;
 pub mod sys;
 pub mod turn;

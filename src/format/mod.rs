@@ -4,3 +4,4 @@ pub mod attributes;
 pub mod conversation;
 pub mod edit;
 pub mod file_index;
+pub mod index;

@@ -1,0 +1,158 @@
+//! Which of the possible cuts are taken: segments as large as the target lets them, cut where the structure is
+//! shallowest. It knows positions and levels, not texts.
+//!
+//! Possible cuts go in from left to right, as a reader finds them; chosen ones come out two segments later at most, so
+//! that a file can be cut while it streams.
+
+/// A place where a file may be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Boundary {
+    /// The offset of the first byte behind the cut.
+    pub at: u64,
+    /// How much the cut hurts: see the constants. Smaller is better.
+    pub level: u32,
+}
+
+/// The levels from which kinds of cuts begin; within a kind, what lies deeper has the higher level.
+pub mod level {
+    /// Between definitions, headings, elements, paragraphs.
+    pub const STRUCTURE: u32 = 0;
+    /// At the start of a line, between parts of what has no members of its own.
+    pub const PART: u32 = 1_000;
+    /// At the start of a line within a token, or of any line of text.
+    pub const LINE: u32 = 2_000;
+    /// Within a line, between tokens.
+    pub const INLINE: u32 = 3_000;
+    /// Within a token, between characters.
+    pub const CHARACTER: u32 = 4_000;
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// The largest segment, in bytes, at least 1.
+    pub target: u64,
+    /// Whether every boundary of the level [`level::STRUCTURE`] is a cut.
+    pub natural: bool,
+}
+
+/// Chooses cuts.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    rules: Rules,
+    /// Where the segment before the current one begins, and the level of the cut between the two.
+    held: Option<(u64, u32)>,
+    /// Where the current segment begins.
+    start: u64,
+    /// Boundaries behind `start` that may still be chosen, in order.
+    open: Vec<Boundary>,
+}
+
+impl Packer {
+    /// Begins at the start of a file.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, held: None, start: 0, open: Vec::new() }
+    }
+
+    /// Where the segment that is being filled begins: a reader keeps what follows it.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Where the first segment that is not out yet begins.
+    pub fn pending(&self) -> u64 {
+        self.held.map_or(self.start, |(start, _)| start)
+    }
+
+    /// Takes the next possible cut. Offsets rise strictly; what does not rise is passed over.
+    ///
+    /// `forced` is asked where nothing that was named fits: it gets the furthest offset that a segment may reach and
+    /// gives the nearest place before it, or at it, where a cut does no harm to a character. `out` gets every segment
+    /// that is settled, as its start and end.
+    pub fn push(
+        &mut self,
+        boundary: Boundary,
+        forced: &mut dyn FnMut(u64) -> u64,
+        out: &mut dyn FnMut(u64, u64),
+    ) {
+        let last = self.open.last().map_or(self.start, |last| last.at);
+        if boundary.at <= last {
+            return;
+        }
+        self.advance(boundary.at, forced, out);
+        if self.rules.natural && boundary.level == level::STRUCTURE {
+            self.cut(boundary, out);
+        } else if boundary.at > self.start {
+            self.open.push(boundary);
+        }
+    }
+
+    /// Ends the file at `end`.
+    pub fn finish(
+        mut self,
+        end: u64,
+        forced: &mut dyn FnMut(u64) -> u64,
+        out: &mut dyn FnMut(u64, u64),
+    ) {
+        self.advance(end, forced, out);
+        if end > self.start {
+            self.open.clear();
+            self.cut(Boundary { at: end, level: level::STRUCTURE }, out);
+        }
+        if let Some((start, _)) = self.held {
+            out(start, end);
+        }
+    }
+
+    /// Cuts until what lies before `reach` fits into one segment.
+    fn advance(
+        &mut self,
+        reach: u64,
+        forced: &mut dyn FnMut(u64) -> u64,
+        out: &mut dyn FnMut(u64, u64),
+    ) {
+        while reach - self.start > self.rules.target {
+            let cut = self.best().unwrap_or_else(|| {
+                let furthest = self.start.saturating_add(self.rules.target);
+                let at = forced(furthest);
+                // A place that does not get on would be asked for again for ever.
+                let at = if at > self.start && at <= furthest { at } else { furthest };
+                Boundary { at, level: level::CHARACTER }
+            });
+            self.cut(cut, out);
+        }
+    }
+
+    /// The shallowest boundary that leaves at least a quarter of the target, and of those the last; else the last.
+    fn best(&self) -> Option<Boundary> {
+        let least = self.start + self.rules.target.div_ceil(4);
+        let good = self.open.iter().filter(|boundary| boundary.at >= least);
+        good.min_by_key(|boundary| (boundary.level, u64::MAX - boundary.at))
+            .or(self.open.last())
+            .copied()
+    }
+
+    /// Ends the current segment.
+    fn cut(&mut self, cut: Boundary, out: &mut dyn FnMut(u64, u64)) {
+        let Rules { target, natural } = self.rules;
+        let size = cut.at - self.start;
+        match self.held {
+            // What is small joins the one before it, where the two fit.
+            Some((before, between))
+                if cut.at - before <= target
+                    && !(natural && between == level::STRUCTURE)
+                    && (size < target.div_ceil(4) || self.start - before < target.div_ceil(4)) =>
+            {
+                self.held = Some((before, cut.level));
+            }
+            Some((before, _)) => {
+                out(before, self.start);
+                self.held = Some((self.start, cut.level));
+            }
+            None => self.held = Some((self.start, cut.level)),
+        }
+        self.start = cut.at;
+        let passed = self.open.iter().take_while(|boundary| boundary.at <= cut.at).count();
+        self.open.drain(..passed);
+    }
+}

@@ -1,0 +1,214 @@
+//! `index.json`, which stands beside the segments of a large file: text ↔ value.
+//!
+//! ```text
+//! { "source_path": "/p/big.py", "source_sha256": "b658…", "source_size_bytes": 830, "source_line_count": 100,
+//!   "split_type": "py", "target_bytes": 32768, "natural": false, "created_at": "2026-11-21T20:45:14Z",
+//!   "original_path": "/out/big.py.orig", "segment_count": 1,
+//!   "segments": [ { "segment_index": 1, "path": "/out/big-0001.py", "start_line_num": 1, "end_line_num": 100,
+//!                   "start_byte": 0, "end_byte": 830, "sha256": "b658…", "summary": "…" } ],
+//!   "summary": "…" }
+//! ```
+//! The keys of the public Python tool, and `original_path`, `start_byte`, `end_byte`, `sha256` beside them. Keys that are not
+//! known are passed over. Anybody may have written an index: [`Index::check`] says whether it covers its source, and
+//! nothing here says that a path in it may be read or written.
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the file.
+pub const NAME: &str = "index.json";
+
+/// What a split says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// The source, absolute, links resolved.
+    pub source_path: String,
+    /// The SHA-256 of the source as it was split, in lower-case hexadecimal digits.
+    pub source_sha256: String,
+    /// Its size in bytes.
+    pub source_size_bytes: u64,
+    /// Its lines; a last one without a line feed counts.
+    pub source_line_count: u64,
+    /// The type that it was split as.
+    pub split_type: String,
+    /// The size that segments were to have at most, in bytes.
+    pub target_bytes: u64,
+    /// Whether it was cut at every natural boundary.
+    pub natural: bool,
+    /// When, in UTC, as RFC 3339 writes it.
+    pub created_at: String,
+    /// The source as it was, kept beside the segments; absolute.
+    pub original_path: String,
+    /// How many segments there are.
+    pub segment_count: usize,
+    /// The segments, in the order of the source.
+    pub segments: Vec<Segment>,
+    /// A summary of the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// One segment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Its number, from 1.
+    pub segment_index: usize,
+    /// Its file, absolute. The file lies beside the index.
+    pub path: String,
+    /// The line of the source that its first byte is on, from 1.
+    pub start_line_num: u64,
+    /// The line of the source that its last byte is on; `start_line_num - 1` when it is empty.
+    pub end_line_num: u64,
+    /// Where it begins in the source, in bytes from 0.
+    pub start_byte: u64,
+    /// Where it ends: the byte behind its last.
+    pub end_byte: u64,
+    /// The SHA-256 of what it held when the index was written.
+    pub sha256: String,
+    /// Its summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// The value that a text stands for.
+///
+/// # Errors
+/// What is no JSON, or which key is missing or of the wrong kind.
+pub fn parse(text: &str) -> Result<Index, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// The text of an index, with a line feed at its end.
+pub fn format(index: &Index) -> String {
+    let mut text =
+        serde_json::to_string_pretty(index).expect("strings, numbers and lists become JSON");
+    text.push('\n');
+    text
+}
+
+impl Index {
+    /// Whether the segments cover the source: in order, without a gap, from its first byte to its last.
+    ///
+    /// # Errors
+    /// The first entry that does not fit, and how.
+    pub fn check(&self) -> Result<(), String> {
+        if self.segments.len() != self.segment_count {
+            return Err(format!(
+                "segment_count is {}, but {} segments are listed",
+                self.segment_count,
+                self.segments.len()
+            ));
+        }
+        let mut end = 0;
+        for (at, segment) in self.segments.iter().enumerate() {
+            let number = at + 1;
+            if segment.segment_index != number {
+                return Err(format!(
+                    "segment {} stands where segment {number} belongs",
+                    segment.segment_index
+                ));
+            }
+            if segment.start_byte != end {
+                return Err(format!(
+                    "segment {number} begins at byte {} of the source, not at byte {end}, where the one before it ends",
+                    segment.start_byte
+                ));
+            }
+            if segment.end_byte < segment.start_byte {
+                return Err(format!("segment {number} ends before it begins"));
+            }
+            end = segment.end_byte;
+        }
+        if end != self.source_size_bytes {
+            return Err(format!(
+                "the segments end at byte {end}, the source at byte {}",
+                self.source_size_bytes
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn index(sizes: &[u64]) -> Index {
+        let mut end = 0;
+        let segments = sizes.iter().enumerate().map(|(at, size)| {
+            let start_byte = end;
+            end += size;
+            Segment {
+                segment_index: at + 1,
+                path: format!("/out/big-{:04}.txt", at + 1),
+                start_line_num: 1,
+                end_line_num: 1,
+                start_byte,
+                end_byte: end,
+                sha256: "ab".repeat(32),
+                summary: None,
+            }
+        });
+        let segments: Vec<Segment> = segments.collect();
+        Index {
+            source_path: "/p/big.txt".to_owned(),
+            source_sha256: "cd".repeat(32),
+            source_size_bytes: sizes.iter().sum(),
+            source_line_count: 1,
+            split_type: "txt".to_owned(),
+            target_bytes: 32_768,
+            natural: false,
+            created_at: "2026-11-21T20:45:14Z".to_owned(),
+            original_path: "/out/big.txt.orig".to_owned(),
+            segment_count: segments.len(),
+            segments,
+            summary: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_value_undo_each_other(sizes in prop::collection::vec(0u64..100, 0..9), summary: Option<String>) {
+            let index = Index { summary, ..index(&sizes) };
+            prop_assert_eq!(parse(&format(&index)).unwrap(), index.clone());
+            prop_assert_eq!(index.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_does_not_cover_its_source() {
+        let check = |change: fn(&mut Index), expect: &str| {
+            let mut index = index(&[3, 4, 5]);
+            change(&mut index);
+            let error = index.check().unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(|index| drop(index.segments.pop()), "segment_count is 3, but 2");
+        check(
+            |index| {
+                index.segments.remove(0);
+                index.segment_count = 2;
+            },
+            "segment 2 stands where segment 1",
+        );
+        check(|index| index.segments.swap(0, 1), "segment 2 stands where segment 1");
+        check(
+            |index| index.segments[1].start_byte = 2,
+            "begins at byte 2 of the source, not at byte 3",
+        );
+        check(|index| index.segments[2].end_byte = 6, "ends before it begins");
+        check(|index| index.source_size_bytes = 13, "end at byte 12, the source at byte 13");
+    }
+
+    #[test]
+    fn what_is_no_index() {
+        let check = |text: &str, expect: &str| {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        };
+        check("", "EOF");
+        check("[]", "invalid");
+        check("{\"source_path\": 1}", "expected a string");
+        check("{\"source_path\": \"/p\"}", "source_sha256");
+    }
+}
