@@ -2,7 +2,10 @@
 //!
 //! In reading order: [`language`] (what a file is), [`pack`] (which of the possible cuts are taken), then who names the
 //! possible ones: [`grammar`] where tree-sitter parses the language, and [`text`] for what is read line by line.
-//! Nothing here opens a file or looks at a clock.
+//! [`outline`] tells what a file defines. Nothing here opens a file or looks at a clock.
 
+pub mod grammar;
+mod kinds;
 pub mod language;
+pub mod outline;
 pub mod pack;

@@ -32,7 +32,7 @@ pub mod level {
 pub struct Rules {
     /// The largest segment, in bytes, at least 1.
     pub target: u64,
-    /// Whether every boundary of the level [`level::STRUCTURE`] is a cut.
+    /// Whether every boundary between definitions, headings, elements or paragraphs is a cut: all below [`level::PART`].
     pub natural: bool,
 }
 
@@ -80,7 +80,7 @@ impl Packer {
             return;
         }
         self.advance(boundary.at, forced, out);
-        if self.rules.natural && boundary.level == level::STRUCTURE {
+        if self.rules.natural && boundary.level < level::PART {
             self.cut(boundary, out);
         } else if boundary.at > self.start {
             self.open.push(boundary);
@@ -140,7 +140,7 @@ impl Packer {
             // What is small joins the one before it, where the two fit.
             Some((before, between))
                 if cut.at - before <= target
-                    && !(natural && between == level::STRUCTURE)
+                    && !(natural && between < level::PART)
                     && (size < target.div_ceil(4) || self.start - before < target.div_ceil(4)) =>
             {
                 self.held = Some((before, cut.level));

@@ -1,0 +1,215 @@
+//! The possible cuts of a piece of a file that tree-sitter parses. Pure: bytes in, positions out.
+//!
+//! Only what is larger than the target is looked into, so the walk is short beside the parse. What holds members (a
+//! module, a class, a block, an array: [`super::kinds`]) may be cut between them; a member's comments, attributes and
+//! decorators stay with it. What else is too large may be cut between its parts, and what has no parts, or could not be
+//! parsed, between its lines. No cut lies within a node that fits, nor within a line that fits.
+//!
+//! A file larger than a piece is parsed piece by piece, the next one from a shallow cut of the last; [`Context`] carries
+//! the brackets or tags that were open there, so that the rest parses as what it is.
+
+mod settle;
+mod walk;
+
+use std::cell::OnceCell;
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+
+use super::kinds::{self, Role};
+use super::language::Language;
+use super::pack::Boundary;
+use settle::Settle;
+use walk::Walk;
+
+/// A block collection deeper than this many columns is not given to the YAML grammar: its scanner keeps a stack of
+/// indentations in 1,024 bytes and writes past them (tree-sitter-yaml 0.7.2, seen with 3,000 levels).
+const YAML_COLUMNS: usize = 200;
+
+/// What carries over from one piece of a file to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    /// What is open where the next piece begins, as text that opens it.
+    opened: Vec<u8>,
+}
+
+/// The possible cuts of a piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Relative to the piece, rising.
+    pub boundaries: Vec<Boundary>,
+    /// Where the next piece begins, relative to this one; its length when it was the last.
+    pub end: usize,
+}
+
+/// Whether a language is parsed here.
+pub fn parses(language: Language) -> bool {
+    kinds::grammar(language).is_some()
+}
+
+/// The most that is parsed at once, in bytes. A tree takes some twenty times its text; the scanner of YAML counts lines in
+/// 16 bits, and gives up behind the 32,767th (tree-sitter-yaml 0.7.2).
+pub fn piece(language: Language) -> usize {
+    match language {
+        Language::Yaml => 256 << 10,
+        _ => 8 << 20,
+    }
+}
+
+/// Names the possible cuts of a piece of a file; `last` says that the file ends with it.
+///
+/// `stop` is asked now and then during the parse. `None` when it said so, or when the parser cannot take the piece: it
+/// is cut by lines then.
+pub fn boundaries(
+    language: Language,
+    piece: &[u8],
+    target: u64,
+    last: bool,
+    context: &mut Context,
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<Window> {
+    let grammar = kinds::grammar(language)?;
+    if language == Language::Yaml && is_deep_yaml(piece) {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&grammar).ok()?;
+    let shift = context.opened.len();
+    let mut asked = |_: &ParseState| {
+        if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut asked);
+    let mut read = |at: usize, _| match at.checked_sub(shift) {
+        None => &context.opened[at..],
+        Some(at) => &piece[at.min(piece.len())..],
+    };
+    let tree = parser.parse_with_options(&mut read, None, Some(options))?;
+    let roles = kinds::roles(language, &grammar);
+    let target = usize::try_from(target).unwrap_or(usize::MAX);
+    let root = tree.root_node();
+    let found = Walk::new(language, piece, shift, target, &roles).run(root);
+    let settle = Settle {
+        piece,
+        shift,
+        target,
+        roles: &roles,
+        is_data: !kinds::has_definitions(language),
+        root,
+        whole: OnceCell::new(),
+    };
+    let boundaries = settle.run(found);
+    let mut boundaries: Vec<Boundary> = boundaries
+        .into_iter()
+        .map(|cut| Boundary { at: cut.at as u64, level: cut.level })
+        .collect();
+    if last {
+        return Some(Window { boundaries, end: piece.len() });
+    }
+    let end = next_start(&boundaries, piece);
+    boundaries.retain(|boundary| boundary.at <= end as u64);
+    context.opened = opened(root, end + shift, &roles, language, &context.opened, piece);
+    Some(Window { boundaries, end })
+}
+
+/// Whether block collections may nest deeper than the grammar's scanner can take.
+fn is_deep_yaml(piece: &[u8]) -> bool {
+    let marks = |byte: &u8| b" -?:\t".contains(byte);
+    let mut column = 0;
+    let mut leading = true;
+    for byte in piece {
+        if *byte == b'\n' {
+            (column, leading) = (0, true);
+        } else if leading && marks(byte) {
+            column += 1;
+            if column > YAML_COLUMNS {
+                return true;
+            }
+        } else {
+            leading = false;
+        }
+    }
+    false
+}
+
+/// Where the next piece begins: at the shallowest cut of the second half, not in what the piece's end has torn.
+fn next_start(boundaries: &[Boundary], piece: &[u8]) -> usize {
+    let whole = piece.len() - piece.len() / 8;
+    let from = |least: usize| {
+        boundaries
+            .iter()
+            .filter(|boundary| (least as u64..=whole as u64).contains(&boundary.at))
+            .min_by_key(|boundary| (boundary.level, u64::MAX - boundary.at))
+            .and_then(|boundary| usize::try_from(boundary.at).ok())
+    };
+    from(piece.len() / 2)
+        .or_else(|| from(1))
+        .or_else(|| piece.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1))
+        .unwrap_or(piece.len())
+}
+
+/// The text that opens what is open at a place, its offset counted with the text that opened the piece.
+fn opened(
+    root: Node<'_>,
+    at: usize,
+    roles: &[Role],
+    language: Language,
+    before: &[u8],
+    piece: &[u8],
+) -> Vec<u8> {
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let mut node = root;
+    'down: loop {
+        let mut cursor = node.walk();
+        let mut more = cursor.goto_first_child();
+        while more {
+            let child = cursor.node();
+            if child.start_byte() >= at {
+                break 'down;
+            }
+            if child.end_byte() > at {
+                node = child;
+                continue 'down;
+            }
+            let role = role(roles, child);
+            if role.is(Role::OPENER) {
+                open.push((child.start_byte(), child.end_byte()));
+            } else if role.is(Role::CLOSER) {
+                open.pop();
+            }
+            more = cursor.goto_next_sibling();
+        }
+        break;
+    }
+    let byte = |at: usize| match at.checked_sub(before.len()) {
+        None => before.get(at).copied().unwrap_or(b' '),
+        Some(at) => piece.get(at).copied().unwrap_or(b' '),
+    };
+    let mut text = Vec::new();
+    for (number, (start, end)) in open.iter().enumerate() {
+        if language == Language::Json {
+            text.push(byte(*start));
+            // What is open within an object is a member's value.
+            if byte(*start) == b'{' && number + 1 < open.len() {
+                text.extend(b"\"\":");
+            }
+        } else {
+            let name = (*start..*end)
+                .map(byte)
+                .take_while(|byte| !byte.is_ascii_whitespace() && *byte != b'>');
+            text.extend(name);
+            text.push(b'>');
+        }
+    }
+    text
+}
+
+fn role(roles: &[Role], node: Node<'_>) -> Role {
+    if node.is_error() {
+        // What could not be parsed holds what could.
+        return Role::CONTAINER;
+    }
+    roles.get(usize::from(node.kind_id())).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
