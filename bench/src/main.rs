@@ -13,6 +13,7 @@ mod floor;
 mod process;
 mod server;
 mod stats;
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! One run of a client, timed from just before its start to its end.
 
-use std::ffi::{c_int, c_long};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::server::{Record, Server};
+use crate::usage::{self, Ended};
 
 /// What one run took.
 pub(crate) struct Sample {
@@ -41,7 +41,7 @@ pub(crate) fn run(
         command.spawn().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     server.client_is(child.id());
     // Output is a few bytes, far below what a pipe holds: it is read after the end.
-    let (code, cpu) = wait(child.id())?;
+    let Ended { code, cpu, .. } = usage::wait(child.id())?;
     let end = Instant::now();
     let Record { marks, first, peak, too_many } = server.record();
     if code != 0 || too_many || marks.len() != requests {
@@ -72,41 +72,4 @@ pub(crate) fn run(
         last_bytes: tail.bytes,
         first_body: first,
     })
-}
-
-#[repr(C)]
-struct Timeval {
-    seconds: c_long,
-    micros: c_long,
-}
-
-/// `struct rusage` of Linux: two times, then fourteen counts that are not looked at.
-#[repr(C)]
-struct Rusage {
-    user: Timeval,
-    system: Timeval,
-    counts: [c_long; 14],
-}
-
-unsafe extern "C" {
-    fn wait4(pid: c_int, status: *mut c_int, options: c_int, usage: *mut Rusage) -> c_int;
-}
-
-/// Waits for a child's end: its exit code (minus the signal that ended it) and its CPU time.
-fn wait(pid: u32) -> Result<(i32, Duration), String> {
-    let zero = || Timeval { seconds: 0, micros: 0 };
-    let mut usage = Rusage { user: zero(), system: zero(), counts: [0; 14] };
-    let mut status = 0;
-    let pid = c_int::try_from(pid).map_err(|error| error.to_string())?;
-    // SAFETY: both pointers are to live values of the types that wait4 fills; std has no call for a child's times.
-    let ended = unsafe { wait4(pid, &raw mut status, 0, &raw mut usage) };
-    if ended != pid {
-        return Err(format!("wait4: {}", std::io::Error::last_os_error()));
-    }
-    let code = if status & 0x7f == 0 { (status >> 8) & 0xff } else { -(status & 0x7f) };
-    let time = |t: Timeval| {
-        Duration::from_secs(t.seconds.unsigned_abs())
-            + Duration::from_micros(t.micros.unsigned_abs())
-    };
-    Ok((code, time(usage.user) + time(usage.system)))
 }
