@@ -9,6 +9,7 @@ pub mod child;
 pub mod inline;
 pub mod patient;
 pub mod shell;
+pub mod upload;
 
 use std::path::PathBuf;
 use std::time::Duration;

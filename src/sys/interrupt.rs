@@ -54,6 +54,12 @@ impl Interrupts {
         Ok(interrupts)
     }
 
+    /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at
+    /// once, by the handler of [`Interrupts::install`].
+    pub fn deaf() -> io::Result<Self> {
+        Ok(Self::quiet()?.0)
+    }
+
     /// The value without any handler, and the pipe's write end.
     fn quiet() -> io::Result<(Self, OwnedFd)> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
