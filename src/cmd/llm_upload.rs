@@ -11,7 +11,7 @@ use crate::drive::{patient, upload};
 use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, Remote};
 use crate::llm::route::Route;
-use crate::llm::{Ask, Message, Role, Stop};
+use crate::llm::{Ask, Message, Role, Stop, sniff};
 use crate::out::{self, Report};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
@@ -75,7 +75,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     }
     let bytes = bytes_of(&args.file)?;
     let full_name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
-    let found = attachment::find(&full_name, &bytes).map_err(failed)?;
+    let found = sniff::find(&full_name, &bytes).map_err(failed)?;
     let (kind, name) = (found.kind, attachment::safe_name(&full_name, found.kind));
     let settings = Settings::resolve(&args.model, &env)?;
     let notes = settings.notes.iter().chain(&found.note);

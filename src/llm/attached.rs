@@ -1,10 +1,6 @@
 //! Requests with a file, and the files APIs' replies, against `tests/fixtures/files/`. The fixtures were written from
 //! the providers' documents, never recorded: they hold this program to what was read, not to what was seen.
 
-#![expect(clippy::disallowed_methods, reason = "fixtures are files")]
-
-use std::fs;
-
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -25,14 +21,13 @@ fn endpoint(wire: Wire, official: bool) -> Endpoint {
     Endpoint { wire, base_url: "https://host".to_owned(), key: Some(KEY.to_owned()), official }
 }
 
-fn ask<'a>(prompt: &'a str) -> Ask<'a> {
+fn ask(prompt: &str) -> Ask<'_> {
     let messages = vec![Message { role: Role::User, parts: vec![prompt] }];
     Ask { model: "m", system: None, messages, cache_key: None, max_output: None, window: None }
 }
 
 fn read(name: &str) -> Vec<u8> {
-    let path = format!("{}/tests/fixtures/files/{name}", env!("CARGO_MANIFEST_DIR"));
-    fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+    super::fixtures::read(&format!("../files/{name}"))
 }
 
 /// The lines of a `.http` file: the first, then the headers.

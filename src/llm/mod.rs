@@ -5,8 +5,8 @@
 //!
 //! In reading order: [`provider`] (who there is), [`wire`] (an address that speaks one of five wire formats),
 //! one file a format, [`decode`] (bytes to reply), [`error`], [`retry`], and beside them [`command`] (programs
-//! instead of servers) and [`replay`] (a recording instead of a model). Files beside a prompt: [`attachment`] (what a
-//! file is), [`route`] (who takes it, and how), [`files`] (the providers' files APIs).
+//! instead of servers) and [`replay`] (a recording instead of a model). Files beside a prompt: [`attachment`],
+//! [`sniff`] (what a file is), [`route`] (who takes it, and how), [`files`] (the providers' files APIs).
 
 pub mod anthropic;
 pub mod attachment;
@@ -29,6 +29,7 @@ pub mod provider;
 pub mod replay;
 pub mod retry;
 pub mod route;
+pub mod sniff;
 pub mod sse;
 mod think;
 pub mod wire;
