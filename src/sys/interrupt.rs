@@ -238,4 +238,12 @@ mod tests {
         interrupts.raise(Signal::Int);
         assert_eq!(interrupts.wait(None), Some(Signal::Term));
     }
+
+    #[test]
+    fn a_deaf_one_waits_to_the_end() {
+        let deaf = Interrupts::deaf().unwrap();
+        let mut pipe = [PollFd::new(&deaf.readable, PollFlags::IN)];
+        assert_eq!(poll(&mut pipe, Some(&Timespec::default())).unwrap(), 0, "not readable");
+        assert_eq!(deaf.wait(Some(Duration::from_millis(5))), None);
+    }
 }

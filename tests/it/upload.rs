@@ -128,6 +128,14 @@ fn every_provider_takes_what_fits_within_the_request() {
         assert!(sandbox.requests()[0].text().contains("JVBERi0xLjcK"));
         assert_eq!(sandbox.requests()[0].header("anthropic-beta"), None);
     }
+    let compatible = Sandbox::new().file("a.pdf", PDF).reply("4");
+    compatible.llm_upload(&args("a.pdf")).run().answers("4");
+    let part = compatible.requests()[0].json()["messages"][0]["content"][0].clone();
+    assert_eq!((&part["type"], &part["file"]["filename"]), (&json!("file"), &json!("a.pdf")));
+    let docx = b"PK\x03\x04 [Content_Types].xml word/document.xml";
+    let sandbox = Who::OpenAi.plain().file("a.docx", docx).reply("4");
+    sandbox.llm_upload(&args("a.docx")).run().answers("4");
+    assert_eq!(sandbox.requests()[0].json()["input"][0]["content"][0]["filename"], "a.docx");
     let ollama = || {
         let sandbox = Sandbox::new().config(json!({})).env("OPENAI_API_KEY", "");
         let base = sandbox.llm.origin();
