@@ -23,6 +23,10 @@ use crate::sys::{fs, read};
 /// What a file is, its content says, and its name where the content does not. It is sent within the request where the
 /// provider takes it so, else through the provider's files API, and removed there afterwards. Archives, programs, audio,
 /// video, unknown files and files over 50 MB are refused before anything is sent.
+///
+/// Code and text go as text, to every provider: any file that is UTF-8. Beside text, openai takes png, jpeg, webp, gif,
+/// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif
+/// and pdf; google takes png, jpeg, webp, heic, heif and pdf; ollama takes png, jpeg and webp.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-llm-upload", version, max_term_width = 100)]
 pub struct Args {
@@ -134,6 +138,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         .with("bytes", bytes.len())
         .with("kind", kind.family())
         .with("sent", route.name())
+        .with("prompt", args.prompt.as_str())
         .with("provider", provider.name())
         .with("model", model_id)
         .with("model_served", reply.model)
@@ -183,6 +188,9 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
 
 /// The reason without the advice, which is for models and names tags.
 fn refusal(error: &ReadError) -> String {
+    if let ReadError::Missing { path, hint } = error {
+        return format!("file not found: {path}{hint}");
+    }
     let text = error.to_string();
     text.split("; ").next().unwrap_or(&text).to_owned()
 }

@@ -106,7 +106,7 @@ fn an_image_goes_within_the_request() {
     let document = sandbox.llm_upload(&with_json).run().assert_exit(0).no_stderr().json();
     let expect = json!({
         "exit_code": 0, "file": sandbox.work().join("a.png"), "mime": "image/png", "bytes": 8, "kind": "image",
-        "sent": "inline", "provider": "openai", "model": "test-model", "model_served": "test-model-1",
+        "sent": "inline", "prompt": "What is it?", "provider": "openai", "model": "test-model", "model_served": "test-model-1",
         "response": "a cat", "input_tokens": 50, "output_tokens": 3, "cache_read_tokens": 20,
         "cache_write_tokens": 0, "estimated": false, "stop_reason": "end", "truncated": false,
     });
@@ -402,7 +402,7 @@ fn what_is_not_sent_is_refused_before_anything_is() {
     refused(&sandbox, "empty.png", 1, &["is empty"]);
     refused(&sandbox, "a.docx", 1, &["takes no office files (.docx)", "save it as PDF or text"]);
     refused(&sandbox, "a.bmp", 1, &["takes no image/bmp", "PNG or JPEG"]);
-    refused(&sandbox, "missing.png", 1, &["no such file"]);
+    refused(&sandbox, "missing.png", 1, &["file not found: missing.png"]);
     refused(&sandbox, ".", 1, &["is a folder"]);
     let fifo = sandbox.work().join("fifo");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
