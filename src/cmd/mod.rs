@@ -4,14 +4,15 @@
 //! a [`crate::out::Report`]. It does not print results itself.
 
 pub mod llm_text;
+pub mod llm_upload;
 pub mod nagent;
 pub mod settings;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 2] = ["nagent", "nagent-llm-text"];
+pub const TOOLS: [&str; 3] = ["nagent", "nagent-llm-text", "nagent-llm-upload"];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
     use clap::CommandFactory;
-    vec![nagent::Args::command(), llm_text::Args::command()]
+    vec![nagent::Args::command(), llm_text::Args::command(), llm_upload::Args::command()]
 }

@@ -13,15 +13,17 @@ use anyhow::{Context, Result};
 
 use crate::exit::Signal;
 use crate::format::conversation::Piece;
+use crate::llm::attachment::{self, Attachment};
 use crate::llm::command::Preset;
 use crate::llm::decode::Decoder;
 use crate::llm::escape::Memo;
 use crate::llm::replay::{self, Recording};
+use crate::llm::route::{self, Route};
 use crate::llm::wire::{Endpoint, ModelInfo};
-use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply, Stop, Usage, command, estimate};
+use crate::llm::{ApiError, Ask, ErrorKind, Reply, Stop, Usage, command, estimate};
 use crate::sys::env::Env;
 use crate::sys::fs::EmptyFolder;
-use crate::sys::http::{Client, Failure, Part, Progress};
+use crate::sys::http::{Client, Failure, Head, Part, Prepared, Progress};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
@@ -223,12 +225,36 @@ impl Model {
         Ok(reply)
     }
 
+    /// The request with a file as it would be sent; without it where this is no server.
+    pub fn request_about(&self, ask: &Ask<'_>, file: &Attachment<'_>) -> Vec<u8> {
+        match &self.kind {
+            Kind::Http { endpoint, .. } => endpoint.ask_about(ask, file).body,
+            _ => self.request(ask),
+        }
+    }
+
     /// The request as it would be sent.
     pub fn request(&self, ask: &Ask<'_>) -> Vec<u8> {
         match &self.kind {
             Kind::Http { endpoint, .. } => endpoint.ask(ask).body,
             Kind::Program { preset, words, .. } => command::stdin(*preset, ask, words),
             Kind::Replay { .. } => command::stdin(Preset::Command, ask, &[]),
+        }
+    }
+
+    /// The client and the server, where it is one.
+    pub(super) fn server(&mut self) -> Option<(&mut Client, &Endpoint)> {
+        match &mut self.kind {
+            Kind::Http { client, endpoint, .. } => Some((client, endpoint)),
+            _ => None,
+        }
+    }
+
+    /// How a file of `bytes` bytes gets to this model, or why it does not and what to do instead.
+    pub fn route(&self, kind: attachment::Kind, bytes: u64) -> Result<Route, String> {
+        match &self.kind {
+            Kind::Http { endpoint, .. } => endpoint.route(kind, bytes),
+            _ => route::without_server(kind),
         }
     }
 
@@ -245,7 +271,8 @@ impl Model {
         // Bounded: a server that names a next page for ever is not followed for ever.
         for _ in 0..100 {
             let request = endpoint.models(page.as_deref());
-            let body = fetch(client, endpoint, request, interrupts)?;
+            let prepared = client.prepare(request)?;
+            let (_, body) = fetch(client, endpoint, &prepared, interrupts)?;
             let found = endpoint.parse_models(&body)?;
             models.extend(found.models);
             page = found.next;
@@ -262,8 +289,8 @@ fn estimated(text: &str) -> Usage {
     Usage { output: estimate(text), estimated: true, ..Usage::default() }
 }
 
-/// The most of a list of models that is read, in bytes.
-const LIST_LIMIT: usize = 16 << 20;
+/// The most that is read of a reply that is no stream, in bytes.
+const FETCH_LIMIT: usize = 16 << 20;
 
 fn over_http(
     client: &mut Client,
@@ -274,10 +301,24 @@ fn over_http(
     interrupts: &Interrupts,
 ) -> Result<Reply, AskError> {
     // One run asks about one conversation, whose text only grows.
-    let request = endpoint.ask_again(ask, memo);
+    let prepared = client.prepare(endpoint.ask_again(ask, memo))?;
+    let reply = converse(client, endpoint, &prepared, on_text, interrupts);
+    if let Some(body) = prepared.into_body() {
+        memo.give_back(body);
+    }
+    reply
+}
+
+/// Sends a request that asks a model to speak, and reads its reply to the end.
+pub(super) fn converse(
+    client: &mut Client,
+    endpoint: &Endpoint,
+    prepared: &Prepared,
+    on_text: &mut dyn FnMut(&str),
+    interrupts: &Interrupts,
+) -> Result<Reply, AskError> {
     let mut decoder: Option<Decoder> = None;
-    let prepared = client.prepare(request)?;
-    let sent = client.send(&prepared, interrupts, &mut |part| {
+    client.send(prepared, interrupts, &mut |part| {
         match part {
             Part::Head(head) => decoder = Some(endpoint.decoder(head.status, &head.headers)),
             Part::Body(bytes) => {
@@ -290,40 +331,35 @@ fn over_http(
             }
         }
         Ok(Progress::More)
-    });
-    if let Some(body) = prepared.into_body() {
-        memo.give_back(body);
-    }
-    sent?;
+    })?;
     let decoder = decoder.ok_or_else(|| {
         ApiError::new(ErrorKind::Broken, "the connection ended before the reply began")
     })?;
     Ok(decoder.finish()?)
 }
 
-fn fetch(
+/// The head and the body of a 2xx reply that is no stream; the error that any other is.
+pub(super) fn fetch(
     client: &mut Client,
     endpoint: &Endpoint,
-    request: HttpRequest,
+    prepared: &Prepared,
     interrupts: &Interrupts,
-) -> Result<Vec<u8>, AskError> {
-    let mut head = (0, Vec::new());
+) -> Result<(Head, Vec<u8>), AskError> {
     let mut body = Vec::new();
-    let prepared = client.prepare(request)?;
-    client.send(&prepared, interrupts, &mut |part| {
+    let head = client.send(prepared, interrupts, &mut |part| {
         match part {
-            Part::Head(given) => head = (given.status, given.headers.clone()),
-            Part::Body(bytes) if body.len() + bytes.len() > LIST_LIMIT => {
-                return Err(ApiError::new(ErrorKind::Other, "the list of models is too long"));
+            Part::Body(bytes) if body.len() + bytes.len() > FETCH_LIMIT => {
+                return Err(ApiError::new(ErrorKind::Other, "the server's reply is too long"));
             }
             Part::Body(bytes) => body.extend_from_slice(bytes),
+            Part::Head(_) => {}
         }
         Ok(Progress::More)
     })?;
-    if (200..300).contains(&head.0) {
-        Ok(body)
+    if (200..300).contains(&head.status) {
+        Ok((head, body))
     } else {
-        Err(endpoint.failure(head.0, &head.1, &body).into())
+        Err(endpoint.failure(head.status, &head.headers, &body).into())
     }
 }
 

@@ -7,7 +7,9 @@ pub mod act;
 pub mod ask;
 pub mod child;
 pub mod inline;
+pub mod patient;
 pub mod shell;
+pub mod upload;
 
 use std::path::PathBuf;
 use std::time::Duration;

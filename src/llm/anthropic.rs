@@ -11,10 +11,11 @@
 //! tokens stand beside `input_tokens`, not in it. Thinking is never text. An `error` may come at any time after a 200.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
+    attachment::{Attachment, Payload},
     decode::{Draft, Fault, OnText, server_error},
     json::{self, Count, List, Text},
     limits,
@@ -111,6 +112,22 @@ impl<'a> Turn<'a> {
             Role::Assistant => "assistant",
         };
         Self { role, content }
+    }
+}
+
+/// The block of a message that is a file. Source: the guides on vision, PDF and files. `data` stands for the base64 of
+/// its bytes, without line feeds.
+pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
+    let source = match file.payload {
+        Payload::Bytes(_) => {
+            json!({"type": "base64", "media_type": file.kind.mime(file.name), "data": data})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
+    };
+    if file.kind.family() == "image" {
+        json!({"type": "image", "source": source})
+    } else {
+        json!({"type": "document", "title": file.name, "source": source})
     }
 }
 

@@ -213,7 +213,8 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/llm"))
 }
 
-fn read(name: &str) -> Vec<u8> {
+/// The bytes of a fixture, by its path in the folder.
+pub(super) fn read(name: &str) -> Vec<u8> {
     fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

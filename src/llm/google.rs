@@ -12,10 +12,11 @@
 //! never text. Without `alt=sse` (a proxy) the same objects come as one JSON array.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
+    attachment::{Attachment, Payload},
     decode::{Draft, Fault, OnText, server_error},
     json::{self, Count, List, Text},
     wire::{ModelInfo, ModelPage, encode},
@@ -73,6 +74,17 @@ impl<'a> Content<'a> {
             Role::Assistant => "model",
         };
         Self { role, parts: message.parts.iter().map(|text| Part { text }).collect() }
+    }
+}
+
+/// The part of a message that is a file. Source: python-genai. `data` stands for the base64 of its bytes.
+pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
+    let mime = file.kind.mime(file.name);
+    match file.payload {
+        Payload::Bytes(_) => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        Payload::Remote(remote) => {
+            json!({"fileData": {"mimeType": mime, "fileUri": remote.uri.as_deref().unwrap_or(&remote.id)}})
+        }
     }
 }
 

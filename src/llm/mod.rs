@@ -5,15 +5,18 @@
 //!
 //! In reading order: [`provider`] (who there is), [`wire`] (an address that speaks one of five wire formats),
 //! one file a format, [`decode`] (bytes to reply), [`error`], [`retry`], and beside them [`command`] (programs
-//! instead of servers) and [`replay`] (a recording instead of a model).
+//! instead of servers) and [`replay`] (a recording instead of a model). Files beside a prompt: [`attachment`],
+//! [`sniff`] (what a file is), [`route`] (who takes it, and how), [`files`] (the providers' files APIs).
 
 pub mod anthropic;
+pub mod attachment;
 pub mod command;
 pub mod decode;
 mod delay;
 pub mod error;
 pub mod escape;
 mod facts;
+pub mod files;
 pub mod google;
 mod json;
 pub mod limits;
@@ -25,10 +28,14 @@ pub mod price;
 pub mod provider;
 pub mod replay;
 pub mod retry;
+pub mod route;
+pub mod sniff;
 pub mod sse;
 mod think;
 pub mod wire;
 
+#[cfg(test)]
+mod attached;
 #[cfg(test)]
 mod bodies;
 #[cfg(test)]
@@ -99,13 +106,13 @@ pub fn estimate(text: &str) -> u64 {
 /// A request as it goes on the wire. What `--show-request` prints is `body`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// The whole address.
     pub url: String,
     /// Headers, the credential among them. Never printed.
     pub headers: Vec<(&'static str, String)>,
-    /// The body, empty for `GET`.
+    /// The body, empty for `GET` and `DELETE`.
     pub body: Vec<u8>,
 }
 

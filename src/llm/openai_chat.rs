@@ -13,10 +13,11 @@
 //! with `message` for `delta`.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
+    attachment::{Attachment, Payload},
     decode::{Draft, Fault, OnText, server_error},
     error,
     json::{self, Count, Joined, List, Text},
@@ -89,6 +90,21 @@ enum Content<'a> {
 struct Part<'a> {
     r#type: &'static str,
     text: &'a str,
+}
+
+/// The part of a message that is a file. Source: openai-python and the guide “file inputs”. `data` stands for the base64
+/// of its bytes. `detail` is left out: its default is what is wanted, and strict servers may not know it.
+pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
+    let url = || format!("data:{};base64,{data}", file.kind.mime(file.name));
+    match file.payload {
+        Payload::Bytes(_) if file.kind.family() == "image" => {
+            json!({"type": "image_url", "image_url": {"url": url()}})
+        }
+        Payload::Bytes(_) => {
+            json!({"type": "file", "file": {"filename": file.name, "file_data": url()}})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file": {"file_id": remote.id}}),
+    }
 }
 
 fn joined<S: serde::Serializer>(parts: &&[&str], serializer: S) -> Result<S::Ok, S::Error> {

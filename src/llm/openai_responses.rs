@@ -10,10 +10,11 @@
 //! seen live and are what Codex reads. Unknown events and items are passed over; reasoning is never text.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
+    attachment::{Attachment, Payload},
     decode::{Draft, Fault, OnText, server_error},
     error,
     json::{self, Count, Joined, List, Text},
@@ -84,6 +85,25 @@ impl<'a> Input<'a> {
                 Self { role: "assistant", content: Content::Text(Joined(&message.parts)) }
             }
         }
+    }
+}
+
+/// The part of a message that is a file. Source: the guides “file inputs” and “images and vision”. `data` stands for the
+/// base64 of its bytes.
+pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
+    let is_image = file.kind.family() == "image";
+    let url = || format!("data:{};base64,{data}", file.kind.mime(file.name));
+    match file.payload {
+        Payload::Bytes(_) if is_image => {
+            json!({"type": "input_image", "detail": "auto", "image_url": url()})
+        }
+        Payload::Bytes(_) => {
+            json!({"type": "input_file", "filename": file.name, "file_data": url()})
+        }
+        Payload::Remote(remote) if is_image => {
+            json!({"type": "input_image", "detail": "auto", "file_id": remote.id})
+        }
+        Payload::Remote(remote) => json!({"type": "input_file", "file_id": remote.id}),
     }
 }
 

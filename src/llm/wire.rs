@@ -3,12 +3,15 @@
 //! What differs between formats is in their files; here is what an endpoint adds: the address, the credential in the
 //! header where the format wants it (never in the address, which ends up in logs), and the dialect of the server.
 
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
+use super::attachment::{Attachment, Payload};
 use super::escape::Memo;
 use super::{
-    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, escape, google,
-    limits, ollama, openai_chat, openai_responses,
+    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, escape, files,
+    google, limits, ollama, openai_chat, openai_responses,
 };
 
 /// A wire format.
@@ -89,6 +92,62 @@ impl Endpoint {
         HttpRequest { method: "POST", url: self.url(&path), headers, body }
     }
 
+    /// The same with a file before the first message's text, which is where providers want it. The body is made from
+    /// nothing: such a request is no turn of a conversation that grows.
+    pub fn ask_about(&self, ask: &Ask<'_>, file: &Attachment<'_>) -> HttpRequest {
+        let mut request = self.ask(ask);
+        // Stands for the base64, which is written straight into the finished body. No text may hold it.
+        let mut mark = "(base64)".to_owned();
+        while file.name.contains(&mark)
+            || request.body.windows(mark.len()).any(|part| part == mark.as_bytes())
+        {
+            mark.push('=');
+        }
+        let mut body: Value =
+            serde_json::from_slice(&request.body).expect("the body was serialized a moment ago");
+        let list = match self.wire {
+            Wire::Responses => "input",
+            Wire::Gemini => "contents",
+            Wire::Chat | Wire::Messages | Wire::Ollama => "messages",
+        };
+        let messages = body.get_mut(list).and_then(Value::as_array_mut);
+        let first =
+            messages.and_then(|list| list.iter_mut().find(|message| message["role"] == "user"));
+        if let Some(message) = first {
+            self.attach(message, file, &mark);
+        }
+        request.body = spliced(&body.to_string(), &mark, file);
+        if self.wire == Wire::Messages && matches!(file.payload, Payload::Remote(_)) {
+            request.headers.push(files::anthropic_beta());
+        }
+        request
+    }
+
+    fn attach(&self, message: &mut Value, file: &Attachment<'_>, mark: &str) {
+        let part = match self.wire {
+            Wire::Responses => openai_responses::part(file, mark),
+            Wire::Chat => openai_chat::part(file, mark),
+            Wire::Messages => anthropic::part(file, mark),
+            Wire::Gemini => google::part(file, mark),
+            Wire::Ollama => {
+                // Source: ollama's API types: base64 without a prefix, beside the text.
+                message["images"] = json!([mark]);
+                return;
+            }
+        };
+        let content = &mut message[if self.wire == Wire::Gemini { "parts" } else { "content" }];
+        if let Value::String(text) = content {
+            *content = json!([{"type": "text", "text": text}]);
+        }
+        if let Some(parts) = content.as_array_mut() {
+            // A mark for the cache is paid for, and no later turn would read what it kept.
+            for part in parts.iter_mut().filter_map(Value::as_object_mut) {
+                part.remove("cache_control");
+            }
+            parts.insert(0, part);
+        }
+    }
+
     /// What turns the reply's bytes into a reply. Header names in any case.
     pub fn decoder(&self, status: u16, headers: &[(String, String)]) -> Decoder {
         Decoder::new(self, status, headers)
@@ -146,7 +205,7 @@ impl Endpoint {
         error::from_response(status, headers, body).cleaned(self.key.as_deref())
     }
 
-    fn credential(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn credential(&self) -> Vec<(&'static str, String)> {
         let key = self.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let bearer = |key: &str| ("authorization", format!("Bearer {key}"));
         let mut headers = Vec::with_capacity(5);
@@ -175,7 +234,7 @@ impl Endpoint {
         }
     }
 
-    fn host(&self) -> &str {
+    pub(super) fn host(&self) -> &str {
         let rest = self.base_url.split_once("://").map_or(self.base_url.as_str(), |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -184,7 +243,7 @@ impl Endpoint {
 
     /// Puts the path behind the base. OpenAI's bases hold the version already, others may: `/v1` is not said twice,
     /// and of a base that is a whole address only the front is taken.
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         let base = self.base_url.trim();
         let (base, base_query) =
             base.split_once('?').map_or((base, None), |(base, query)| (base, Some(query)));
@@ -216,6 +275,21 @@ impl Endpoint {
         }
         url
     }
+}
+
+/// The body with the file's base64 in the place of the mark.
+fn spliced(body: &str, mark: &str, file: &Attachment<'_>) -> Vec<u8> {
+    let Payload::Bytes(bytes) = file.payload else { return body.as_bytes().to_vec() };
+    let Some((before, behind)) = body.split_once(mark) else { return body.as_bytes().to_vec() };
+    let encoded = bytes.len().div_ceil(3).saturating_mul(4);
+    let mut out = Vec::with_capacity(body.len().saturating_add(encoded));
+    out.extend_from_slice(before.as_bytes());
+    let from = out.len();
+    out.resize(from + encoded, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[from..]);
+    out.truncate(from + written.expect("the room was measured"));
+    out.extend_from_slice(behind.as_bytes());
+    out
 }
 
 /// Percent-encodes what may not stand in a path segment or a query value.

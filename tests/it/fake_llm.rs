@@ -76,11 +76,13 @@ impl Request {
 }
 
 type Chooser = Box<dyn FnMut(&Request) -> Answer + Send>;
+type Beside = Box<dyn FnMut(&Request) -> Option<Answer> + Send>;
 
 #[derive(Default)]
 struct Script {
     queue: VecDeque<Answer>,
     chooser: Option<Chooser>,
+    beside: Option<Beside>,
     requests: Vec<Request>,
     dialogues: Vec<Dialogue>,
     complaints: Vec<String>,
@@ -141,6 +143,12 @@ impl FakeLlm {
     /// Answers come from `choose` once the queue is empty: needed where several conversations ask at once.
     pub(crate) fn choose(&self, choose: impl FnMut(&Request) -> Answer + Send + 'static) {
         self.script().chooser = Some(Box::new(choose));
+    }
+
+    /// Answers to requests that do not ask the model to speak (files that go up, are waited for and are removed), before
+    /// the usual ones; `None` leaves a request to those.
+    pub(crate) fn beside(&self, answer: impl FnMut(&Request) -> Option<Answer> + Send + 'static) {
+        self.script().beside = Some(Box::new(answer));
     }
 
     /// For tests that edit the conversation file: requests need not begin with the ones before.
@@ -252,7 +260,8 @@ fn decide(shared: &Shared, request: &Request) -> Answer {
     script.requests.push(request.clone());
     shared.arrived.notify_all();
     let Some(format) = Format::of(&request.path).filter(|_| request.method == "POST") else {
-        return aside(request);
+        let given = script.beside.as_mut().and_then(|answer| answer(request));
+        return given.unwrap_or_else(|| aside(request));
     };
     match Dialogue::read(format, &request.body) {
         Ok(dialogue) => {

@@ -27,4 +27,5 @@ mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod tidy; // head comments, layers, sizes, leftovers
+mod upload; // a file and a prompt in: each provider's ways, refusals, removal
 mod writers; // one writer: the lock, edits between and during runs, forks

@@ -26,6 +26,9 @@ pub(crate) const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
 /// The primitive: a file in, text out.
 pub(crate) const LLM_TEXT: &str = env!("CARGO_BIN_EXE_nagent-llm-text");
 
+/// A file and a prompt in, text out.
+pub(crate) const LLM_UPLOAD: &str = env!("CARGO_BIN_EXE_nagent-llm-upload");
+
 /// An answer that ends a run.
 pub(crate) fn answer(text: &str) -> String {
     format!("<nagent-response>{text}</nagent-response>")
@@ -220,6 +223,11 @@ impl Sandbox {
     /// `nagent-llm-text` with arguments.
     pub(crate) fn llm_text<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
         self.program(LLM_TEXT, args)
+    }
+
+    /// `nagent-llm-upload` with arguments.
+    pub(crate) fn llm_upload<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
+        self.program(LLM_UPLOAD, args)
     }
 
     /// Any program, in this world.

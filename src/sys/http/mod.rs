@@ -31,6 +31,9 @@ use crate::sys::interrupt::Interrupts;
 /// How long a server may take to end a body whose reader has all it wants. Reading the end keeps the connection.
 const LINGER: Duration = Duration::from_millis(200);
 
+/// The slowest line that a request with a file is still sent over, in bytes a second.
+const SLOWEST: u64 = 64 << 10;
+
 /// The head of a response. The client takes 100 headers and 400 KiB at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -250,9 +253,12 @@ async fn exchange(
     if !prepared.body.is_empty() {
         *request.body_mut() = Some(prepared.body.clone().into());
     }
-    let mut response = match timeout(read, client.execute(request)).await {
+    // Megabytes on a slow line are on their way for minutes, and no server answers before it has them.
+    let upload = Duration::from_secs(prepared.body.len() as u64 / SLOWEST);
+    let head = read.saturating_add(upload);
+    let mut response = match timeout(head, client.execute(request)).await {
         Ok(response) => response.map_err(|error| explain(&error, host, Phase::Head, connect))?,
-        Err(_) => return Err(silence(host, Phase::Head, read)),
+        Err(_) => return Err(silence(host, Phase::Head, head)),
     };
     let headers = response.headers().iter();
     let headers = headers.map(|(name, value)| {

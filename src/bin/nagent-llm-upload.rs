@@ -1,0 +1,5 @@
+//! A file and a prompt in, a model's text out.
+
+fn main() -> std::process::ExitCode {
+    nagent::cli::main::<nagent::cmd::llm_upload::Args>()
+}
