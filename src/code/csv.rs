@@ -30,10 +30,10 @@ impl Scanner {
         Self { target, record: 0, at: 0, is_quoted: false, closed: None, is_long: false }
     }
 
-    /// Reads what the view holds behind what was read.
-    pub fn scan(&mut self, sink: &mut Sink<'_>) {
+    /// Reads what the view holds behind what was read, up to `end`.
+    pub fn scan(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
-        let (base, end) = (self.at, view.end());
+        let base = self.at;
         for found in memchr::memchr2_iter(b'"', b'\n', view.range(base, end)) {
             let at = base + found as u64;
             if view.byte(at) == Some(b'"') {
@@ -65,6 +65,7 @@ impl Scanner {
 
     fn measure(&mut self, sink: &mut Sink<'_>) {
         if !self.is_long && self.at - self.record > self.target {
+            sink.reach(self.record + self.target);
             let from = self.record.max(sink.start());
             lines(sink, from, self.at, level::LINE);
             self.is_long = true;

@@ -166,12 +166,14 @@ impl Cutter {
         let window = self.window();
         let mut sink = Sink { view, packer: &mut self.packer, unit: self.unit, out };
         let Some(window) = window else {
+            // A character that begins before a forced cut is known to its end.
+            let end = if last { view.end() } else { view.end().saturating_sub(3).max(self.at) };
             match &mut self.scanner {
-                Scanner::Lines(scanner) => scanner.scan(&mut sink, view.end()),
-                Scanner::Records(scanner) => scanner.scan(&mut sink),
-                _ => sink.reach(view.end()),
+                Scanner::Lines(scanner) => scanner.scan(&mut sink, end),
+                Scanner::Records(scanner) => scanner.scan(&mut sink, end),
+                _ => sink.reach(end),
             }
-            self.at = view.end();
+            self.at = end;
             return last;
         };
         let end = view.end().min(self.at.saturating_add(window));
@@ -254,7 +256,7 @@ pub(super) mod tests {
             shown = (shown + step).max(wants).min(bytes.len());
             let base = cutter.keep_from();
             let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..shown] };
-            assert!(cutter.window().is_some() || view.bytes.len() as u64 <= 2 * rules.target + 7);
+            assert!(cutter.window().is_some() || view.bytes.len() as u64 <= 3 * rules.target + 10);
             if cutter.read(view, shown == bytes.len(), &mut || false, &mut out) {
                 let base = cutter.keep_from();
                 let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..] };

@@ -338,12 +338,7 @@ mod tests {
         check(
             32,
             "para para para\n\nTitle\n=====\n\n## Sub\n\ntext text text\n",
-            &["para para para\n\n", "Title\n=====\n\n## Sub\n\n", "text text text\n"][..1]
-                .iter()
-                .copied()
-                .chain(["Title\n=====\n\n## Sub\n\ntext text ", "text\n"])
-                .collect::<Vec<_>>()
-                .as_slice(),
+            &["para para para\n\n", "Title\n=====\n\n## Sub\n\ntext text t", "ext\n"],
         );
         // No headings: a hash in a fence, one without a blank.
         check(
@@ -373,11 +368,7 @@ mod tests {
         check(
             24,
             "- one\n  more\n- two\n  more\n- three\n",
-            &["- one\n  more\n", "- two\n  more\n- three\n"][..]
-                .iter()
-                .copied()
-                .collect::<Vec<_>>()
-                .as_slice(),
+            &["- one\n  more\n", "- two\n  more\n- three\n"],
         );
         // The head of a table stays with its first row.
         check(
@@ -404,7 +395,7 @@ mod tests {
     fn natural_cuts_at_every_heading_that_follows_none() {
         let rules = Rules { target: 1000, natural: true };
         let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
-        assert_eq!(cut(Markdown, text.as_bytes(), rules), [(0, 18), (18, text.len() as u64)]);
+        assert_eq!(cut(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
     }
 
     /// Reads in windows of a size, as the cutter does with large ones.
@@ -447,7 +438,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_heading_is_a_segments_last_line_when_what_follows_fits(bytes in bytes(), target in 60u64..200) {
-            let text: String = String::from_utf8_lossy(&bytes).into_owned();
+            // In a fence that nobody closes it would be no heading.
+            let text = String::from_utf8_lossy(&bytes).replace("```", "words");
             let text = format!("{text}\n\n");
             for part in split(Markdown, format!("{text}# Title\n\nshort\n").as_bytes(), target) {
                 prop_assert!(!part.ends_with(b"# Title\n") && !part.ends_with(b"# Title\n\n"));

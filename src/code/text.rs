@@ -69,7 +69,10 @@ impl Scanner {
         if from < bytes.len() {
             self.look(sink, &bytes[from..]);
             self.at = end;
-            self.measure(sink);
+            // As long as it is blank, the line may belong to this paragraph or begin the next.
+            if !self.is_blank || end - self.line > self.target {
+                self.measure(sink);
+            }
         }
     }
 
@@ -112,6 +115,8 @@ impl Scanner {
     fn measure(&mut self, sink: &mut Sink<'_>) {
         if !self.is_long && self.at - self.paragraph > self.target {
             self.is_long = true;
+            // First what is cut off before the paragraph is known to be too large, however much comes at once.
+            sink.reach(self.paragraph + self.target);
             // What was cut off already is no longer in the view, and need not be.
             let from = self.paragraph.max(sink.start());
             lines(sink, from, self.line, level::LINE);
