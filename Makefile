@@ -2,6 +2,7 @@
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
+TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-split nagent-file-patch nagent-file-summarize
 
 .PHONY: build demo test check install live bench
 
@@ -30,7 +31,7 @@ check:
 # The executables to $(PREFIX)/bin, their pages to $(PREFIX)/share/man.
 install: build
 	install -d "$(PREFIX)/bin"
-	install -m 755 target/release/nagent target/release/nagent-llm-text target/release/nagent-llm-upload "$(PREFIX)/bin"
+	install -m 755 $(addprefix target/release/,$(TOOLS)) "$(PREFIX)/bin"
 	install -d "$(PREFIX)/share/man/man1"
 	install -m 644 man/*.1 "$(PREFIX)/share/man/man1"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac

@@ -3,16 +3,24 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_split;
 pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;
+pub mod progress_line;
 pub mod settings;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 3] = ["nagent", "nagent-llm-text", "nagent-llm-upload"];
+pub const TOOLS: [&str; 4] =
+    ["nagent", "nagent-llm-text", "nagent-llm-upload", "nagent-file-split"];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
     use clap::CommandFactory;
-    vec![nagent::Args::command(), llm_text::Args::command(), llm_upload::Args::command()]
+    vec![
+        nagent::Args::command(),
+        llm_text::Args::command(),
+        llm_upload::Args::command(),
+        file_split::Args::command(),
+    ]
 }

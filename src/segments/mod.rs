@@ -2,3 +2,12 @@
 //!
 //! Effects go through [`crate::sys`], decisions are [`crate::code`]'s and [`crate::format`]'s. It prints nothing and knows
 //! neither flags nor tags.
+//!
+//! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
+//! and `tape` for what of the file is in memory; [`failure`] is why nothing was done.
+
+mod earlier;
+pub mod failure;
+pub mod naming;
+pub mod split;
+mod tape;

@@ -9,6 +9,7 @@
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
+//! - [`split_files`]: the segments of a large file, put in place together
 //! - [`process`], [`http`]: programs and servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
@@ -38,6 +39,7 @@ pub mod read;
 pub mod read_error;
 pub mod replace;
 pub mod root;
+pub mod split_files;
 pub mod stdin;
 pub mod terminal;
 pub mod tools;

@@ -26,6 +26,7 @@ mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
 mod shell; // output, exit codes, timeouts, descendants, environment
+mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod tidy; // head comments, layers, sizes, leftovers
 mod upload; // a file and a prompt in: each provider's ways, refusals, removal
 mod writers; // one writer: the lock, edits between and during runs, forks
