@@ -6,17 +6,15 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::cmd::settings::{ModelArgs, Problem, Settings};
-use crate::drive;
-use crate::drive::ask::AskError;
-use crate::exit::{Exit, Signal};
+use crate::drive::patient;
+use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
-use crate::llm::retry::Retry;
 use crate::llm::{Ask, Message, Role, Stop};
 use crate::out::{self, Report};
 use crate::prompt;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::{clock, fs, journal};
+use crate::sys::{fs, journal};
 
 /// Send a text file to a language model, and print its text
 ///
@@ -112,32 +110,10 @@ fn run(args: &Args) -> Result<Report, Problem> {
             .map_err(|error| Problem::usage(error.to_string()))?;
         return Ok(Report::exactly(body.clone()).with("request", body));
     }
-    if let Some(error) = drive::fits_nowhere(ask.text_bytes(), &model_id, ask.window) {
-        return Err(Problem { exit: Exit::Provider, message: error.message });
-    }
-    let mut retry = Retry::new(settings.patience.value);
-    let reply = loop {
-        let result = source.model.ask(&ask, &mut |_| (), &interrupts);
-        for note in source.model.notes.drain(..) {
-            out::line(&format!("nagent-llm-text: note: {note}"));
-        }
-        let mut error = match result {
-            Ok(reply) => break reply,
-            Err(AskError::Interrupted(signal)) => return Err(interrupted(signal)),
-            Err(AskError::Api(error)) => error,
-        };
-        error.message = drive::name_cause(&error, source.credential.as_deref(), &model_id);
-        let Some(time) = retry.next(&error, drive::jitter()) else {
-            return Err(Problem { exit: Exit::Provider, message: retry.last_word(&error) });
-        };
-        out::line(&format!(
-            "nagent-llm-text: {error}; trying again in {:.1} s",
-            time.as_secs_f64()
-        ));
-        if let Some(signal) = clock::sleep_interruptible(time, &interrupts) {
-            return Err(interrupted(signal));
-        }
-    };
+    let reply =
+        patient::ask(&mut source, &ask, settings.patience.value, &interrupts, &mut |line| {
+            out::line(&format!("nagent-llm-text: {line}"));
+        })?;
     let truncated = reply.stop == Stop::Length;
     let mut report = Report::done(reply.text.clone());
     if truncated {
@@ -160,8 +136,4 @@ fn run(args: &Args) -> Result<Report, Problem> {
         .with("estimated", reply.usage.estimated)
         .with("stop_reason", if truncated { "length" } else { "end" })
         .with("truncated", truncated))
-}
-
-fn interrupted(signal: Signal) -> Problem {
-    Problem { exit: Exit::Signal(signal), message: format!("interrupted by {}", signal.name()) }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
-use crate::drive::ask::{Model, Source};
+use crate::drive::ask::{AskError, Model, Source};
 use crate::exit::Exit;
 use crate::llm::command::Preset;
 use crate::llm::limits;
@@ -84,6 +84,18 @@ impl Problem {
 impl From<Problem> for Report {
     fn from(problem: Problem) -> Self {
         Self::failed(problem.exit, problem.message)
+    }
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Interrupted(signal) => Self {
+                exit: Exit::Signal(signal),
+                message: format!("interrupted by {}", signal.name()),
+            },
+            AskError::Api(error) => Self { exit: Exit::Provider, message: error.message },
+        }
     }
 }
 

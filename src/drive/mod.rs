@@ -7,6 +7,7 @@ pub mod act;
 pub mod ask;
 pub mod child;
 pub mod inline;
+pub mod patient;
 pub mod shell;
 
 use std::path::PathBuf;
