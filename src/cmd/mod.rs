@@ -3,15 +3,18 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_summarize;
 pub mod llm_text;
 pub mod nagent;
+pub mod progress_line;
 pub mod settings;
+pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 2] = ["nagent", "nagent-llm-text"];
+pub const TOOLS: [&str; 3] = ["nagent", "nagent-llm-text", "nagent-file-summarize"];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
     use clap::CommandFactory;
-    vec![nagent::Args::command(), llm_text::Args::command()]
+    vec![nagent::Args::command(), llm_text::Args::command(), file_summarize::Args::command()]
 }

@@ -2,3 +2,10 @@
 //!
 //! Effects go through [`crate::sys`], decisions are [`crate::code`]'s and [`crate::format`]'s. It prints nothing and knows
 //! neither flags nor tags.
+
+pub mod asking;
+pub mod content;
+pub mod kept;
+pub mod split;
+pub mod summarize;
+pub mod summary_plan;

@@ -26,5 +26,6 @@ mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
 mod shell; // output, exit codes, timeouts, descendants, environment
+mod summarize; // summaries: what is asked, kept, joined, refused
 mod tidy; // head comments, layers, sizes, leftovers
 mod writers; // one writer: the lock, edits between and during runs, forks
