@@ -44,9 +44,12 @@ impl Failure {
         Self::new(Exit::Signal(signal), format!("interrupted by {}", signal.name()))
     }
 
-    /// The same, with what it was about before its message; a signal and a wrong setting are about nothing in particular.
+    /// The same, with what it was about before its message; a signal, a wrong setting and a limit are about no part in
+    /// particular.
     fn about(mut self, subject: &str) -> Self {
-        if !subject.is_empty() && !matches!(self.exit, Exit::Signal(_) | Exit::Usage) {
+        let is_of_all =
+            matches!(self.exit, Exit::Signal(_) | Exit::Usage) || self.summary.is_some();
+        if !is_of_all {
             self.message = format!("{subject}: {}", self.message);
         }
         self

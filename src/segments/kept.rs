@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(read(folder.path(), "k"), Some(kept.clone()));
         write(folder.path(), "k", &Kept { summary: " ".into(), ..kept }).unwrap();
         assert_eq!(read(folder.path(), "k"), None);
-        std::fs::write(folder.path().join("k.json"), "{\"summary\": \"x\"").unwrap();
+        fs::replace(&folder.path().join("k.json"), b"{\"summary\": \"x\"").unwrap();
         assert_eq!(read(folder.path(), "k"), None);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use super::asking::{Asking, Came, Failure, Request, Rules, Summary, Totals, Work};
 use super::content::{self, Content, Encoding};
 use super::split::{self, Hooks, Plan, Split};
-use super::summary_plan::{self as plan, Kind, Limit, Part, Sizes};
+use super::summary_plan::{self as plan, Kind, Limit, Sizes};
 use crate::exit::Exit;
 use crate::format::index::{self, Index};
 use crate::sys::names::shown;
@@ -179,7 +179,7 @@ impl<'a> Summarizer<'a> {
         let all = source.parts(&done);
         let result = match failure {
             None => self.join(&source, all, limit, true),
-            Some(failure) => Err(going_on(failure, came, units.len())),
+            Some(failure) => Err(self.going_on(failure, came, units.len())),
         };
         for (segment, summary) in index.segments.iter_mut().zip(done) {
             segment.summary = summary.map(|summary| summary.text);
@@ -220,20 +220,16 @@ impl<'a> Summarizer<'a> {
         }
         let most = source.sizes.join;
         loop {
-            let paragraphs: Vec<String> = parts
-                .iter()
-                .map(|(first, last, summary)| {
-                    let summary = summary.text.clone();
-                    plan::paragraph(&Part { first: *first, last: *last, summary }, most / 8)
-                })
-                .collect();
-            let lengths: Vec<u64> = paragraphs.iter().map(|text| text.len() as u64).collect();
+            let paragraph = |part: &(u64, u64, Summary)| {
+                plan::paragraph(part.0, part.1, &part.2.text, most / 8)
+            };
+            let lengths: Vec<u64> = parts.iter().map(|part| paragraph(part).len() as u64).collect();
             let groups = plan::group(&lengths, most);
             let is_last = groups.len() == 1;
             let limit = if is_last { limit } else { Limit::DEFAULT };
             let make = |at: usize| {
                 let group = groups[at].clone();
-                let text = paragraphs[group.clone()].concat();
+                let text: String = parts[group.clone()].iter().map(paragraph).collect();
                 let (first, last) = (parts[group.start].0, parts[group.end - 1].1);
                 Ok(Work::Ask(Request {
                     kind: Kind::Join,
@@ -319,6 +315,19 @@ impl<'a> Summarizer<'a> {
             source_sha256: fs::hash(bytes),
             text: decoded.text,
         })
+    }
+
+    /// The failure, with what is there already.
+    fn going_on(&self, mut failure: Failure, came: usize, all: usize) -> Failure {
+        if failure.exit != Exit::Usage {
+            let next = if self.asking.rules.again {
+                ""
+            } else {
+                ", and the same command goes on from there"
+            };
+            failure.message.push_str(&format!("; {came} of {all} summaries are kept{next}"));
+        }
+        failure
     }
 
     fn encoding(&self, kind: Content) -> Encoding {
@@ -426,12 +435,5 @@ fn one(summaries: Vec<Option<Summary>>, failure: Option<Failure>) -> Result<Summ
     }
 }
 
-/// The failure, with what is there already.
-fn going_on(mut failure: Failure, came: usize, all: usize) -> Failure {
-    if failure.exit != Exit::Usage {
-        failure.message.push_str(&format!(
-            "; {came} of {all} summaries are kept, and the same command goes on from there"
-        ));
-    }
-    failure
-}
+#[cfg(test)]
+mod tests;

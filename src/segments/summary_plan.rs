@@ -154,26 +154,23 @@ pub fn shorter(words: u64, limit: Limit) -> String {
     )
 }
 
-/// The summary of some lines of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The first line, from 1.
-    pub first: u64,
-    /// The last.
-    pub last: u64,
-    /// The text.
-    pub summary: String,
-}
-
-/// A part's paragraph in a request that joins, `most` bytes at most.
-pub fn paragraph(part: &Part, most: u64) -> String {
-    let head = format!("Lines {} to {}: ", part.first, part.last);
+/// The paragraph of the lines from `first` to `last` in a request that joins, `most` bytes at most.
+pub fn paragraph(first: u64, last: u64, summary: &str, most: u64) -> String {
+    let head = format!("Lines {first} to {last}: ");
     let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(head.len() + 8);
-    let text = &part.summary;
-    if text.len() <= room {
-        return format!("{head}{text}\n\n");
+    if summary.len() <= room {
+        return format!(
+            "{head}{summary}
+
+"
+        );
     }
-    format!("{head}{} …\n\n", &text[..text.floor_char_boundary(room)])
+    format!(
+        "{head}{} …
+
+",
+        &summary[..summary.floor_char_boundary(room)]
+    )
 }
 
 /// Which neighbours are joined by one request each: as many as go into `most` bytes, one at least.
@@ -220,36 +217,28 @@ pub fn pieces(bytes: &[u8], target: u64, encoding: Encoding) -> Vec<Range<usize>
     pieces
 }
 
-/// How many of the bytes are whole characters, as far as that can be told; never 0.
+/// How many of the bytes are whole characters, as far as that can be told; never 0. There are eight bytes at least.
 fn whole_characters(window: &[u8], encoding: Encoding) -> usize {
     let length = window.len();
-    match encoding {
+    let high = match encoding {
         Encoding::Utf8 => {
-            let tail = &window[length.saturating_sub(4)..];
-            match std::str::from_utf8(tail)
-                .map_err(|error| (error.valid_up_to(), error.error_len()))
-            {
-                Err((good, None)) if good > 0 => length - tail.len() + good,
-                // The four bytes may begin within a character: then its continuation is what is wrong with them.
-                _ => {
-                    let lead = tail.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
-                    let needs = match tail[lead] {
-                        0xc0..=0xdf => 2,
-                        0xe0..=0xef => 3,
-                        0xf0..=0xf7 => 4,
-                        _ => 1,
-                    };
-                    let is_cut = tail.len() - lead < needs && lead > 0;
-                    if is_cut { length - tail.len() + lead } else { length }
-                }
-            }
+            let tail = &window[length - 4..];
+            let Some(lead) = tail.iter().rposition(|byte| byte & 0xc0 != 0x80) else {
+                return length;
+            };
+            let needs = match tail[lead] {
+                0xc0..=0xdf => 2,
+                0xe0..=0xef => 3,
+                0xf0..=0xf7 => 4,
+                _ => 1,
+            };
+            return if tail.len() - lead < needs { length - tail.len() + lead } else { length };
         }
-        _ => {
-            let high =
-                if encoding == Encoding::Utf16Le { window[length - 1] } else { window[length - 2] };
-            if (0xd8..0xdc).contains(&high) { length - 2 } else { length }
-        }
-    }
+        Encoding::Utf16Le => window[length - 1],
+        Encoding::Utf16Be => window[length - 2],
+    };
+    // The first half of a pair goes with the second.
+    if (0xd8..0xdc).contains(&high) { length - 2 } else { length }
 }
 
 #[cfg(test)]
@@ -260,27 +249,21 @@ mod tests {
     /// The requests of each level, and the bytes of the largest.
     fn levels(count: usize, words: usize) -> (Vec<usize>, u64) {
         let summary = "word ".repeat(words);
-        let mut parts: Vec<Part> = (0..count as u64)
-            .map(|n| Part { first: n * 100 + 1, last: n * 100 + 100, summary: summary.clone() })
-            .collect();
+        let mut parts: Vec<(u64, u64)> =
+            (0..count as u64).map(|n| (n * 100 + 1, n * 100 + 100)).collect();
         let (mut levels, mut largest) = (Vec::new(), 0);
         loop {
-            let sizes: Vec<u64> =
-                parts.iter().map(|part| paragraph(part, JOIN / 8).len() as u64).collect();
+            let size =
+                |part: &(u64, u64)| paragraph(part.0, part.1, &summary, JOIN / 8).len() as u64;
+            let sizes: Vec<u64> = parts.iter().map(size).collect();
             let groups = group(&sizes, JOIN);
             levels.push(groups.len());
             largest = sizes_of(&groups, &sizes).into_iter().chain([largest]).max().unwrap_or(0);
             if groups.len() <= 1 {
                 return (levels, largest);
             }
-            parts = groups
-                .iter()
-                .map(|group| Part {
-                    first: parts[group.start].first,
-                    last: parts[group.end - 1].last,
-                    summary: summary.clone(),
-                })
-                .collect();
+            parts =
+                groups.iter().map(|group| (parts[group.start].0, parts[group.end - 1].1)).collect();
         }
     }
 
@@ -392,8 +375,7 @@ mod tests {
 
         #[test]
         fn a_paragraph_is_bounded(summary: String, most in 200u64..400) {
-            let part = Part { first: u64::MAX, last: u64::MAX, summary };
-            prop_assert!(paragraph(&part, most).len() as u64 <= most);
+            prop_assert!(paragraph(u64::MAX, u64::MAX, &summary, most).len() as u64 <= most);
         }
     }
 }

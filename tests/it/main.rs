@@ -27,5 +27,6 @@ mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod summarize; // summaries: what is asked, kept, joined, refused
+mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
 mod tidy; // head comments, layers, sizes, leftovers
 mod writers; // one writer: the lock, edits between and during runs, forks

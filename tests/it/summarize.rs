@@ -1,5 +1,6 @@
 //! `nagent-file-summarize`: what is asked of the model, what is kept, and what costs nothing.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,35 +12,35 @@ use crate::fake_llm::Request;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::wire::Reply;
 
-const SUMMARIZE: &str = env!("CARGO_BIN_EXE_nagent-file-summarize");
+pub(crate) const SUMMARIZE: &str = env!("CARGO_BIN_EXE_nagent-file-summarize");
 
 /// The program on `f.txt`.
-fn summarize<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
+pub(crate) fn summarize<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Invocation<'a> {
     sandbox.program(SUMMARIZE, &[&["--file", "f.txt"], args].concat())
 }
 
 /// The requests that it made.
-fn asked(sandbox: &Sandbox) -> usize {
+pub(crate) fn asked(sandbox: &Sandbox) -> usize {
     sandbox.requests().len()
 }
 
 /// Lines that all differ, about so many bytes.
-fn text(bytes: usize) -> String {
-    (0..bytes / 32).map(|n| format!("line {n:07} of a file to sum up\n")).collect()
+pub(crate) fn text(bytes: usize) -> String {
+    (0..bytes / 32).map(|n| format!("line {n:06} of a file to sum up\n")).collect()
 }
 
-fn is_join(request: &Request) -> bool {
+pub(crate) fn is_join(request: &Request) -> bool {
     request.system().contains("summaries of the parts")
 }
 
 /// Which segment a request is about, from 1.
-fn segment(request: &Request) -> usize {
+pub(crate) fn segment(request: &Request) -> usize {
     let user = request.user();
     let Some((_, rest)) = user.split_once("\nSegment ") else { return 0 };
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-fn usual(request: &Request) -> Answer {
+pub(crate) fn usual(request: &Request) -> Answer {
     if is_join(request) {
         Reply::new("the whole").usage(100, 0, 10).into()
     } else {
@@ -55,7 +56,7 @@ fn large(bytes: usize) -> Sandbox {
 }
 
 /// The files below the root's folder of summaries.
-fn kept(sandbox: &Sandbox) -> Vec<PathBuf> {
+pub(crate) fn kept(sandbox: &Sandbox) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(sandbox.root().join("summaries")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
@@ -87,7 +88,6 @@ fn a_small_file_is_one_request_and_the_same_content_costs_nothing_again() {
     let paths = kept(&sandbox);
     let kept: Value = serde_json::from_slice(&std::fs::read(&paths[0]).unwrap()).unwrap();
     assert_eq!((paths.len(), &kept["words"], &kept["model"]), (1, &2.into(), &"test-model".into()));
-    use std::os::unix::fs::PermissionsExt;
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&paths[0]), mode(paths[0].parent().unwrap())), (0o600, 0o700));
 }
@@ -151,7 +151,7 @@ fn the_segments_stay_where_a_folder_is_named() {
 
 #[test]
 fn as_many_at_once_as_jobs_and_no_more() {
-    let sandbox = Sandbox::new().file("f.txt", text(260_000));
+    let sandbox = Sandbox::new().file("f.txt", text(240_000));
     let latch = Latch::default();
     let held = latch.clone();
     sandbox.llm.choose(
@@ -159,7 +159,7 @@ fn as_many_at_once_as_jobs_and_no_more() {
             if is_join(request) { "whole".into() } else { Answer::held(&held, "part") }
         },
     );
-    let running = summarize(&sandbox, &["--jobs", "3"]).spawn();
+    let running = summarize(&sandbox, &["--json", "--jobs", "3"]).spawn();
     sandbox.llm.wait_for_requests(3);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(asked(&sandbox), 3);
@@ -167,8 +167,8 @@ fn as_many_at_once_as_jobs_and_no_more() {
         sandbox.requests().iter().map(|request| request.connection).collect();
     assert_eq!(connections.len(), 3);
     latch.release();
-    running.wait().assert_exit(0).stdout_is("whole\n");
-    assert_eq!(asked(&sandbox), 9);
+    let json = running.wait().assert_exit(0).json();
+    assert_eq!(asked(&sandbox) as u64, json["segment_count"].as_u64().unwrap() + 1);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn when_one_segment_fails_the_others_are_kept() {
         }
     });
     let run = summarize(&sandbox, &["--json", "--output", "out", "--patience", "0"]).run();
-    let json = run.assert_exit(3).stderr_has(&["segment 2 (lines 10"]).json();
+    let json = run.assert_exit(3).stderr_has(&["segment 2 (lines "]).json();
     let error = json["error"].as_str().unwrap();
     assert!(error.contains("the test server says no") && error.contains("3 of 4"), "{error}");
     assert_eq!((asked(&sandbox), kept(&sandbox).len()), (4, 3), "{error}");
@@ -211,12 +211,12 @@ fn when_one_segment_fails_the_others_are_kept() {
 
 #[test]
 fn nothing_new_is_begun_after_a_failure() {
-    let sandbox = Sandbox::new().file("f.txt", text(260_000));
+    let sandbox = Sandbox::new().file("f.txt", text(240_000));
     sandbox.llm.choose(|request| {
         if segment(request) == 2 { Answer::error(401, "invalid_api_key") } else { usual(request) }
     });
     let run = summarize(&sandbox, &["--jobs", "1"]).run().assert_exit(3).no_stdout();
-    run.stderr_has(&["OPENAI_API_KEY", "1 of 8 summaries are kept"]);
+    run.stderr_has(&["OPENAI_API_KEY", "; 1 of ", " summaries are kept"]);
     assert_eq!(asked(&sandbox), 2);
 }
 
@@ -287,91 +287,6 @@ fn of_a_large_file_the_limit_is_for_the_whole() {
 }
 
 #[test]
-fn what_is_no_text_needs_no_model() {
-    let sandbox = Sandbox::new().no_config().env("OPENAI_API_KEY", "");
-    let check = |bytes: &[u8], expect: &str| {
-        sandbox.write("f.txt", bytes);
-        let json = summarize(&sandbox, &["--json"]).run().assert_exit(0).json();
-        assert_eq!(json["summary"], expect);
-        assert_eq!((&json["requests"], &json["model"]), (&0.into(), &Value::Null));
-        assert_eq!((&json["mode"], &json["size_bytes"]), (&"inline".into(), &bytes.len().into()));
-    };
-    check(b"", "Empty: 0 bytes.");
-    check(b"\n \n", "Blank: nothing but white space.");
-    check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "Binary, 16 bytes: PNG image.");
-    let large = [b"\x7fELF\x02\x01\x01\0".to_vec(), vec![7; 3_000_000]].concat();
-    check(&large, "Binary, 3000008 bytes: ELF program or library.");
-    summarize(&sandbox, &["--max-words", "2"]).run().answers("Binary, 3000008");
-    assert!(!sandbox.root().join("summaries").exists());
-    sandbox.write("f.txt", "text");
-    summarize(&sandbox, &[]).run().assert_exit(2).stderr_has(&["no provider is chosen"]);
-}
-
-#[test]
-fn what_is_not_read() {
-    let sandbox = Sandbox::new();
-    let check = |path: &str, message: &str| {
-        let run = sandbox.program(SUMMARIZE, &["--file", path]).run();
-        run.assert_exit(1).no_stdout().stderr_has(&[message]).within(5.0);
-    };
-    check(".", "is a folder");
-    check("none.txt", "no such file");
-    let fifo = sandbox.work().join("fifo");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RUSR, 0).unwrap();
-    check("fifo", "is a FIFO");
-}
-
-#[test]
-fn home_is_expanded() {
-    let sandbox = Sandbox::new().reply("at home");
-    std::fs::write(sandbox.home().join("h.txt"), "x").unwrap();
-    sandbox.program(SUMMARIZE, &["--file", "~/h.txt"]).run().answers("at home");
-}
-
-#[test]
-fn utf16_is_decoded_also_across_segments() {
-    let wide = |text: &str| -> Vec<u8> {
-        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
-    };
-    let sandbox = Sandbox::new().file("f.txt", wide("grün 🙂\n")).reply("small");
-    summarize(&sandbox, &[]).run().assert_exit(0).stderr_has(&["UTF-16"]);
-    assert!(sandbox.requests()[0].user().contains("\ngrün 🙂\n"));
-
-    let sandbox = Sandbox::new().file("f.txt", wide(&text(60_000)));
-    sandbox.llm.choose(usual);
-    summarize(&sandbox, &[]).run().assert_exit(0).stdout_is("the whole\n");
-    let mut all: Vec<Request> = sandbox.requests().into_iter().filter(|r| !is_join(r)).collect();
-    all.sort_by_key(segment);
-    let content = |request: &Request| -> String {
-        let user = request.user();
-        let mut parts = user.split("\n====");
-        let mark = parts.nth(1).unwrap();
-        mark.split_once("====\n").unwrap().1.to_owned()
-    };
-    let joined: String = all.iter().map(content).collect::<Vec<_>>().join("\n");
-    assert!(!joined.contains('\u{fffd}') && !joined.contains('\0'));
-    assert_eq!(joined.lines().filter(|line| line.starts_with("line 0")).count(), 60_000 / 32);
-}
-
-#[test]
-fn other_encodings_are_sent_with_a_note() {
-    let sandbox = Sandbox::new().file("f.txt", b"gr\xfcn und weiter").reply("ok");
-    summarize(&sandbox, &[]).run().assert_exit(0).stderr_has(&["U+FFFD"]);
-    assert!(sandbox.requests()[0].user().contains("gr\u{fffd}n und"));
-}
-
-#[test]
-fn one_line_of_a_megabyte_is_cut_and_never_goes_in_circles() {
-    let line: String = (0..100_000).map(|n| format!("{n:010}")).collect();
-    let sandbox = Sandbox::new().file("f.txt", line);
-    sandbox.llm.choose(usual);
-    let json = summarize(&sandbox, &["--json", "--jobs", "8"]).run().assert_exit(0).json();
-    let count = json["segment_count"].as_u64().unwrap();
-    assert!((31..=64).contains(&count) && json["requests"] == count + 1, "{count}");
-}
-
-#[test]
 fn many_summaries_are_joined_in_levels() {
     let sandbox = Sandbox::new().file("f.txt", text(1_000_000));
     let long = "word ".repeat(500);
@@ -393,19 +308,6 @@ fn many_summaries_are_joined_in_levels() {
 }
 
 #[test]
-fn segments_follow_a_small_window() {
-    let sandbox = Sandbox::new()
-        .config_also(serde_json::json!({"context_window_tokens": 8192}))
-        .file("f.txt", text(60_000));
-    sandbox.llm.choose(usual);
-    summarize(&sandbox, &[]).run().answers("the whole");
-    let sizes: Vec<usize> = sandbox.requests().iter().map(|request| request.user().len()).collect();
-    assert!(sizes.len() == 5 && sizes.iter().all(|size| *size < 19_000), "{sizes:?}");
-    let sandbox = sandbox.config_also(serde_json::json!({"context_window_tokens": 500}));
-    summarize(&sandbox, &[]).run().assert_exit(3).stderr_has(&["too small"]);
-}
-
-#[test]
 fn again_asks_anew_and_replaces() {
     let sandbox = Sandbox::new().file("f.txt", "x").replies(["old", "new"]);
     summarize(&sandbox, &[]).run().answers("old");
@@ -421,17 +323,9 @@ fn again_asks_anew_and_replaces() {
 }
 
 #[test]
-fn a_damaged_summary_counts_as_none() {
-    let sandbox = Sandbox::new().file("f.txt", "x").replies(["old", "new"]);
-    summarize(&sandbox, &[]).run().answers("old");
-    std::fs::write(&kept(&sandbox)[0], "{\"summary\": \"ol").unwrap();
-    summarize(&sandbox, &[]).run().answers("new");
-}
-
-#[test]
 fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
     for (signal, exit) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let sandbox = Sandbox::new().file("f.txt", text(260_000));
+        let sandbox = Sandbox::new().file("f.txt", text(240_000));
         let mut count = 0;
         sandbox.llm.choose(move |request| {
             count += 1;
@@ -441,12 +335,13 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
         sandbox.llm.wait_for_requests(5);
         running.signal(signal);
         let json = running.wait().within(1.0).assert_exit(exit).json();
-        assert!(json["error"].as_str().unwrap().contains("3 of 8 summaries are kept"), "{json}");
+        assert!(json["error"].as_str().unwrap().contains("; 3 of "), "{json}");
         assert_eq!(kept(&sandbox).len(), 3);
         assert_eq!(sandbox.read("out/index.json").matches("\"summary\"").count(), 3);
         sandbox.llm.choose(usual);
         let json = summarize(&sandbox, &["--json"]).run().assert_exit(0).json();
-        assert_eq!((&json["requests"], &json["cached"]), (&6.into(), &3.into()));
+        assert_eq!(json["cached"], 3);
+        assert_eq!(json["requests"], json["segment_count"].as_u64().unwrap() - 3 + 1);
     }
 }
 
