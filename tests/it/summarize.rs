@@ -189,11 +189,16 @@ fn two_at_once_pay_once() {
 #[test]
 fn when_one_segment_fails_the_others_are_kept() {
     let sandbox = Sandbox::new().file("f.txt", text(100_000));
-    sandbox.llm.choose(|request| {
-        if segment(request) == 2 {
-            Answer::error(400, "invalid_request_error")
-        } else {
-            usual(request)
+    // It fails when all four run.
+    let (latch, mut count) = (Latch::default(), 0);
+    sandbox.llm.choose(move |request| {
+        count += 1;
+        if count == 4 {
+            latch.release();
+        }
+        match segment(request) {
+            2 => Answer::held(&latch, Answer::error(400, "invalid_request_error")),
+            _ => usual(request),
         }
     });
     let run = summarize(&sandbox, &["--json", "--output", "out", "--patience", "0"]).run();
@@ -218,6 +223,7 @@ fn nothing_new_is_begun_after_a_failure() {
     let run = summarize(&sandbox, &["--jobs", "1"]).run().assert_exit(3).no_stdout();
     run.stderr_has(&["OPENAI_API_KEY", "; 1 of ", " summaries are kept"]);
     assert_eq!(asked(&sandbox), 2);
+    assert_eq!(std::fs::read_dir(sandbox.tmp()).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[test]
@@ -300,11 +306,13 @@ fn many_summaries_are_joined_in_levels() {
             long.as_str().into()
         }
     });
-    let run = summarize(&sandbox, &["--jobs", "8"]).run();
+    let run = summarize(&sandbox, &["--jobs", "8", "--max-words", "7"]).run();
     run.assert_exit(0).stdout_is("the whole\n");
     let joins: Vec<Request> = sandbox.requests().into_iter().filter(is_join).collect();
     assert_eq!(joins.len(), 3, "two of the first level, and one");
     assert!(joins.iter().all(|request| request.user().len() < 50 << 10));
+    let strict = joins.iter().filter(|request| request.system().contains("at most 7 words"));
+    assert_eq!(strict.count(), 1, "the limit is the last one's");
 }
 
 #[test]
