@@ -43,6 +43,8 @@
 //! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
 //!   [`cmd::nagent`]
 //! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
+//! - `summaries/{sha256}.json`: a summary that was paid for; `.lock` while it is asked for. [`segments::kept`],
+//!   [`sys::brief_lock`]
 //!
 //! Elsewhere: a recording, where `--record` or `--provider replay` names one ([`llm::replay`]), and the files that the
 //! model reads ([`sys::read`], [`sys::look`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).

@@ -7,11 +7,14 @@ use serde_json::Value;
 
 use crate::cli::Tool;
 use crate::cmd::progress_line::{Line, Unit};
+use crate::cmd::settings::{ModelArgs, Settings};
+use crate::cmd::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::segments::failure::{Failure, Kind};
 use crate::segments::split::{self, Hooks, Plan, Split};
+use crate::segments::summarize::Summarizer;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
@@ -35,7 +38,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
     pub target_bytes: u64,
     /// Cut as this type (default: by name and content)
-    #[arg(long, value_name = "TYPE", alias = "type", conflicts_with = "refresh", value_parser = language)]
+    #[arg(long, value_name = "TYPE", visible_alias = "type", conflicts_with = "refresh", value_parser = language)]
     pub split: Option<Language>,
     /// Cut at every natural boundary, not only where a segment is full
     #[arg(long, conflicts_with = "refresh")]
@@ -46,9 +49,19 @@ pub struct Args {
     /// Go on when segments of an earlier split were edited, and keep those beside as .bak
     #[arg(long)]
     pub force: bool,
+    /// Ask a model for a summary of each segment and of the whole, into the index
+    #[arg(long)]
+    pub summarize: bool,
+    /// Ask for this many summaries side by side
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "summarize",
+        value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub jobs: u8,
     /// Print one JSON document instead of the path of the index
     #[arg(long)]
     pub json: bool,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Print where this program is and what it is for
     #[arg(long, help_heading = "Information")]
     pub description: bool,
@@ -68,8 +81,9 @@ impl Tool for Args {
         structure (definitions, headings, elements, records, paragraphs), and prints the path of an index.json that lists \
         them with their lines and bytes. Call it as nagent-file-split --file FILE; --output DIR names the folder, \
         --target-bytes N the size, --split TYPE the type, --natural cuts at every boundary, --json prints the index, \
-        --refresh INDEX splits again after the file has changed. Edit the segment files, then put them back with \
-        nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage.";
+        --refresh INDEX splits again after the file has changed, --summarize adds a model's summaries. Edit the segment files, then put them back with \
+        nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage, \
+        3 provider failed with --summarize.";
 
     fn json(&self) -> bool {
         self.json
@@ -113,12 +127,48 @@ fn run(args: &Args) -> Result<Report, Report> {
         }
     };
     line.clear();
-    let split = result.map_err(|failure| failed(&failure, &interrupts))?;
+    let mut split = result.map_err(|failure| failed(&failure, &interrupts))?;
     for note in &split.notes {
         out::line(&format!("nagent-file-split: note: {note}"));
     }
-    // Here `--summarize` will write summaries into the index, and the index anew.
+    if args.summarize {
+        return Ok(summarize(args, &env, &interrupts, &mut split));
+    }
     Ok(report(&split))
+}
+
+/// Writes summaries into the index, as far as they come. The split stands whatever becomes of them.
+fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split) -> Report {
+    let settings = match Settings::resolve(&args.model, env) {
+        Ok(settings) => settings,
+        Err(problem) => return in_vain(report(split), problem.exit, problem.message),
+    };
+    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
+    let writers =
+        Writers { tool: Args::NAME, settings: &settings, env, folder: &folder, interrupts };
+    for note in &settings.notes {
+        writers.tell(&format!("note: {note}"));
+    }
+    let voice = || writers.voice();
+    let tell = |note: &str| writers.tell(&format!("note: {note}"));
+    let summarizer =
+        Summarizer::new(summaries::rules(&writers, &voice, &tell, usize::from(args.jobs)));
+    let mut line = Line::new(Args::NAME);
+    let result =
+        summarizer.segments(Some(&split.index_path), &mut split.index, &mut |done, all| {
+            line.at(done, all, Unit::Count("segments"));
+        });
+    line.clear();
+    let report = match result {
+        Ok(_) => report(split),
+        Err(failure) => in_vain(report(split), failure.exit, failure.message),
+    };
+    summaries::with_totals(report, &summarizer.totals())
+}
+
+/// The report of a split whose summaries did not all come.
+fn in_vain(report: Report, exit: Exit, message: String) -> Report {
+    Report { exit, error: Some(message), ..report }
 }
 
 /// The path of the index, and in JSON all that it holds.

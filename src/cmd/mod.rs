@@ -4,15 +4,22 @@
 //! a [`crate::out::Report`]. It does not print results itself.
 
 pub mod file_split;
+pub mod file_summarize;
 pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;
 pub mod progress_line;
 pub mod settings;
+pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 4] =
-    ["nagent", "nagent-llm-text", "nagent-llm-upload", "nagent-file-split"];
+pub const TOOLS: [&str; 5] = [
+    "nagent",
+    "nagent-llm-text",
+    "nagent-llm-upload",
+    "nagent-file-split",
+    "nagent-file-summarize",
+];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
@@ -22,5 +29,6 @@ pub fn all() -> Vec<clap::Command> {
         llm_text::Args::command(),
         llm_upload::Args::command(),
         file_split::Args::command(),
+        file_summarize::Args::command(),
     ]
 }

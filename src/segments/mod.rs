@@ -5,9 +5,17 @@
 //!
 //! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
 //! and `tape` for what of the file is in memory; [`failure`] is why nothing was done.
+//!
+//! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
+//! for who asks and [`kept`] for what was paid for already.
 
+pub mod asking;
+pub mod content;
 mod earlier;
 pub mod failure;
+pub mod kept;
 pub mod naming;
 pub mod split;
+pub mod summarize;
+pub mod summary_plan;
 mod tape;

@@ -7,6 +7,7 @@
 //! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
 //! - [`fs`], [`root`], [`lock`], [`journal`]: the toolkit's own files, and the conversation among them
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
+//! - [`mod@slice`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
 //! - [`split_files`]: the segments of a large file, put in place together
@@ -19,6 +20,7 @@
 )]
 
 pub mod boundary;
+pub mod brief_lock;
 pub mod clock;
 pub mod context_files;
 pub mod denied;
@@ -39,6 +41,7 @@ pub mod read;
 pub mod read_error;
 pub mod replace;
 pub mod root;
+pub mod slice;
 pub mod split_files;
 pub mod stdin;
 pub mod terminal;

@@ -63,6 +63,11 @@ impl Root {
         self.folder.join("outputs")
     }
 
+    /// The folder of summaries, by the hash of what was asked for.
+    pub fn summaries(&self) -> PathBuf {
+        self.folder.join("summaries")
+    }
+
     /// The folder of the user's own tools.
     pub fn bin(&self) -> PathBuf {
         self.folder.join("bin")

@@ -1,0 +1,155 @@
+//! `nagent-file-summarize`: a file in, its summary out; a large file by way of its segments.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use crate::cli::Tool;
+use crate::cmd::progress_line::{Line, Unit};
+use crate::cmd::settings::{ModelArgs, Problem, Settings};
+use crate::cmd::summaries::{self, Writers};
+use crate::exit::Exit;
+use crate::out::Report;
+use crate::segments::asking::{Failure, Rules};
+use crate::segments::split::Split;
+use crate::segments::summarize::{FileSummary, Summarizer};
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::names::expand_home;
+
+/// Print a summary of a file, by way of segments when it is large
+///
+/// Summaries are kept by the hash of what they are of, and never paid for twice.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent-file-summarize", version, max_term_width = 100)]
+pub struct Args {
+    /// Summarise this file
+    #[arg(long, value_name = "PATH")]
+    pub file: PathBuf,
+    /// Split a large file into this folder and leave the segments there
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Ask for so many summaries side by side
+    #[arg(long, value_name = "N", default_value_t = summaries::JOBS as u64,
+        value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub jobs: u64,
+    /// Accept a summary of so many words at most; 300 are asked for unless this is set
+    #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit_word_count: Option<u64>,
+    /// Ask anew, and replace the summaries that are kept
+    #[arg(long)]
+    pub again: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-file-summarize";
+    const DESCRIPTION: &'static str = "Prints a summary of a file that may be too large to read. Call it as \
+        nagent-file-summarize --file PATH; --limit-word-count N bounds the summary, --output DIR keeps the segments of a \
+        large file with a summary of each in DIR/index.json, --json adds the segments' summaries and token counts. The \
+        same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
+        in its environment. Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or no \
+        credential, 3 provider failed.";
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn run(self) -> Report {
+        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    }
+}
+
+fn run(args: &Args) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let env = Env::read();
+    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
+    let absolute = |path: &Path| folder.join(expand_home(path, env.home().as_deref()));
+    let path = absolute(&args.file);
+    let path = fs::real_path(&path).unwrap_or(path);
+    let output = args.output.as_deref().map(absolute);
+    let settings = Settings::resolve(&args.model, &env)?;
+    let writers = Writers {
+        tool: Args::NAME,
+        settings: &settings,
+        env: &env,
+        folder: &folder,
+        interrupts: &interrupts,
+    };
+    for note in &settings.notes {
+        writers.tell(&format!("note: {note}"));
+    }
+    let voice = || writers.voice();
+    let tell = |note: &str| writers.tell(&format!("note: {note}"));
+    let jobs = usize::try_from(args.jobs).unwrap_or(summaries::JOBS);
+    let rules = Rules {
+        words: args.limit_word_count,
+        again: args.again,
+        ..summaries::rules(&writers, &voice, &tell, jobs)
+    };
+    let summarizer = Summarizer::new(rules);
+    let mut line = Line::new(Args::NAME);
+    let result = summarizer.file(&path, output.as_deref(), &mut |done, all| {
+        line.at(done, all, Unit::Count("segments"));
+    });
+    drop(line);
+    let report = match &result {
+        Ok(done) => report(done, &path, output.is_some()),
+        Err(failure) => failed(failure).with("file", path.display().to_string()),
+    };
+    Ok(summaries::with_totals(report, &summarizer.totals()))
+}
+
+fn report(done: &FileSummary, path: &Path, is_kept: bool) -> Report {
+    let (provider, model) = done.summary.by.clone().unzip();
+    let report = Report::done(done.summary.text.clone())
+        .with("mode", if done.split.is_some() { "split" } else { "inline" })
+        .with("file", path.display().to_string())
+        .with("size_bytes", done.bytes)
+        .with("summary", done.summary.text.clone())
+        .with("provider", provider)
+        .with("model", model);
+    match &done.split {
+        Some(split) => report
+            .with("index_path", is_kept.then(|| split.index_path.display().to_string()))
+            .with("segment_count", split.index.segments.len())
+            .with("segments", segments(split, is_kept)),
+        None => report,
+    }
+}
+
+/// The segments as the index has them; without their paths where the files are gone.
+fn segments(split: &Split, is_kept: bool) -> Value {
+    let all = split.index.segments.iter().map(|segment| {
+        json!({
+            "segment_index": segment.segment_index,
+            "path": is_kept.then_some(&segment.path),
+            "start_line_num": segment.start_line_num,
+            "end_line_num": segment.end_line_num,
+            "start_byte": segment.start_byte,
+            "end_byte": segment.end_byte,
+            "sha256": segment.sha256,
+            "summary": segment.summary,
+        })
+    });
+    all.collect()
+}
+
+fn failed(failure: &Failure) -> Report {
+    let report = Report::failed(failure.exit, failure.message.clone());
+    match (&failure.summary, failure.exit) {
+        (Some(summary), Exit::Failed) => report.with("summary", summary.clone()),
+        _ => report,
+    }
+}
