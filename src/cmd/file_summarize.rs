@@ -6,7 +6,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use crate::cli::Tool;
-use crate::cmd::progress_line::Line;
+use crate::cmd::progress_line::{Line, Unit};
 use crate::cmd::settings::{ModelArgs, Problem, Settings};
 use crate::cmd::summaries::{self, Writers};
 use crate::exit::Exit;
@@ -101,7 +101,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let summarizer = Summarizer::new(rules);
     let mut line = Line::new(Args::NAME);
     let result = summarizer.file(&path, output.as_deref(), &mut |done, all| {
-        line.at(done, all, "segments");
+        line.at(done, all, Unit::Count("segments"));
     });
     drop(line);
     let report = match &result {

@@ -3,6 +3,7 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_split;
 pub mod file_summarize;
 pub mod llm_text;
 pub mod nagent;
@@ -11,10 +12,16 @@ pub mod settings;
 pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 3] = ["nagent", "nagent-llm-text", "nagent-file-summarize"];
+pub const TOOLS: [&str; 4] =
+    ["nagent", "nagent-llm-text", "nagent-file-split", "nagent-file-summarize"];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
     use clap::CommandFactory;
-    vec![nagent::Args::command(), llm_text::Args::command(), file_summarize::Args::command()]
+    vec![
+        nagent::Args::command(),
+        llm_text::Args::command(),
+        file_split::Args::command(),
+        file_summarize::Args::command(),
+    ]
 }

@@ -1,5 +1,5 @@
-//! The line on stderr that says how far a long piece of work is, and how long the rest may take. On a terminal only, not on
-//! one that cannot move back, and not within the first second.
+//! One line on a terminal that says how far a long piece of work is, and how long it will take. What is done within a
+//! second shows nothing; so does stderr that is no terminal, or a plain one.
 
 use std::time::Duration;
 
@@ -7,61 +7,81 @@ use crate::out;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
 
-/// Work up to this long is not worth a line.
+/// Nothing is shown before.
 const QUIET: Duration = Duration::from_secs(1);
 /// The shortest time between two updates.
-const PACE: Duration = Duration::from_millis(100);
+const PACE: Duration = Duration::from_millis(200);
 
-/// The line. It is wiped when the value goes.
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, shown as people say them.
+    Bytes,
+    /// Things of a name, in the plural.
+    Count(&'static str),
+}
+
+/// The line. It is cleared when it is dropped.
 #[derive(Debug)]
 pub struct Line {
     tool: &'static str,
-    may_show: bool,
+    is_shown: bool,
     started: Stopwatch,
     updated: Option<Stopwatch>,
 }
 
 impl Line {
-    /// One that shows nothing yet.
+    /// Begins the work of a tool.
     pub fn new(tool: &'static str) -> Self {
-        let may_show = terminal::stderr_is_terminal() && !terminal::is_plain();
-        Self { tool, may_show, started: Stopwatch::start(), updated: None }
+        let is_shown = terminal::stderr_is_terminal() && !terminal::is_plain();
+        Self { tool, is_shown, started: Stopwatch::start(), updated: None }
     }
 
-    /// So many are done, of so many. Call it as often as you like.
-    pub fn at(&mut self, done: u64, of: u64, unit: &str) {
+    /// So much is done of all.
+    pub fn at(&mut self, done: u64, of: u64, unit: Unit) {
+        if !self.is_shown || self.updated.is_some_and(|updated| updated.elapsed() < PACE) {
+            return;
+        }
         let elapsed = self.started.elapsed();
-        let is_due = self.updated.is_none_or(|watch| watch.elapsed() >= PACE);
-        if self.may_show && elapsed >= QUIET && is_due {
-            out::overwrite(&text(self.tool, done, of, unit, elapsed));
+        if elapsed >= QUIET {
+            let text = text(done, of, unit, elapsed);
+            let width = terminal::width().map_or(80, usize::from).saturating_sub(1);
+            let line: String = format!("{}: {text}", self.tool).chars().take(width).collect();
+            out::overwrite(&line);
             self.updated = Some(Stopwatch::start());
+        }
+    }
+
+    /// Takes the line away, before something else is written.
+    pub fn clear(&mut self) {
+        if self.updated.take().is_some() {
+            out::overwrite("");
         }
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.updated.is_some() {
-            out::overwrite("");
-        }
+        self.clear();
     }
 }
 
-/// `nagent-x: 3 of 40 segments, about 2 min left`
-fn text(tool: &str, done: u64, of: u64, unit: &str, elapsed: Duration) -> String {
-    let mut text = format!("{tool}: {done} of {of} {unit}");
-    if done > 0 && done < of {
-        let seconds = elapsed.as_secs_f64() / done as f64 * (of - done) as f64;
-        let left = if seconds < 90.0 {
-            format!("{seconds:.0} s")
-        } else if seconds < 5_400.0 {
-            format!("{:.0} min", seconds / 60.0)
-        } else {
-            format!("{:.1} h", seconds / 3_600.0)
-        };
-        text.push_str(&format!(", about {left} left"));
+/// `12.3 MB of 100.0 MB, 9 s left`
+fn text(done: u64, of: u64, unit: Unit, elapsed: Duration) -> String {
+    let so_far = match unit {
+        Unit::Bytes => format!("{} of {}", out::bytes(done), out::bytes(of)),
+        Unit::Count(name) => format!("{done} of {of} {name}"),
+    };
+    if done == 0 || of <= done {
+        return so_far;
     }
-    text
+    let left = elapsed.as_secs_f64() * (of - done) as f64 / done as f64;
+    let left = match left {
+        left if left < 100.0 => format!("{:.0} s", left.ceil()),
+        left if left < 6000.0 => format!("{:.0} min", (left / 60.0).ceil()),
+        left => format!("{:.0} h", (left / 3600.0).ceil()),
+    };
+    format!("{so_far}, {left} left")
 }
 
 #[cfg(test)]
@@ -70,13 +90,13 @@ mod tests {
 
     #[test]
     fn texts() {
-        let check = |done, of, seconds, expect: &str| {
-            assert_eq!(text("t", done, of, "segments", Duration::from_secs(seconds)), expect);
+        let check = |done, of, unit, seconds, expect: &str| {
+            assert_eq!(text(done, of, unit, Duration::from_secs(seconds)), expect);
         };
-        check(0, 40, 5, "t: 0 of 40 segments");
-        check(10, 40, 10, "t: 10 of 40 segments, about 30 s left");
-        check(1, 40, 10, "t: 1 of 40 segments, about 6 min left");
-        check(1, 4_000, 10, "t: 1 of 4000 segments, about 11.1 h left");
-        check(40, 40, 10, "t: 40 of 40 segments");
+        check(12_300_000, 100_000_000, Unit::Bytes, 2, "12.3 MB of 100.0 MB, 15 s left");
+        check(3, 40, Unit::Count("segments"), 30, "3 of 40 segments, 7 min left");
+        check(0, 40, Unit::Count("segments"), 30, "0 of 40 segments");
+        check(40, 40, Unit::Count("segments"), 30, "40 of 40 segments");
+        check(1, 40_000, Unit::Count("segments"), 30, "1 of 40000 segments, 334 h left");
     }
 }

@@ -44,7 +44,8 @@ pub struct Packer {
     held: Option<(u64, u32)>,
     /// Where the current segment begins.
     start: u64,
-    /// Boundaries behind `start` that may still be chosen, in order.
+    /// Boundaries behind `start` that may still be chosen, in order, their levels rising: one that is followed by one
+    /// no deeper would never be chosen again, so as many are kept as there are levels, whatever the file is.
     open: Vec<Boundary>,
 }
 
@@ -79,10 +80,13 @@ impl Packer {
         if boundary.at <= last {
             return;
         }
-        self.advance(boundary.at, forced, out);
+        self.reach(boundary.at, forced, out);
         if self.rules.natural && boundary.level == level::STRUCTURE {
             self.cut(boundary, out);
         } else if boundary.at > self.start {
+            while self.open.last().is_some_and(|last| last.level >= boundary.level) {
+                self.open.pop();
+            }
             self.open.push(boundary);
         }
     }
@@ -94,7 +98,7 @@ impl Packer {
         forced: &mut dyn FnMut(u64) -> u64,
         out: &mut dyn FnMut(u64, u64),
     ) {
-        self.advance(end, forced, out);
+        self.reach(end, forced, out);
         if end > self.start {
             self.open.clear();
             self.cut(Boundary { at: end, level: level::STRUCTURE }, out);
@@ -104,14 +108,15 @@ impl Packer {
         }
     }
 
-    /// Cuts until what lies before `reach` fits into one segment.
-    fn advance(
+    /// Hears that the file goes on at least to `end`, and that no boundary comes before it that was not pushed. Cuts
+    /// until what lies before `end` fits into one segment.
+    pub fn reach(
         &mut self,
-        reach: u64,
+        end: u64,
         forced: &mut dyn FnMut(u64) -> u64,
         out: &mut dyn FnMut(u64, u64),
     ) {
-        while reach - self.start > self.rules.target {
+        while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);
                 let at = forced(furthest);
@@ -125,7 +130,7 @@ impl Packer {
 
     /// The shallowest boundary that leaves at least a quarter of the target, and of those the last; else the last.
     fn best(&self) -> Option<Boundary> {
-        let least = self.start + self.rules.target.div_ceil(4);
+        let least = self.start.saturating_add(self.rules.target.div_ceil(4));
         let good = self.open.iter().filter(|boundary| boundary.at >= least);
         good.min_by_key(|boundary| (boundary.level, u64::MAX - boundary.at))
             .or(self.open.last())
@@ -154,5 +159,86 @@ impl Packer {
         self.start = cut.at;
         let passed = self.open.iter().take_while(|boundary| boundary.at <= cut.at).count();
         self.open.drain(..passed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pack(rules: Rules, boundaries: &[(u64, u32)], end: u64) -> Vec<(u64, u64)> {
+        let mut packer = Packer::new(rules);
+        let mut got = Vec::new();
+        for &(at, level) in boundaries {
+            packer.push(Boundary { at, level }, &mut |at| at, &mut |a, b| got.push((a, b)));
+            assert!(packer.open.is_sorted_by(|a, b| a.at < b.at && a.level < b.level));
+        }
+        packer.finish(end, &mut |at| at, &mut |a, b| got.push((a, b)));
+        got
+    }
+
+    #[track_caller]
+    fn check(boundaries: &[(u64, u32)], end: u64, expect: &[u64]) {
+        let got = pack(Rules { target: 100, natural: false }, boundaries, end);
+        let ends: Vec<u64> = got.iter().map(|(_, end)| *end).collect();
+        assert_eq!(ends, expect);
+    }
+
+    #[test]
+    fn what_is_chosen() {
+        // All fits.
+        check(&[(50, 0)], 100, &[100]);
+        // The last of the shallowest, not the last.
+        check(&[(40, 0), (60, 0), (90, 1)], 150, &[60, 150]);
+        // A shallow one that leaves less than a quarter is not worth it.
+        check(&[(20, 0), (90, 1)], 150, &[90, 150]);
+        // But it is better than none.
+        check(&[(20, 0)], 150, &[20, 120, 150]);
+        // A small piece joins the one before it, or the one behind it.
+        check(&[(80, 0), (100, 0), (180, 0)], 180, &[100, 180]);
+        check(&[(95, 0), (110, 0), (120, 0)], 290, &[95, 120, 220, 290]);
+        // Nothing at all.
+        check(&[], 0, &[]);
+        check(&[], 250, &[100, 200, 250]);
+    }
+
+    #[test]
+    fn natural_cuts_at_all_that_is_shallowest() {
+        let got = pack(Rules { target: 100, natural: true }, &[(5, 0), (6, 1), (9, 0)], 130);
+        assert_eq!(got, [(0, 5), (5, 9), (9, 109), (109, 130)]);
+    }
+
+    #[test]
+    fn the_largest_target_is_no_overflow() {
+        let got = pack(Rules { target: u64::MAX, natural: false }, &[(5, 0), (9, 2)], 130);
+        assert_eq!(got, [(0, 130)]);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_the_file_are_no_larger_than_the_target_and_small_ones_are_joined(
+            steps in prop::collection::vec((1u64..60, 0u32..6), 0..80),
+            rest in 0u64..200,
+            target in 16u64..120,
+        ) {
+            let mut end = 0;
+            let boundaries: Vec<_> = steps.iter().map(|&(step, level)| { end += step; (end, level) }).collect();
+            end += rest;
+            let got = pack(Rules { target, natural: false }, &boundaries, end);
+            let mut at = 0;
+            for &(a, b) in &got {
+                prop_assert!(a == at && b > a && b - a <= target);
+                at = b;
+            }
+            prop_assert_eq!(at, end);
+            for pair in got.windows(2) {
+                let sizes = [pair[0].1 - pair[0].0, pair[1].1 - pair[1].0];
+                prop_assert!(
+                    sizes[0] + sizes[1] > target || sizes.iter().all(|size| *size >= target.div_ceil(4)),
+                    "{:?}", pair
+                );
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! - [`mod@slice`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
+//! - [`split_files`]: the segments of a large file, put in place together
 //! - [`process`], [`http`]: programs and servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
@@ -41,6 +42,7 @@ pub mod read_error;
 pub mod replace;
 pub mod root;
 pub mod slice;
+pub mod split_files;
 pub mod stdin;
 pub mod terminal;
 pub mod tools;

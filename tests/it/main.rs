@@ -26,6 +26,7 @@ mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
 mod shell; // output, exit codes, timeouts, descendants, environment
+mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
 mod tidy; // head comments, layers, sizes, leftovers

@@ -1,0 +1,157 @@
+//! `nagent-file-split`: a large file into segments and their index. What is done is [`crate::segments::split`]'s.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde_json::Value;
+
+use crate::cli::Tool;
+use crate::cmd::progress_line::{Line, Unit};
+use crate::code::language::{Language, NAMES};
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::segments::failure::{Failure, Kind};
+use crate::segments::split::{self, Hooks, Plan, Split};
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::names::expand_home;
+
+/// Cut a large file into segments, at the boundaries of its structure
+///
+/// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
+/// Edit segments in place; nagent-file-patch puts them back.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent-file-split", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    /// Split this file
+    #[arg(long, value_name = "FILE", required_unless_present = "refresh")]
+    pub file: Option<PathBuf>,
+    /// Write the segments to this folder (default: a new one in $TMPDIR or /tmp, for you alone)
+    #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
+    pub output: Option<PathBuf>,
+    /// Make segments of this many bytes at most, at least 16
+    #[arg(long, value_name = "N", default_value_t = split::TARGET, conflicts_with = "refresh",
+        value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
+    pub target_bytes: u64,
+    /// Cut as this type (default: by name and content)
+    #[arg(long, value_name = "TYPE", alias = "type", conflicts_with = "refresh", value_parser = language)]
+    pub split: Option<Language>,
+    /// Cut at every natural boundary, not only where a segment is full
+    #[arg(long, conflicts_with = "refresh")]
+    pub natural: bool,
+    /// Split the file of this index.json again, as it says, in its folder
+    #[arg(long, value_name = "INDEX", conflicts_with = "file")]
+    pub refresh: Option<PathBuf>,
+    /// Go on when segments of an earlier split were edited, and keep those beside as .bak
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON document instead of the path of the index
+    #[arg(long)]
+    pub json: bool,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+/// The type that a word means.
+fn language(word: &str) -> Result<Language, String> {
+    Language::from_name(word).ok_or_else(|| {
+        let names: Vec<&str> = NAMES.iter().map(|(_, names, _)| names[0]).collect();
+        format!("no such type; there are {}", names.join(", "))
+    })
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-file-split";
+    const DESCRIPTION: &'static str = "Cuts a large file into segments of at most 32 KiB at the boundaries of its \
+        structure (definitions, headings, elements, records, paragraphs), and prints the path of an index.json that lists \
+        them with their lines and bytes. Call it as nagent-file-split --file FILE; --output DIR names the folder, \
+        --target-bytes N the size, --split TYPE the type, --natural cuts at every boundary, --json prints the index, \
+        --refresh INDEX splits again after the file has changed. Edit the segment files, then put them back with \
+        nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage.";
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn run(self) -> Report {
+        run(&self).unwrap_or_else(|report| report)
+    }
+}
+
+fn run(args: &Args) -> Result<Report, Report> {
+    let interrupts = Interrupts::install()
+        .map_err(|error| Report::failed(Exit::Failed, format!("cannot catch signals: {error}")))?;
+    let env = Env::read();
+    let home = env.home();
+    let expand = |path: &PathBuf| expand_home(path, home.as_deref());
+    let mut line = Line::new(Args::NAME);
+    let mut hooks = Hooks {
+        stop: &|| interrupts.pending().is_some(),
+        progress: &mut |done, of| line.at(done, of, Unit::Bytes),
+    };
+    let result = match (&args.refresh, &args.file) {
+        (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
+        (None, file) => {
+            let source = file.as_ref().map(expand).unwrap_or_default();
+            let temp = || {
+                let temp =
+                    env.get_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+                temp.join(split::default_folder_name(&source))
+            };
+            let plan = Plan {
+                source: &source,
+                output: &args.output.as_ref().map_or_else(temp, expand),
+                private: args.output.is_none(),
+                language: args.split,
+                target: args.target_bytes,
+                natural: args.natural,
+                force: args.force,
+            };
+            split::split(&plan, &mut hooks)
+        }
+    };
+    line.clear();
+    let split = result.map_err(|failure| failed(&failure, &interrupts))?;
+    for note in &split.notes {
+        out::line(&format!("nagent-file-split: note: {note}"));
+    }
+    // Here `--summarize` will write summaries into the index, and the index anew.
+    Ok(report(&split))
+}
+
+/// The path of the index, and in JSON all that it holds.
+fn report(split: &Split) -> Report {
+    let path = split.index_path.display().to_string();
+    let mut report = Report::done(path.clone()).with("index_path", path);
+    if let Ok(Value::Object(index)) = serde_json::to_value(&split.index) {
+        report.json.extend(index);
+    }
+    report
+}
+
+/// A failure with what its user may do about it.
+fn failed(failure: &Failure, interrupts: &Interrupts) -> Report {
+    let message = &failure.message;
+    match failure.kind {
+        Kind::Usage => Report::failed(Exit::Usage, message),
+        Kind::Failed => Report::failed(Exit::Failed, message),
+        Kind::Edited => Report::failed(
+            Exit::Failed,
+            format!(
+                "{message}; put them back with nagent-file-patch first, or keep them beside as .bak with --force"
+            ),
+        ),
+        Kind::Taken => {
+            Report::failed(Exit::Failed, format!("{message}; choose another folder with --output"))
+        }
+        Kind::Interrupted => match interrupts.pending() {
+            Some(signal) => Report::failed(
+                Exit::Signal(signal),
+                format!("{message} by {}; nothing was changed", signal.name()),
+            ),
+            None => Report::failed(Exit::Failed, message),
+        },
+    }
+}

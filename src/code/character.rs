@@ -1,0 +1,89 @@
+//! Where a cut does no harm to a character: the last resort, inside of a line or a token that does not fit.
+
+use super::cutter::View;
+
+/// What a file's characters are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// UTF-8, or anything else that is read by bytes.
+    Byte,
+    /// UTF-16: two bytes, and pairs of them.
+    Two {
+        /// The low byte comes first.
+        little: bool,
+    },
+    /// UTF-32, or data that nothing is known of: four bytes.
+    Four,
+}
+
+/// The last place at or before `furthest` that parts no character, nor CR from LF.
+///
+/// `furthest` is an offset in the file with a byte behind it in the view. Bytes that are no UTF-8 may be parted anywhere.
+pub fn before(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
+    let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte(offset));
+    match unit {
+        Unit::Four => furthest - furthest % 4,
+        Unit::Two { little } => {
+            let even = furthest - furthest % 2;
+            let high = view.byte(if little { even + 1 } else { even });
+            // The second of a pair.
+            let is_second = high.is_some_and(|byte| (0xdc..=0xdf).contains(&byte));
+            if is_second { even.saturating_sub(2) } else { even }
+        }
+        Unit::Byte => match at(0) {
+            Some(b'\n') if at(1) == Some(b'\r') => furthest - 1,
+            Some(0x80..=0xbf) => (1..=3)
+                .find(|back| at(*back).is_some_and(|byte| length(byte) > *back))
+                .map_or(furthest, |back| whole(view, furthest - back, furthest)),
+            _ => furthest,
+        },
+    }
+}
+
+/// How long the character is that a byte begins, as UTF-8 has it; 0 where it begins none.
+fn length(byte: u8) -> u64 {
+    match byte {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 0,
+    }
+}
+
+/// `start` when a valid character stands there, else `furthest`.
+fn whole(view: View<'_>, start: u64, furthest: u64) -> u64 {
+    let size = view.byte(start).map_or(0, length);
+    let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte(offset)).collect();
+    // One that runs beyond what was read so far is given the benefit of the doubt.
+    let is_valid = match std::str::from_utf8(&bytes) {
+        Ok(_) => bytes.len() as u64 == size,
+        Err(error) => error.error_len().is_none(),
+    };
+    if is_valid { start } else { furthest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], unit: Unit, expect: &[u64]) {
+        let view = View { base: 0, bytes };
+        let got: Vec<u64> = (0..bytes.len() as u64).map(|at| before(view, unit, at)).collect();
+        assert_eq!(got, expect, "{bytes:?}");
+    }
+
+    #[test]
+    fn no_character_is_parted() {
+        check("aé€😀b".as_bytes(), Unit::Byte, &[0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10]);
+        check(b"a\r\nb\n", Unit::Byte, &[0, 1, 1, 3, 4]);
+        // No UTF-8: anywhere.
+        check(b"\x80\x80\x80\x80\x80", Unit::Byte, &[0, 1, 2, 3, 4]);
+        check(b"\xe2a\xac", Unit::Byte, &[0, 1, 2]);
+        check(b"\xe0\x80\x80", Unit::Byte, &[0, 1, 2]);
+        // The pair of U+1F600.
+        check(b"a\0=\xd8\0\xdeb\0", Unit::Two { little: true }, &[0, 0, 2, 2, 2, 2, 6, 6]);
+        check(b"\0a\xd8=\xde\0\0b", Unit::Two { little: false }, &[0, 0, 2, 2, 2, 2, 6, 6]);
+        check(b"\0\0\0a\0\0", Unit::Four, &[0, 0, 0, 0, 4, 4]);
+    }
+}

@@ -1,0 +1,368 @@
+//! Leads a file through its scanner and the choice of cuts as it streams, in bounded memory.
+//!
+//! The driver shows a [`View`] of the file that begins no later than [`Cutter::keep_from`] and, if the file goes on so
+//! far, reaches [`Cutter::wants`]; settled segments come out. What comes out does not depend on how much is shown at
+//! once, but for the windows of parsers, which are of a size of their own.
+
+use super::character::{self, Unit};
+use super::language::Language;
+use super::pack::{Boundary, Packer, Rules};
+use super::{csv, grammar, markdown, text};
+
+/// How much a parser reads at once, at most, in bytes.
+pub const WINDOW: u64 = 32 << 20;
+/// The same for Markdown.
+const MARKDOWN_WINDOW: u64 = 4 << 20;
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// Where it begins in the file.
+    pub base: u64,
+    /// What it holds.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// Where it ends in the file.
+    pub fn end(self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    /// The byte at an offset in the file, where it is in the view.
+    pub fn byte(self, offset: u64) -> Option<u8> {
+        self.bytes.get(usize::try_from(offset.checked_sub(self.base)?).ok()?).copied()
+    }
+
+    /// The bytes between two offsets in the file, as far as the view goes.
+    pub fn range(self, from: u64, to: u64) -> &'a [u8] {
+        let index = |offset: u64| {
+            let within = offset.saturating_sub(self.base);
+            usize::try_from(within).unwrap_or(usize::MAX).min(self.bytes.len())
+        };
+        let to = index(to);
+        &self.bytes[index(from).min(to)..to]
+    }
+}
+
+/// Where a scanner names possible cuts.
+pub struct Sink<'a> {
+    /// What the scanner reads.
+    pub view: View<'a>,
+    packer: &'a mut Packer,
+    unit: Unit,
+    out: &'a mut Vec<(u64, u64)>,
+}
+
+impl Sink<'_> {
+    /// A possible cut.
+    pub fn boundary(&mut self, at: u64, level: u32) {
+        let (view, unit) = (self.view, self.unit);
+        let mut forced = |at| character::before(view, unit, at);
+        let out = &mut *self.out;
+        self.packer.push(Boundary { at, level }, &mut forced, &mut |a, b| out.push((a, b)));
+    }
+
+    /// No more cuts come before `end`.
+    pub fn reach(&mut self, end: u64) {
+        let (view, unit) = (self.view, self.unit);
+        let mut forced = |at| character::before(view, unit, at);
+        let out = &mut *self.out;
+        self.packer.reach(end, &mut forced, &mut |a, b| out.push((a, b)));
+    }
+
+    /// Where the segment begins that is being filled.
+    pub fn start(&self) -> u64 {
+        self.packer.start()
+    }
+}
+
+#[derive(Debug)]
+enum Scanner {
+    Lines(text::Scanner),
+    Records(csv::Scanner),
+    Bytes,
+    Markdown(markdown::Context),
+    Grammar(Language, grammar::Context),
+}
+
+/// Cuts one file.
+#[derive(Debug)]
+pub struct Cutter {
+    packer: Packer,
+    scanner: Scanner,
+    rules: Rules,
+    unit: Unit,
+    /// Where the next window of a parser begins.
+    at: u64,
+    /// Windows that the parser did not take, from and to.
+    unparsed: Vec<(u64, u64)>,
+}
+
+impl Cutter {
+    /// Begins a file of a type. `unit` is another than [`Unit::Byte`] for what is no text: that is cut by size alone.
+    pub fn new(language: Language, unit: Unit, is_text: bool, rules: Rules) -> Self {
+        let lines = |kind| Scanner::Lines(text::Scanner::new(kind, rules.target, 0));
+        let scanner = match language {
+            _ if !is_text || unit != Unit::Byte => Scanner::Bytes,
+            Language::Text => lines(text::Kind::Paragraphs),
+            Language::JsonLines => lines(text::Kind::Elements),
+            Language::Csv => Scanner::Records(csv::Scanner::new(rules.target)),
+            Language::Markdown => Scanner::Markdown(markdown::Context::default()),
+            language if grammar::parses(language) => {
+                Scanner::Grammar(language, grammar::Context::default())
+            }
+            _ => lines(text::Kind::Paragraphs),
+        };
+        let packer = Packer::new(rules);
+        Self { packer, scanner, rules, unit, at: 0, unparsed: Vec::new() }
+    }
+
+    /// The size of a parser's window; `None` where lines are read as they come.
+    fn window(&self) -> Option<u64> {
+        let least = match self.scanner {
+            Scanner::Markdown(_) => MARKDOWN_WINDOW,
+            Scanner::Grammar(..) => WINDOW,
+            _ => return None,
+        };
+        // What fits into a segment should fit into a window.
+        Some(least.max(self.rules.target.saturating_mul(2)))
+    }
+
+    /// The offset up to which the next view should reach, if the file does.
+    pub fn wants(&self) -> u64 {
+        self.window().map_or(0, |window| self.at.saturating_add(window))
+    }
+
+    /// The first byte that is still needed.
+    pub fn keep_from(&self) -> u64 {
+        self.packer.pending()
+    }
+
+    /// Windows that the parser did not take, and that were cut by lines, from and to.
+    pub fn unparsed(&self) -> &[(u64, u64)] {
+        &self.unparsed
+    }
+
+    /// Parses no more: what follows is cut by lines.
+    pub fn give_up(&mut self) {
+        if self.window().is_some() {
+            let kind = text::Kind::Unread;
+            self.scanner = Scanner::Lines(text::Scanner::new(kind, self.rules.target, self.at));
+        }
+    }
+
+    /// Reads on: all lines of the view, or one window of a parser. `last`: the file ends with the view. Gives whether
+    /// all of the file was read; until then it is to be called again, with more of the file where `wants` says so.
+    ///
+    /// `stop` is asked by parsers; what they were at is then cut by lines.
+    pub fn read(
+        &mut self,
+        view: View<'_>,
+        last: bool,
+        stop: &mut dyn FnMut() -> bool,
+        out: &mut Vec<(u64, u64)>,
+    ) -> bool {
+        let window = self.window();
+        let mut sink = Sink { view, packer: &mut self.packer, unit: self.unit, out };
+        let Some(window) = window else {
+            // A character that begins before a forced cut is known to its end.
+            let end = if last { view.end() } else { view.end().saturating_sub(3).max(self.at) };
+            match &mut self.scanner {
+                Scanner::Lines(scanner) => scanner.scan(&mut sink, end),
+                Scanner::Records(scanner) => scanner.scan(&mut sink, end),
+                _ => sink.reach(end),
+            }
+            self.at = end;
+            return last;
+        };
+        let end = view.end().min(self.at.saturating_add(window));
+        let is_last = last && end == view.end();
+        let piece = view.range(self.at, end);
+        let target = self.rules.target;
+        let found = match &mut self.scanner {
+            Scanner::Markdown(context) => {
+                Some(markdown::boundaries(piece, self.rules, is_last, context))
+            }
+            Scanner::Grammar(language, context) => {
+                grammar::boundaries(*language, piece, target, is_last, context, stop)
+            }
+            _ => None,
+        };
+        let length = piece.len();
+        // A window that leads nowhere would be read for ever.
+        let found = found.filter(|window| window.end > 0 && window.end <= length || length == 0);
+        if let Some(window) = found {
+            for boundary in window.boundaries {
+                sink.boundary(self.at + boundary.at, boundary.level);
+            }
+            self.at = if is_last { end } else { self.at + window.end as u64 };
+        } else {
+            let lines = memchr::memrchr(b'\n', piece).map_or(length, |lf| lf + 1);
+            let next = if is_last { end } else { self.at + lines as u64 };
+            sink.boundary(self.at, super::pack::level::LINE);
+            text::Scanner::new(text::Kind::Unread, target, self.at).scan(&mut sink, next);
+            self.unparsed.push((self.at, next));
+            self.at = next;
+        }
+        sink.reach(self.at);
+        last && self.at == view.end()
+    }
+
+    /// Ends the file at the end of the view, once all of it was read.
+    pub fn finish(self, view: View<'_>, out: &mut Vec<(u64, u64)>) {
+        let unit = self.unit;
+        let mut forced = |at| character::before(view, unit, at);
+        self.packer.finish(view.end(), &mut forced, &mut |a, b| out.push((a, b)));
+    }
+}
+
+/// Cuts a text that is in memory: the segments as offsets.
+pub fn cut(language: Language, bytes: &[u8], rules: Rules) -> Vec<(u64, u64)> {
+    let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
+    let view = View { base: 0, bytes };
+    let mut out = Vec::new();
+    while !cutter.read(view, true, &mut || false, &mut out) {}
+    cutter.finish(view, &mut out);
+    out
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Cuts a text shown whole, and a few bytes at a time.
+    pub(in crate::code) fn split(language: Language, bytes: &[u8], target: u64) -> Vec<Vec<u8>> {
+        let rules = Rules { target, natural: false };
+        let whole = cut(language, bytes, rules);
+        for step in [1, 7] {
+            let parts = bit_by_bit(language, bytes, rules, step);
+            assert_eq!(whole, parts, "whole, and {step} at a time");
+        }
+        let range = |(a, b): (u64, u64)| {
+            bytes[usize::try_from(a).unwrap()..usize::try_from(b).unwrap()].to_vec()
+        };
+        whole.into_iter().map(range).collect()
+    }
+
+    /// As the driver does it, showing no more than it must.
+    fn bit_by_bit(language: Language, bytes: &[u8], rules: Rules, step: usize) -> Vec<(u64, u64)> {
+        let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
+        let mut out = Vec::new();
+        let mut shown = 0;
+        loop {
+            let wants = usize::try_from(cutter.wants()).unwrap();
+            shown = (shown + step).max(wants).min(bytes.len());
+            let base = cutter.keep_from();
+            let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..shown] };
+            assert!(cutter.window().is_some() || view.bytes.len() as u64 <= 3 * rules.target + 10);
+            if cutter.read(view, shown == bytes.len(), &mut || false, &mut out) {
+                let base = cutter.keep_from();
+                let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..] };
+                cutter.finish(view, &mut out);
+                return out;
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(in crate::code) fn check(language: Language, target: u64, text: &str, expect: &[&str]) {
+        let got = split(language, text.as_bytes(), target);
+        let got: Vec<_> = got.iter().map(|part| String::from_utf8_lossy(part)).collect();
+        assert_eq!(got, expect);
+    }
+
+    fn languages() -> impl Strategy<Value = Language> {
+        use Language::{Csv, JsonLines, Markdown, Text};
+        prop::sample::select(vec![Text, JsonLines, Csv, Markdown])
+    }
+
+    /// Bytes of the kind that lines, quotes, marks and broken characters are made of.
+    pub(in crate::code) fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let pieces: &[&[u8]] = &[
+            b"\n",
+            b"\n\n",
+            b"\r\n",
+            b" ",
+            b"a",
+            b"word ",
+            b"a,b",
+            b"\"",
+            b"\"\"",
+            b"# h\n",
+            b"## h\n",
+            b"```\n",
+            b"- item\n",
+            b"| a | b |\n",
+            b"|---|---|\n",
+            b"===\n",
+            b"---\n",
+            b"> q\n",
+            b"<div>\n",
+            b"    code\n",
+            "é".as_bytes(),
+            "😀".as_bytes(),
+            b"\xff",
+            b"\xe2\x82",
+            b"\0",
+            b"{}\n",
+            b"[x]: y\n",
+        ];
+        prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..120)
+            .prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn segments_are_the_file_and_none_is_over_the_target_or_needlessly_small(
+            language in languages(), bytes in bytes(), target in 16u64..200,
+        ) {
+            let parts = split(language, &bytes, target);
+            prop_assert_eq!(parts.concat(), bytes.clone());
+            for part in &parts {
+                prop_assert!(!part.is_empty() && part.len() as u64 <= target);
+            }
+            for pair in parts.windows(2) {
+                let sizes = [pair[0].len() as u64, pair[1].len() as u64];
+                prop_assert!(sizes[0] + sizes[1] > target || sizes.iter().all(|size| *size >= target.div_ceil(4)));
+            }
+            if std::str::from_utf8(&bytes).is_ok() {
+                for part in &parts {
+                    prop_assert!(std::str::from_utf8(part).is_ok(), "a character is cut");
+                }
+            }
+        }
+
+        #[test]
+        fn data_is_cut_by_size(bytes in prop::collection::vec(any::<u8>(), 0..300), target in 16u64..64) {
+            let rules = Rules { target, natural: false };
+            let mut cutter = Cutter::new(Language::Text, Unit::Four, false, rules);
+            let view = View { base: 0, bytes: &bytes };
+            let mut out = Vec::new();
+            cutter.read(view, true, &mut || false, &mut out);
+            cutter.finish(view, &mut out);
+            let mut at = 0;
+            for (a, b) in out {
+                prop_assert!(a == at && a % 4 == 0 && b - a <= target);
+                at = b;
+            }
+            prop_assert_eq!(at, bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_no_parser_takes_is_cut_by_lines() {
+        let text = "{\n  \"a\": 1\n}\n".repeat(4);
+        let mut cutter =
+            Cutter::new(Language::Json, Unit::Byte, true, Rules { target: 20, natural: false });
+        let view = View { base: 0, bytes: text.as_bytes() };
+        let mut out = Vec::new();
+        while !cutter.read(view, true, &mut || true, &mut out) {}
+        assert_eq!(cutter.unparsed(), [(0, text.len() as u64)]);
+        cutter.finish(view, &mut out);
+        for (_, end) in out {
+            assert_eq!(text.as_bytes()[usize::try_from(end).unwrap() - 1], b'\n');
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Possible cuts of Markdown, as pulldown-cmark reads it: before headings, the shallower the better; before other
+//! blocks; and within a block that does not fit, before its items, rows and lines.
+//!
+//! What follows a heading is never parted from it by choice, so that no segment ends with one. A file is read in windows
+//! that begin where a block of the document itself does; a fenced block that is larger than a window is carried on.
+//! Offsets are those of bytes: what is no UTF-8 is masked for the parser, byte by byte.
+
+use std::borrow::Cow;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+
+use super::grammar::Window;
+use super::pack::{Boundary, Rules, level};
+
+/// The level of a block of the document that is no heading.
+const BLOCK: u32 = level::STRUCTURE + 6;
+
+/// What carries over from one window to the next.
+#[derive(Debug, Default)]
+pub struct Context {
+    /// The line that opened the fenced block in whose middle the next window begins.
+    fence: Option<Vec<u8>>,
+    /// The next window is not the first.
+    has_begun: bool,
+}
+
+/// The possible cuts of a piece of a file. `last`: the file ends with it.
+pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context) -> Window {
+    let front = if context.has_begun { 0 } else { front_matter(piece) };
+    context.has_begun = true;
+    let opened = context.fence.take();
+    let text = masked(opened.as_deref().unwrap_or_default(), &piece[front..]);
+    let mut finder = Finder {
+        piece,
+        rules,
+        front,
+        opened,
+        found: Vec::new(),
+        whole: vec![(0, front)],
+        fits: Vec::new(),
+        heading: None,
+        top: Vec::new(),
+        fence: None,
+    };
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_HEADING_ATTRIBUTES;
+    for (event, range) in Parser::new_ext(&text, options).into_offset_iter() {
+        match event {
+            Event::Start(tag) if is_block(&tag) => finder.start(&tag, range.start, range.end),
+            Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
+            Event::Rule if finder.is_open() => {
+                let at = finder.line(finder.offset(range.start));
+                finder.begin(at, BLOCK, false);
+            }
+            _ => {}
+        }
+    }
+    finder.name_lines();
+    finder.window(last, context)
+}
+
+/// A copy without a byte that is no UTF-8, each in its place, behind a line of our own.
+fn masked<'a>(fence: &[u8], piece: &'a [u8]) -> Cow<'a, str> {
+    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty()) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(fence.len() + piece.len());
+    for chunk in fence.utf8_chunks().chain(piece.utf8_chunks()) {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    Cow::Owned(text)
+}
+
+/// Where the front matter ends, and the byte order mark before it: `---` or `+++` on the first line up to the same
+/// again, or `...`.
+fn front_matter(piece: &[u8]) -> usize {
+    let mark = if piece.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut at = mark;
+    let mut opened: Option<&[u8]> = None;
+    for lf in memchr::memchr_iter(b'\n', piece) {
+        let line = piece[at..lf].trim_ascii_end();
+        at = lf + 1;
+        match opened {
+            None if matches!(line, b"---" | b"+++") => opened = Some(line),
+            None => break,
+            Some(open) if line == open || (open == b"---" && line == b"...") => return at,
+            Some(_) => {}
+        }
+    }
+    // One that ends with the file, without a line feed.
+    match opened {
+        Some(open) if piece[at..].trim_ascii_end() == open && at > mark + 5 => piece.len(),
+        _ => mark,
+    }
+}
+
+/// The fenced block of the document that came last.
+struct Fence {
+    start: usize,
+    end: usize,
+    /// The line that opens it, with its line feed.
+    line: Vec<u8>,
+}
+
+struct Finder<'a> {
+    piece: &'a [u8],
+    rules: Rules,
+    /// Where the parsed text begins in the piece.
+    front: usize,
+    /// A line that stands before the parsed text and is not in the piece: the fence that the piece begins in.
+    opened: Option<Vec<u8>>,
+    found: Vec<Boundary>,
+    /// What is not to be cut at its lines, as start and end, in the order of their starts.
+    whole: Vec<(usize, usize)>,
+    /// For every open block, whether it fits into a segment.
+    fits: Vec<bool>,
+    /// The block before this one is a heading, which begins here.
+    heading: Option<usize>,
+    /// The blocks of the document itself: where they begin, and whether a cut is possible there.
+    top: Vec<(usize, bool)>,
+    fence: Option<Fence>,
+}
+
+impl Finder<'_> {
+    /// The offset in the piece, for one in the parsed text.
+    fn offset(&self, parsed: usize) -> usize {
+        let before = self.opened.as_ref().map_or(0, Vec::len);
+        (parsed + self.front).saturating_sub(before).min(self.piece.len())
+    }
+
+    /// Where the line begins that an offset lies on.
+    fn line(&self, offset: usize) -> usize {
+        memchr::memrchr(b'\n', &self.piece[..offset]).map_or(0, |lf| lf + 1)
+    }
+
+    /// Whether a cut is possible where the parser is: no block that fits is open.
+    fn is_open(&self) -> bool {
+        self.fits.iter().all(|fits| !fits)
+    }
+
+    fn start(&mut self, tag: &Tag<'_>, start: usize, end: usize) {
+        let is_carried = start == 0 && self.opened.is_some();
+        let (start, end) = (self.offset(start), self.offset(end));
+        let fits = (end - start) as u64 <= self.rules.target;
+        if self.is_open() {
+            let at = self.line(start);
+            match tag {
+                // The head of a table stays with its first row.
+                Tag::TableHead => self.heading = Some(at),
+                Tag::Heading { level, .. } => {
+                    let depth = if self.rules.natural { 0 } else { *level as u32 - 1 };
+                    self.begin(at, level::STRUCTURE + depth, true);
+                }
+                _ if is_carried => {
+                    self.top.push((at, false));
+                    self.found.push(Boundary { at: at as u64, level: level::LINE });
+                }
+                _ => self.begin(at, BLOCK, false),
+            }
+            if fits {
+                self.whole.push((at, end));
+            }
+            if self.fits.is_empty() && matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_))) {
+                let line = match &self.opened {
+                    Some(line) if is_carried => line.clone(),
+                    _ => {
+                        let lf = memchr::memchr(b'\n', &self.piece[at..]);
+                        lf.map_or(Vec::new(), |lf| self.piece[at..=at + lf].to_vec())
+                    }
+                };
+                self.fence = Some(Fence { start: at, end, line });
+            }
+        }
+        self.fits.push(fits);
+    }
+
+    /// A block begins whose outer blocks, if it has any, do not fit.
+    fn begin(&mut self, at: usize, level: u32, is_heading: bool) {
+        let depth = u32::try_from(self.fits.len()).unwrap_or(u32::MAX).min(400);
+        let heading = self.heading.take();
+        if depth == 0 {
+            self.top.push((at, heading.is_none()));
+        }
+        match heading {
+            Some(heading) => self.whole.push((heading, at + 1)),
+            None => {
+                let level = if depth == 0 { level } else { level::PART + depth };
+                self.found.push(Boundary { at: at as u64, level });
+            }
+        }
+        if is_heading {
+            self.heading = Some(heading.unwrap_or(at));
+        }
+    }
+
+    /// Names the lines of each block of the document that does not fit, with what follows it up to the next: those
+    /// behind a blank line before the others, and none within a smaller block that fits.
+    fn name_lines(&mut self) {
+        self.whole.sort_unstable();
+        let mut starts: Vec<usize> = self.top.iter().map(|(at, _)| *at).collect();
+        starts.insert(0, 0);
+        starts.push(self.piece.len());
+        let mut whole = self.whole.iter().copied().peekable();
+        let mut kept = 0;
+        for pair in starts.windows(2) {
+            let (start, end) = (pair[0], pair[1]);
+            if end.saturating_sub(start) as u64 <= self.rules.target {
+                continue;
+            }
+            let mut is_parted = false;
+            let mut at = start;
+            let lfs = memchr::memchr_iter(b'\n', &self.piece[start..end]).map(|lf| start + lf + 1);
+            for next in lfs.chain([end]) {
+                let is_blank = self.piece[at..next].trim_ascii().is_empty();
+                while let Some((_, to)) = whole.next_if(|(from, _)| *from < at) {
+                    kept = kept.max(to);
+                }
+                if at > start && at < end && at >= kept && !is_blank {
+                    let level = if is_parted { level::PART + 500 } else { level::LINE };
+                    self.found.push(Boundary { at: at as u64, level });
+                }
+                is_parted = is_blank;
+                at = next;
+            }
+        }
+    }
+
+    /// What is found, up to where the next window begins.
+    fn window(self, last: bool, context: &mut Context) -> Window {
+        let mut found = self.found;
+        found.sort_by_key(|boundary| (boundary.at, boundary.level));
+        found.dedup_by_key(|boundary| boundary.at);
+        let length = self.piece.len();
+        if last {
+            return Window { boundaries: found, end: length };
+        }
+        // The last block may go on behind the window, or turn out to be another: the next window begins with it.
+        let block = self.top.iter().rev().find(|(at, may_cut)| *may_cut && *at > 0);
+        let end = block.map_or_else(
+            || {
+                // One block fills the window: on from its last item, or its last line.
+                let is_part = |found: &&Boundary| {
+                    (level::PART..level::PART + 500).contains(&found.level)
+                        && found.at > length as u64 / 2
+                };
+                let part = found.iter().rev().find(is_part);
+                let line = memchr::memrchr(b'\n', self.piece).map_or(length, |lf| lf + 1);
+                part.and_then(|part| usize::try_from(part.at).ok()).unwrap_or(line)
+            },
+            |(at, _)| *at,
+        );
+        let goes_on = |fence: &Fence| {
+            let block = &self.piece[fence.start..fence.end];
+            fence.start < end && fence.end >= end && !is_closed(block, &fence.line)
+        };
+        context.fence = self.fence.filter(goes_on).map(|fence| fence.line);
+        found.retain(|boundary| boundary.at < end as u64);
+        Window { boundaries: found, end }
+    }
+}
+
+/// Whether the last line of a fenced block ends it, or the line that opens it is not known.
+fn is_closed(block: &[u8], opening: &[u8]) -> bool {
+    let opening = opening.trim_ascii_start();
+    let Some(mark) = opening.first() else { return true };
+    let width = opening.iter().take_while(|byte| *byte == mark).count();
+    let block = block.trim_ascii_end();
+    let line = memchr::memrchr(b'\n', block).map_or(block, |lf| &block[lf + 1..]).trim_ascii();
+    line.len() >= width && line.iter().all(|byte| byte == mark)
+}
+
+fn is_block(tag: &Tag<'_>) -> bool {
+    matches!(
+        tag,
+        Tag::Paragraph
+            | Tag::Heading { .. }
+            | Tag::BlockQuote(_)
+            | Tag::CodeBlock(_)
+            | Tag::HtmlBlock
+            | Tag::List(_)
+            | Tag::Item
+            | Tag::FootnoteDefinition(_)
+            | Tag::Table(_)
+            | Tag::TableHead
+            | Tag::TableRow
+    )
+}
+
+fn is_block_end(tag: pulldown_cmark::TagEnd) -> bool {
+    use pulldown_cmark::TagEnd;
+    matches!(
+        tag,
+        TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::BlockQuote(_)
+            | TagEnd::CodeBlock
+            | TagEnd::HtmlBlock
+            | TagEnd::List(_)
+            | TagEnd::Item
+            | TagEnd::FootnoteDefinition
+            | TagEnd::Table
+            | TagEnd::TableHead
+            | TagEnd::TableRow
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::cutter::cut;
+    use crate::code::cutter::tests::{bytes, check as check_parts, split};
+    use crate::code::language::Language::Markdown;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(target: u64, text: &str, expect: &[&str]) {
+        check_parts(Markdown, target, text, expect);
+    }
+
+    #[test]
+    fn a_heading_opens_a_segment_and_never_ends_one() {
+        check(
+            24,
+            "# One\n\ntext text\n\n# Two\n\ntext\n",
+            &["# One\n\ntext text\n\n", "# Two\n\ntext\n"],
+        );
+        // The shallower heading, though the deeper one comes later.
+        check(
+            30,
+            "# A\n\ntext\n\n# B\n\ntext\n\n## C\n\ntext\n",
+            &["# A\n\ntext\n\n", "# B\n\ntext\n\n## C\n\ntext\n"],
+        );
+        // Setext; a heading behind a heading.
+        check(
+            32,
+            "para para para\n\nTitle\n=====\n\n## Sub\n\ntext text text\n",
+            &["para para para\n\n", "Title\n=====\n\n## Sub\n\ntext text t", "ext\n"],
+        );
+        // No headings: a hash in a fence, one without a blank.
+        check(
+            40,
+            "text\n\n```\n# no heading\n# nor this\n```\n\n#tag\n\ntext text\n",
+            &["text\n\n```\n# no heading\n# nor this\n```\n\n", "#tag\n\ntext text\n"],
+        );
+    }
+
+    #[test]
+    fn blocks_that_fit_stay_whole() {
+        let fence = "```\nlet a;\n\nlet b;\n```\n";
+        check(30, &format!("text of some length\n\n{fence}"), &["text of some length\n\n", fence]);
+        let table = "| a | b |\n|---|---|\n| 1 | 2 |\n";
+        check(40, &format!("text of some length\n\n{table}"), &["text of some length\n\n", table]);
+        let front = "---\ntitle: a\n\ntags: b\n---\n";
+        check(34, &format!("{front}# Heading\n\ntext\n"), &[front, "# Heading\n\ntext\n"]);
+        check(
+            34,
+            &format!("\u{feff}{front}# Heading\n\ntext\n"),
+            &[&format!("\u{feff}{front}"), "# Heading\n\ntext\n"],
+        );
+    }
+
+    #[test]
+    fn blocks_that_do_not_fit_are_cut_at_their_items_rows_and_lines() {
+        check(
+            24,
+            "- one\n  more\n- two\n  more\n- three\n",
+            &["- one\n  more\n", "- two\n  more\n- three\n"],
+        );
+        // The head of a table stays with its first row.
+        check(
+            32,
+            "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n| 5 | 6 |\n",
+            &["| a | b |\n|---|---|\n| 1 | 2 |\n", "| 3 | 4 |\n| 5 | 6 |\n"],
+        );
+        check(
+            24,
+            "```\none one\ntwo two\n\nthree three\n# four\n```\n",
+            &["```\none one\ntwo two\n\n", "three three\n# four\n```\n"],
+        );
+        // What is named but shows as nothing.
+        check(24, "[a]: http://a/\n[b]: http://b/\n", &["[a]: http://a/\n", "[b]: http://b/\n"]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_leave_offsets_as_they_are() {
+        let parts = split(Markdown, b"\xff\xfe text \xe2\x82\n\n# H\n\nt\xe9xt text\n", 20);
+        assert_eq!(parts, [&b"\xff\xfe text \xe2\x82\n\n"[..], b"# H\n\nt\xe9xt text\n"]);
+    }
+
+    #[test]
+    fn natural_cuts_at_every_heading_that_follows_none() {
+        let rules = Rules { target: 1000, natural: true };
+        let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
+        assert_eq!(cut(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
+    }
+
+    /// Reads in windows of a size, as the cutter does with large ones.
+    fn windows(text: &str, size: usize, target: u64) -> Vec<(u64, u32)> {
+        let (mut at, mut context, mut found) = (0, Context::default(), Vec::new());
+        let rules = Rules { target, natural: false };
+        while at < text.len() {
+            let end = (at + size).min(text.len());
+            let piece = &text.as_bytes()[at..end];
+            let window = boundaries(piece, rules, end == text.len(), &mut context);
+            assert!(window.end > 0);
+            let absolute = |boundary: &Boundary| (at as u64 + boundary.at, boundary.level);
+            found.extend(window.boundaries.iter().map(absolute));
+            at += window.end;
+        }
+        found
+    }
+
+    #[test]
+    fn windows_make_no_difference() {
+        let text = "# A\n\ntext\n\n- a\n- b\n\n```\n# no\n```\n\nTitle\n---\n\n| a |\n|---|\n| b |\n\nend\n".repeat(9);
+        let whole = windows(&text, text.len(), 100);
+        for size in [60, 100, 117] {
+            assert_eq!(windows(&text, size, 100), whole, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_fence_larger_than_a_window_is_carried_on() {
+        let text = format!("text\n\n```sh\n{}```\n\n# Heading\n\nend\n", "# comment\n".repeat(50));
+        let headings = |found: Vec<(u64, u32)>| -> Vec<u64> {
+            found.into_iter().filter(|(_, level)| *level < BLOCK).map(|(at, _)| at).collect()
+        };
+        let expect = [text.find("# Heading").unwrap() as u64];
+        for size in [64, 99, 128, 1000] {
+            assert_eq!(headings(windows(&text, size, 40)), expect, "{size}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_heading_is_a_segments_last_line_when_what_follows_fits(bytes in bytes(), target in 60u64..200) {
+            // In a fence that nobody closes it would be no heading.
+            let text = String::from_utf8_lossy(&bytes).replace("```", "words");
+            let text = format!("{text}\n\n");
+            for part in split(Markdown, format!("{text}# Title\n\nshort\n").as_bytes(), target) {
+                prop_assert!(!part.ends_with(b"# Title\n") && !part.ends_with(b"# Title\n\n"));
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The files of a split, in their folder: made under names that nobody looks at, then put in place in one row of
+//! renames that is taken back when one fails.
+//!
+//! What may be replaced is not decided here.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, RenameFlags};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::read::open_regular;
+
+/// What the name of a folder begins with in which new files wait.
+const WAITING: &str = ".nagent-split-";
+const CHUNK: usize = 256 * 1024;
+
+/// A folder for the files of a split, held by one process at a time.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Those that were made for it, the outermost first.
+    made: Vec<PathBuf>,
+    waiting: Option<PathBuf>,
+    moves: Vec<(PathBuf, PathBuf)>,
+    is_done: bool,
+    /// The lock ends with it.
+    lock: Option<File>,
+}
+
+impl Folder {
+    /// Opens a folder, and makes it where it is missing, with its parents: for its owner alone if `private`, else as the
+    /// umask has it.
+    pub fn open(path: &Path, private: bool) -> io::Result<Self> {
+        let mut missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|folder| {
+                !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err()
+            })
+            .collect();
+        missing.reverse();
+        let mut folder = Self {
+            path: path.to_owned(),
+            made: Vec::new(),
+            waiting: None,
+            moves: Vec::new(),
+            is_done: false,
+            lock: None,
+        };
+        for missing in missing {
+            let mode = if private { 0o700 } else { 0o777 };
+            match fs::DirBuilder::new().mode(mode).create(missing) {
+                Ok(()) => folder.made.push(missing.to_owned()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        folder.path = fs::canonicalize(path)?;
+        let open = File::open(&folder.path)?;
+        if !open.metadata()?.is_dir() {
+            return Err(Errno::NOTDIR.into());
+        }
+        match rustix::fs::flock(&open, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::other(
+                    "another nagent tool is at work in it; try again later",
+                ));
+            }
+            // A file system without locks.
+            _ => folder.lock = Some(open),
+        }
+        Ok(folder)
+    }
+
+    /// Its true path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the inner folder where new files wait, and gives its path and its group. What a run that was killed left
+    /// there is removed.
+    pub fn waiting(&mut self) -> io::Result<(PathBuf, u32)> {
+        for entry in fs::read_dir(&self.path)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(WAITING)
+                && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let waiting = self.path.join(format!("{WAITING}{}", uuid::Uuid::new_v4().simple()));
+        fs::DirBuilder::new().mode(0o700).create(&waiting)?;
+        self.waiting = Some(waiting.clone());
+        fs::create_dir(waiting.join("old"))?;
+        let group = fs::metadata(&waiting)?.gid();
+        Ok((waiting, group))
+    }
+
+    /// Puts a file away that is in the folder, so that its name is free. It is removed when all is done.
+    pub fn put_away(&mut self, name: &str) -> io::Result<()> {
+        let Some(waiting) = &self.waiting else { return Err(Errno::NOENT.into()) };
+        let to = waiting.join("old").join(name);
+        self.rename(self.path.join(name), to)
+    }
+
+    /// Gives a file in the folder the first name that is free of `{name}.bak`, `{name}.bak2`…, and tells it.
+    pub fn keep_beside(&mut self, name: &str) -> io::Result<String> {
+        let mut number = 1u32;
+        loop {
+            let kept = match number {
+                1 => format!("{name}.bak"),
+                number => format!("{name}.bak{number}"),
+            };
+            match self.rename(self.path.join(name), self.path.join(&kept)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {
+                    number += 1;
+                }
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(kept),
+            }
+        }
+    }
+
+    /// Gives a file that waits its place. The name must be free.
+    pub fn put_in_place(&mut self, name: &str) -> io::Result<()> {
+        let Some(waiting) = &self.waiting else { return Err(Errno::NOENT.into()) };
+        self.rename(waiting.join(name), self.path.join(name))
+    }
+
+    fn rename(&mut self, from: PathBuf, to: PathBuf) -> io::Result<()> {
+        match rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            &from,
+            rustix::fs::CWD,
+            &to,
+            RenameFlags::NOREPLACE,
+        ) {
+            // Some file systems know no such flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                if fs::symlink_metadata(&to).is_ok() {
+                    return Err(Errno::EXIST.into());
+                }
+                fs::rename(&from, &to)?;
+            }
+            result => result?,
+        }
+        self.moves.push((from, to));
+        Ok(())
+    }
+
+    /// Makes what was put in place durable and lets go of the folder. From here on nothing is taken back.
+    pub fn done(mut self) -> io::Result<()> {
+        self.is_done = true;
+        match &self.lock {
+            Some(folder) => folder.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Folder {
+    /// Takes back what is not done; what cannot be taken back stays, since the error that led here says more.
+    fn drop(&mut self) {
+        if !self.is_done {
+            for (from, to) in self.moves.drain(..).rev() {
+                let _ = fs::rename(to, from);
+            }
+        }
+        if let Some(waiting) = &self.waiting {
+            let _ = fs::remove_dir_all(waiting);
+        }
+        if !self.is_done {
+            for made in self.made.iter().rev() {
+                let _ = fs::remove_dir(made);
+            }
+        }
+    }
+}
+
+/// Makes a file that is not there yet. The umask applies to `mode`.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// The SHA-256 of a regular file in lower-case hexadecimal digits; `None` where there is none.
+pub fn hash(path: &Path, stop: &dyn Fn() -> bool) -> io::Result<Option<String>> {
+    if fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    let (mut file, _) = open_regular(path).map_err(io::Error::other)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        if stop() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(Some(hex(&hasher.finalize()))),
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// What tells whether a file was changed: device, inode, size, and its times of change; `None` where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State(u64, u64, u64, (i64, i64), (i64, i64));
+
+/// The state of what stands at a path, links followed.
+pub fn state(path: &Path) -> Option<State> {
+    fs::metadata(path).ok().map(|metadata| state_of(&metadata))
+}
+
+/// The same of a file's metadata.
+pub fn state_of(metadata: &fs::Metadata) -> State {
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    State(metadata.dev(), metadata.ino(), metadata.len(), modified, changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn begin(path: &Path) -> Folder {
+        let mut folder = Folder::open(path, false).unwrap();
+        let (waiting, _) = folder.waiting().unwrap();
+        fs::write(waiting.join("a"), "new").unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_is_not_done_is_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), "old").unwrap();
+        fs::write(dir.path().join("b"), "old").unwrap();
+        let mut folder = begin(dir.path());
+        assert!(folder.put_in_place("a").is_err(), "the name is taken");
+        folder.put_away("a").unwrap();
+        assert_eq!(folder.keep_beside("b").unwrap(), "b.bak");
+        folder.put_in_place("a").unwrap();
+        drop(folder);
+        assert_eq!(listing(dir.path()), ["a", "b"]);
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "old");
+    }
+
+    #[test]
+    fn what_is_done_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "b.bak"] {
+            fs::write(dir.path().join(name), "old").unwrap();
+        }
+        let mut folder = begin(dir.path());
+        folder.put_away("a").unwrap();
+        assert_eq!(folder.keep_beside("b").unwrap(), "b.bak2");
+        folder.put_in_place("a").unwrap();
+        folder.done().unwrap();
+        assert_eq!(listing(dir.path()), ["a", "b.bak", "b.bak2"]);
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_folder_that_was_made_goes_when_nothing_is_done_and_is_held_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x/y");
+        let folder = begin(&path);
+        let error = Folder::open(&path, false).unwrap_err().to_string();
+        assert!(error.contains("at work"), "{error}");
+        drop(folder);
+        assert!(listing(dir.path()).is_empty());
+        begin(&path).done().unwrap();
+        assert!(path.is_dir());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".nagent-split-1/old")).unwrap();
+        begin(dir.path()).done().unwrap();
+        assert!(listing(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), "abc").unwrap();
+        let hash = hash(&dir.path().join("a"), &|| false).unwrap().unwrap();
+        assert!(hash.starts_with("ba7816bf8f01cfea") && hash.len() == 64);
+        assert_eq!(super::hash(&dir.path().join("b"), &|| false).unwrap(), None);
+    }
+}
