@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use super::asking::{Asking, Came, Failure, Request, Rules, Summary, Totals, Work};
 use super::content::{self, Content, Encoding};
+use super::failure::Kind as Trouble;
 use super::split::{self, Hooks, Plan, Split};
 use super::summary_plan::{self as plan, Kind, Limit, Sizes};
 use crate::exit::Exit;
@@ -119,10 +120,10 @@ impl<'a> Summarizer<'a> {
         let stop = || interrupts.pending().is_some();
         let mut hooks = Hooks { stop: &stop, progress: &mut |_, _| () };
         let mut split = split::split(&plan, &mut hooks).map_err(|failure| {
-            interrupts.pending().map_or_else(
-                || Failure::new(Exit::Failed, failure.to_string()),
-                Failure::interrupted,
-            )
+            let exit = if failure.kind == Trouble::Usage { Exit::Usage } else { Exit::Failed };
+            interrupts
+                .pending()
+                .map_or_else(|| Failure::new(exit, failure.message), Failure::interrupted)
         })?;
         for note in split.notes.drain(..) {
             self.tell(&note);
@@ -142,7 +143,7 @@ impl<'a> Summarizer<'a> {
     ) -> Result<Summary, Failure> {
         let result = self.fill(index, progress);
         let Some(path) = index_path else { return result };
-        let written = fs::replace(path, index::format(index).as_bytes());
+        let written = fs::replace_with_its_mode(path, index::format(index).as_bytes());
         // What ended the work matters more than what ended its record.
         result.and_then(|summary| Ok(written.map(|()| summary)?))
     }

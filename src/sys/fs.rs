@@ -101,6 +101,22 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_folder(folder)
 }
 
+/// The same for a file that others may read too: it keeps the mode that it has.
+pub fn replace_with_its_mode(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mode = fs::metadata(path)?.permissions();
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().set_permissions(mode)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))?;
+    sync_folder(folder)
+}
+
 /// The same for a file that nobody has to find after a power cut: replaced whole, not synced.
 pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
