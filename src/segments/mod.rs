@@ -2,3 +2,6 @@
 //!
 //! Effects go through [`crate::sys`], decisions are [`crate::code`]'s and [`crate::format`]'s. It prints nothing and knows
 //! neither flags nor tags.
+
+pub mod difference;
+pub mod merge;

@@ -9,6 +9,7 @@
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
+//! - [`folder`]: files in one open folder, by plain names: a split
 //! - [`process`], [`http`]: programs and servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
@@ -22,6 +23,7 @@ pub mod clock;
 pub mod context_files;
 pub mod denied;
 pub mod env;
+pub mod folder;
 pub mod fs;
 pub mod git;
 pub mod grep;
