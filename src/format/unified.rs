@@ -104,11 +104,8 @@ impl Diff {
         let after = std::mem::take(&mut hunk.after);
         hunk.context(&after);
         let new_line = hunk.line.saturating_add_signed(self.delta);
-        let head = format!(
-            "@@ -{} +{} @@\n",
-            range(hunk.line, hunk.old),
-            range(new_line, hunk.new)
-        );
+        let head =
+            format!("@@ -{} +{} @@\n", range(hunk.line, hunk.old), range(new_line, hunk.new));
         self.text.extend_from_slice(head.as_bytes());
         self.text.append(&mut hunk.body);
         self.delta = self.delta.saturating_add_unsigned(hunk.new).saturating_sub_unsigned(hunk.old);

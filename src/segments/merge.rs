@@ -33,7 +33,8 @@ pub fn merge(
 ) -> Result<Merged, Vec<Conflict>> {
     let (our, their) = (regions(base, ours), regions(base, theirs));
     let (mut our, mut their) = (our.as_slice(), their.as_slice());
-    let mut out = Out { text: Vec::with_capacity(theirs.len()), at: 0, ends: Vec::new(), left: ends };
+    let mut out =
+        Out { text: Vec::with_capacity(theirs.len()), at: 0, ends: Vec::new(), left: ends };
     let mut conflicts = Vec::new();
     let mut done = 0;
     while let Some(start) = first(our, their) {

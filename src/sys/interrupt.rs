@@ -54,6 +54,11 @@ impl Interrupts {
         Ok(interrupts)
     }
 
+    /// One that hears no signal: for what must be done to its end.
+    pub fn deaf() -> io::Result<Self> {
+        Self::quiet().map(|(interrupts, _)| interrupts)
+    }
+
     /// The value without any handler, and the pipe's write end.
     fn quiet() -> io::Result<(Self, OwnedFd)> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;

@@ -219,11 +219,7 @@ fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.
-fn fill(
-    opened: &Opened,
-    file: &mut File,
-    content: &mut Content<'_>,
-) -> Result<bool, Denied> {
+fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<bool, Denied> {
     let failed = |error: std::io::Error| Denied::io("write", &opened.path, error);
     if let Some((_, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;

@@ -1,0 +1,771 @@
+//! Puts edited segments back into their source: a patch file, the source, the index, in this order.
+//!
+//! What was edited is known from hashes ([`examine`]), only that is compared ([`hunks`]), and the steps on disk are such
+//! that a kill between any two of them is mended by the next run ([`journal`]). The source is written through the caller's
+//! write boundary, all else stays in the index's own folder ([`split`]).
+
+mod examine;
+mod hunks;
+mod journal;
+mod split;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use self::examine::{Extent, Found};
+use self::journal::Left;
+use self::split::Split;
+use crate::exit::Signal;
+use crate::format::index::{self, Index};
+use crate::segments::merge;
+use crate::sys::boundary::Boundary;
+use crate::sys::denied::Denied;
+use crate::sys::folder::{Folder, NoLock};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::names::shown;
+use crate::sys::opening::Opened;
+use crate::sys::replace::{self, Content, Keep};
+use crate::sys::{fs, git, read};
+
+/// How long another patch of the same split is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes that are copied between two looks at the signals.
+const COPY: u64 = 32 << 20;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Plan<'a> {
+    /// The index, relative to the run's folder or absolute.
+    pub index: &'a Path,
+    /// Where the patch goes instead of beside the index.
+    pub patch: Option<&'a Path>,
+    /// Write the patch alone.
+    pub dry_run: bool,
+    /// Leave source and index as they are.
+    pub no_apply: bool,
+    /// Overwrite a source that has changed since the split; believe in segments that look lost.
+    pub force: bool,
+    /// Put together what changed in a source since the split and what was edited.
+    pub merge: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of --json")]
+pub struct Patched {
+    /// The segments differ from the source, and the patch says how.
+    pub changed: bool,
+    /// The source was replaced.
+    pub applied: bool,
+    /// The source's true path.
+    pub source_path: PathBuf,
+    /// The index's true path.
+    pub index_path: PathBuf,
+    /// The patch, when there is a change.
+    pub patch_path: Option<PathBuf>,
+    /// The hash of the source as it is now.
+    pub source_sha256: String,
+    /// The numbers of the edited segments, from 1.
+    pub edited: Vec<usize>,
+    /// Changes of the source were put together with the edits.
+    pub merged: bool,
+    /// An earlier run had been ended before its end, and this one mended that.
+    pub mended: bool,
+    /// Where the source's previous content was kept, when it was.
+    pub previous_path: Option<PathBuf>,
+    /// What else the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Why it was not done. Nothing was changed but what a message says.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A signal came.
+    #[error("interrupted by {}; nothing was changed", .0.name())]
+    Interrupted(Signal),
+    /// It cannot be done, and why.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Failure {
+    fn io(what: &str, error: &io::Error) -> Self {
+        Self::Refused(format!("cannot {what}: {error}"))
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        Self::Refused(denied.to_string())
+    }
+}
+
+/// What a patch needs of its surroundings.
+pub struct Hooks<'a> {
+    /// Asked between steps.
+    pub interrupts: &'a Interrupts,
+    /// Keeps what a source held before, from its start, and says where. `None`: as `{source}.before` beside the index.
+    pub keep: Option<&'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>>,
+    /// Told how many bytes of how many were looked at.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Hooks<'_> {
+    fn go_on(&self) -> Result<(), Failure> {
+        self.interrupts.pending().map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
+    }
+}
+
+/// The true path of an index and of the source that it names: what a boundary is made from.
+///
+/// # Errors
+/// There is no such index, or it is none.
+pub fn source_of(index: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let path = true_path(index)?;
+    let text = fs::read_text(&path, 256 << 20)
+        .map_err(|error| Failure::Refused(format!("{error:#}")))?
+        .ok_or_else(|| not_found(index))?;
+    let index = split::parse(&text).map_err(|why| {
+        Failure::Refused(format!("{} cannot be used: {why}; split the file again", shown(&path)))
+    })?;
+    Ok((path, PathBuf::from(index.source_path)))
+}
+
+/// Puts the edited segments of a split back into its source.
+///
+/// # Errors
+/// Nothing was changed, or what was begun is mended by the next run.
+pub fn patch(
+    plan: &Plan<'_>,
+    boundary: &mut Boundary,
+    mut hooks: Hooks<'_>,
+) -> Result<Patched, Failure> {
+    let interrupts = hooks.interrupts;
+    // What a signal cut short fails with some error or other.
+    run(plan, boundary, &mut hooks)
+        .map_err(|failure| interrupts.pending().map_or(failure, Failure::Interrupted))
+}
+
+fn true_path(index: &Path) -> Result<PathBuf, Failure> {
+    fs::real_path(index).ok_or_else(|| not_found(index))
+}
+
+fn not_found(index: &Path) -> Failure {
+    Failure::Refused(format!("index not found: {}", shown(index)))
+}
+
+fn run(
+    plan: &Plan<'_>,
+    boundary: &mut Boundary,
+    hooks: &mut Hooks<'_>,
+) -> Result<Patched, Failure> {
+    let index_path = true_path(plan.index)?;
+    let opened = boundary.open_for_write(&index_path)?;
+    if opened.path() != index_path {
+        return Err(Denied::Changed { path: shown(&index_path) }.into());
+    }
+    let name = index_path.file_name().unwrap_or_default().to_owned();
+    let folder = Folder::of(&opened)?;
+    // The index alone may be within the boundary; what is written beside it must be too.
+    let beside = index_path.with_file_name(split::new_name(&name));
+    if boundary.open_for_write(&beside)?.path() != beside {
+        return Err(Failure::Refused(format!("{} is a link; remove it", shown(&beside))));
+    }
+    let _lock = folder
+        .lock(&split::lock_name(&name), PATIENCE, hooks.interrupts)
+        .map_err(|no| no_lock(no, &index_path))?;
+    let split = Split::load(folder, &name)?;
+    let is_dry = plan.dry_run || plan.no_apply;
+    let mut task = Task { plan, boundary, hooks, split, is_dry, mended: false, notes: Vec::new() };
+    let mut source = task.source()?;
+    if task.mend(&mut source)? {
+        source = task.source()?;
+    }
+    task.go(source)
+}
+
+fn no_lock(no: NoLock, index: &Path) -> Failure {
+    match no {
+        NoLock::Busy => Failure::Refused(format!(
+            "another process is at work on {}; run the same again when it has ended",
+            shown(index)
+        )),
+        NoLock::Interrupted(signal) => Failure::Interrupted(signal),
+        NoLock::Failed(denied) => denied.into(),
+    }
+}
+
+/// The source, open for what is to be done with it.
+struct Source {
+    file: File,
+    path: PathBuf,
+    /// Opened within the boundary, when it is to be written.
+    opened: Option<Opened>,
+}
+
+/// What the segments make of the source.
+struct Outcome {
+    /// The patch, when the source changes.
+    patch: Option<Vec<u8>>,
+    /// The segments as the next index describes them.
+    extents: Vec<Extent>,
+    /// The hash of the new source.
+    whole: String,
+    /// The new source, where it is not made of the old one and the edited segments.
+    text: Option<Vec<u8>>,
+    /// The segments that get another text, by their place.
+    rewrites: Vec<(usize, Vec<u8>)>,
+    merged: bool,
+    /// The source has content that nothing else holds.
+    keep: Keep,
+}
+
+struct Task<'a, 'h> {
+    plan: &'a Plan<'a>,
+    boundary: &'a mut Boundary,
+    hooks: &'a mut Hooks<'h>,
+    split: Split,
+    /// Nothing but the patch is written.
+    is_dry: bool,
+    mended: bool,
+    notes: Vec<String>,
+}
+
+impl Task<'_, '_> {
+    fn source(&self) -> Result<Source, Failure> {
+        let path = PathBuf::from(&self.split.index.source_path);
+        let missing = || {
+            Failure::Refused(format!(
+                "source file not found: {}; what it held is in {}",
+                shown(&path),
+                shown(self.split.folder.path().join(&self.split.original))
+            ))
+        };
+        let true_path = fs::real_path(&path).ok_or_else(missing)?;
+        if true_path.parent() == Some(self.split.folder.path())
+            && true_path.file_name().is_some_and(|name| self.split.is_own_name(name))
+        {
+            return Err(Failure::Refused(format!(
+                "{} is a file of the split itself, so it cannot be its source",
+                shown(&path)
+            )));
+        }
+        if self.is_dry {
+            let (file, _) = read::open_regular(&true_path)
+                .map_err(|error| Failure::Refused(error.to_string()))?;
+            return Ok(Source { file, path: true_path, opened: None });
+        }
+        let opened = self.boundary.open_for_write(&path)?;
+        let file = opened.file().ok_or_else(missing)?;
+        let file = file.try_clone().map_err(|error| Failure::io("open the source", &error))?;
+        Ok(Source { file, path: opened.path().to_owned(), opened: Some(opened) })
+    }
+
+    /// Ends or takes back what an earlier run left behind. True when the source is to be opened again.
+    fn mend(&mut self, source: &mut Source) -> Result<bool, Failure> {
+        let left = journal::look(&self.split, &source.file, self.hooks)?;
+        if self.is_dry {
+            if let Left::New(index) = left {
+                self.split.index = *index;
+                self.notes.push("an earlier run was ended before it had written the index; the next one without --dry-run mends that".to_owned());
+            }
+            return Ok(false);
+        }
+        let told = match left {
+            Left::Nothing => {
+                journal::tidy(&self.split)?;
+                return Ok(false);
+            }
+            Left::Void(index) => {
+                journal::take_back(&self.split, Some(&index))?;
+                "an earlier run was ended before it had changed the source; what it had begun was taken back"
+            }
+            Left::New(index) => {
+                journal::finish(&self.split)?;
+                self.split.index = *index;
+                "an earlier run was ended before it had written the index; that was mended"
+            }
+            Left::Torn(index) => {
+                self.rewrite_torn(source)?;
+                journal::finish(&self.split)?;
+                self.split.index = *index;
+                "an earlier run was ended while it wrote the source; that was mended"
+            }
+        };
+        self.mended = true;
+        self.notes.push(told.to_owned());
+        // The index that is in force may be another file now.
+        let folder = self.boundary.open_for_write(&self.index_path())?;
+        self.split = Split::load(Folder::of(&folder)?, &self.split.name.clone())?;
+        Ok(true)
+    }
+
+    fn rewrite_torn(&mut self, source: &mut Source) -> Result<(), Failure> {
+        let original = split::new_name(&self.split.original);
+        let kept = self.split.folder.path().join(&original);
+        let file = self.split.folder.read(&original)?;
+        let (Some(opened), Some(mut file)) = (source.opened.take(), file) else { return Ok(()) };
+        let bytes =
+            file.metadata().map_err(|error| Failure::io("read the new source", &error))?.len();
+        let interrupts = self.hooks.interrupts;
+        replace::stream(
+            opened,
+            &mut Content {
+                write: &mut |to| copy(&mut file, to, 0, bytes, interrupts),
+                bytes,
+                keep_previous: &mut |_| Ok(kept.clone()),
+                keep: Keep::InPlace,
+            },
+        )?;
+        self.boundary.renew_target();
+        Ok(())
+    }
+
+    fn index_path(&self) -> PathBuf {
+        self.split.folder.path().join(&self.split.name)
+    }
+
+    fn go(mut self, source: Source) -> Result<Patched, Failure> {
+        let found = examine::examine(&self.split, &source.file, self.plan.force, self.hooks)?;
+        let numbers = found.pieces.iter().enumerate().filter(|(_, piece)| piece.edited);
+        let edited: Vec<usize> = numbers.map(|(at, _)| at + 1).collect();
+        let name = patch_name(&source.path);
+        let result = if found.source_is_same {
+            self.plain(&name, &source, &found)?
+        } else if self.plan.merge {
+            self.merge(&name, &source, &found)?
+        } else if self.plan.force {
+            self.overwrite(&name, &source, &found)?
+        } else {
+            return Err(self.source_has_changed(&source, &found));
+        };
+        self.notes.extend(found.notes.iter().cloned());
+        self.hooks.go_on()?;
+        let patch_path = match &result.patch {
+            Some(patch) => Some(self.write_patch(&source, patch)?),
+            None => None,
+        };
+        let mut patched = Patched {
+            changed: result.patch.is_some(),
+            applied: false,
+            source_path: source.path.clone(),
+            index_path: self.index_path(),
+            patch_path,
+            source_sha256: String::new(),
+            edited,
+            merged: result.merged,
+            mended: self.mended,
+            previous_path: None,
+            notes: Vec::new(),
+        };
+        let is_idle = result.patch.is_none() && found.source_is_same && patched.edited.is_empty();
+        if self.is_dry || is_idle {
+            patched.source_sha256 = if found.source_is_same {
+                self.split.index.source_sha256.clone()
+            } else {
+                journal::hash(&source.file, self.hooks)?
+            };
+        } else {
+            patched.source_sha256.clone_from(&result.whole);
+            patched.applied = result.patch.is_some();
+            patched.previous_path = self.write(source, &found, &result)?;
+        }
+        if let Some(previous) = &patched.previous_path {
+            self.notes.push(format!("what the source held before is kept in {}", shown(previous)));
+        }
+        patched.notes = self.notes;
+        Ok(patched)
+    }
+
+    /// The source is what was split.
+    fn plain(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
+        let split = &self.split;
+        let mut text = |at: usize| examine::text(split, at, &found.pieces[at]);
+        let patch = if found.whole == split.index.source_sha256 {
+            None
+        } else {
+            hunks::of_segments(name, &source.file, &split.index.segments, found, &mut text)?
+        };
+        let mut rewrites = Vec::new();
+        if !self.is_dry {
+            for (at, piece) in found.pieces.iter().enumerate() {
+                if !piece.ending.is_empty() {
+                    rewrites.push((at, text(at)?));
+                }
+            }
+        }
+        Ok(Outcome {
+            patch,
+            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
+            whole: found.whole.clone(),
+            text: None,
+            rewrites,
+            merged: false,
+            keep: Keep::InPlace,
+        })
+    }
+
+    /// All that the segments stand for, and where each of them ends in it.
+    fn joined(&self, found: &Found) -> Result<(Vec<u8>, Vec<usize>), Failure> {
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        for (at, piece) in found.pieces.iter().enumerate() {
+            self.hooks.go_on()?;
+            text.append(&mut examine::text(&self.split, at, piece)?);
+            ends.push(text.len());
+        }
+        Ok((text, ends))
+    }
+
+    /// The source has changed, and is put together with what was edited.
+    fn merge(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
+        let base = self.base()?;
+        let theirs = whole(&source.file)?;
+        let (ours, ends) = self.joined(found)?;
+        self.hooks.go_on()?;
+        let merged = merge::merge(&base, &ours, &theirs, &ends)
+            .map_err(|conflicts| self.conflict(&base, &conflicts))?;
+        let mut result = Outcome {
+            patch: hunks::of_texts(name, &theirs, &merged.text),
+            extents: Vec::new(),
+            whole: split::Hash::of(&merged.text),
+            text: None,
+            rewrites: Vec::new(),
+            merged: true,
+            keep: Keep::InPlace,
+        };
+        let mut start = 0;
+        for (at, end) in merged.ends.iter().enumerate() {
+            let text = merged.text.get(start..*end).unwrap_or_default();
+            let extent = Extent::of(text);
+            if extent.sha256 != found.pieces[at].found {
+                result.rewrites.push((at, text.to_vec()));
+            }
+            result.extents.push(extent);
+            start = *end;
+        }
+        result.text = Some(merged.text);
+        Ok(result)
+    }
+
+    /// The kept original, which must be what was split.
+    fn base(&self) -> Result<Vec<u8>, Failure> {
+        let path = self.split.folder.path().join(&self.split.original);
+        let refuse = |why: &str| {
+            Failure::Refused(format!(
+                "cannot merge: the kept original {} {why}; split the source again, or overwrite what changed in it with --force",
+                shown(&path)
+            ))
+        };
+        let file =
+            self.split.folder.read(&self.split.original)?.ok_or_else(|| refuse("is missing"))?;
+        let base = whole(&file)?;
+        if split::Hash::of(&base) == self.split.index.source_sha256 {
+            Ok(base)
+        } else {
+            Err(refuse("is not what was split"))
+        }
+    }
+
+    fn conflict(&self, base: &[u8], conflicts: &[merge::Conflict]) -> Failure {
+        let places: Vec<String> = conflicts
+            .iter()
+            .take(10)
+            .map(|range| {
+                let first = crate::segments::difference::line_feeds(&base[..range.start]) + 1;
+                let last = crate::segments::difference::line_feeds(
+                    &base[..range.end.saturating_sub(1).max(range.start)],
+                ) + 1;
+                let number = self.split.index.segments.iter().find(|segment| {
+                    (range.start as u64) < segment.end_byte
+                        || segment.segment_index == self.split.segments.len()
+                });
+                let number = number.map_or(0, |segment| segment.segment_index);
+                let lines = if last > first {
+                    format!("lines {first}-{last}")
+                } else {
+                    format!("line {first}")
+                };
+                format!("segment {number}, {lines}")
+            })
+            .collect();
+        let more = conflicts.len().saturating_sub(10);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Failure::Refused(format!(
+            "the source and the segments were changed in the same places ({}{more}; lines as they were split), so nothing was touched; \
+             take over what {} has there into the segments, then give --merge again, or --force to overwrite the source",
+            places.join("; "),
+            shown(&self.split.index.source_path)
+        ))
+    }
+
+    /// The source has changed, and is overwritten.
+    fn overwrite(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
+        let theirs = whole(&source.file)?;
+        let (ours, _) = self.joined(found)?;
+        let rewrites =
+            found.pieces.iter().enumerate().filter(|(_, piece)| !piece.ending.is_empty());
+        let rewrites = rewrites
+            .map(|(at, piece)| Ok((at, examine::text(&self.split, at, piece)?)))
+            .collect::<Result<_, Failure>>()?;
+        Ok(Outcome {
+            patch: hunks::of_texts(name, &theirs, &ours),
+            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
+            whole: found.whole.clone(),
+            text: Some(ours),
+            rewrites,
+            merged: false,
+            keep: Keep::Always,
+        })
+    }
+
+    fn source_has_changed(&self, source: &Source, found: &Found) -> Failure {
+        let parts: Vec<String> = found
+            .pieces
+            .iter()
+            .enumerate()
+            .filter(|(_, piece)| !piece.same)
+            .map(|(at, _)| (at + 1).to_string())
+            .collect();
+        let (then, now) = (
+            self.split.index.source_size_bytes,
+            source.file.metadata().map_or(0, |metadata| metadata.len()),
+        );
+        let what = if then == now {
+            let more = if parts.len() > 10 { ", …" } else { "" };
+            let few = parts.get(..parts.len().min(10)).unwrap_or_default().join(", ");
+            format!("the part of segment {few}{more} is another")
+        } else {
+            format!("{then} bytes then, {now} now")
+        };
+        Failure::Refused(format!(
+            "{} has changed since it was split ({what}), so nothing was touched; --merge puts both changes together, \
+             --force overwrites it with the segments and keeps a copy",
+            shown(&source.path)
+        ))
+    }
+
+    fn write_patch(&mut self, source: &Source, patch: &[u8]) -> Result<PathBuf, Failure> {
+        let path = match self.plan.patch {
+            Some(path) => path.to_owned(),
+            None => {
+                let stem = Path::new(&self.split.index.source_path).file_stem().unwrap_or_default();
+                let mut name = stem.to_owned();
+                name.push(".patch");
+                self.split.folder.path().join(name)
+            }
+        };
+        let opened = self.boundary.open_for_write(&path)?;
+        let own = opened.path();
+        let is_own = own.parent() == Some(self.split.folder.path())
+            && own.file_name().is_some_and(|name| self.split.is_own_name(name));
+        if own == source.path || is_own || opened.is_linked() {
+            return Err(Failure::Refused(format!(
+                "the patch would overwrite {}; name another file with --patch",
+                shown(own)
+            )));
+        }
+        let path = own.to_owned();
+        replace::stream(
+            opened,
+            &mut Content {
+                write: &mut |file| file.write_all(patch),
+                bytes: patch.len() as u64,
+                keep_previous: &mut |_| Ok(PathBuf::new()),
+                keep: Keep::InPlace,
+            },
+        )?;
+        Ok(path)
+    }
+
+    /// Writes segments, source and index. Gives where the source's previous content was kept, when it was.
+    fn write(
+        &mut self,
+        source: Source,
+        found: &Found,
+        result: &Outcome,
+    ) -> Result<Option<PathBuf>, Failure> {
+        let index = index::format(&self.refreshed(found, result));
+        let (split, interrupts) = (&self.split, self.hooks.interrupts);
+        let mut fill = |to: &mut File| match &result.text {
+            Some(text) => to.write_all(text),
+            None => put_together(split, &source.file, found, to, interrupts),
+        };
+        if let Err(failure) = journal::stage(split, &result.rewrites, &mut fill, &index) {
+            // The failure says more than one about this; what stays is tidied by the next run.
+            _ = journal::take_back(split, None);
+            return Err(failure);
+        }
+        let replaced =
+            self.hooks.go_on().and_then(|()| journal::apply(&self.split)).and_then(|()| {
+                if result.patch.is_some() { self.replace(source, result.keep) } else { Ok(None) }
+            });
+        match replaced {
+            Ok(previous) => {
+                journal::finish(&self.split)?;
+                Ok(previous)
+            }
+            Err(failure) => {
+                self.undo();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Replaces the source by the prepared one.
+    fn replace(&mut self, source: Source, keep: Keep) -> Result<Option<PathBuf>, Failure> {
+        let new = self.split.folder.read(&split::new_name(&self.split.original))?;
+        let (Some(opened), Some(mut new)) = (source.opened, new) else {
+            return Err(Failure::Refused("the prepared source is gone".to_owned()));
+        };
+        let bytes =
+            new.metadata().map_err(|error| Failure::io("read the new source", &error))?.len();
+        let interrupts = self.hooks.interrupts;
+        let folder = &self.split.folder;
+        let name = source.path.file_name().unwrap_or_default();
+        let hook = &mut self.hooks.keep;
+        let mut keep_previous = |file: &mut File| match hook {
+            Some(keep) => keep(file),
+            None => keep_beside(folder, name, file),
+        };
+        let previous = replace::stream(
+            opened,
+            &mut Content {
+                write: &mut |to| copy(&mut new, to, 0, bytes, interrupts),
+                bytes,
+                keep_previous: &mut keep_previous,
+                keep,
+            },
+        )?;
+        self.boundary.renew_target();
+        Ok(previous)
+    }
+
+    /// After a failure: takes back what was begun, unless the source was written all the same. What cannot be done now
+    /// is done by the next run.
+    fn undo(&mut self) {
+        let quiet = Interrupts::deaf();
+        let Ok(quiet) = quiet else { return };
+        let mut hooks = Hooks { interrupts: &quiet, keep: None, progress: &mut |_, _| () };
+        let Ok(source) = self.source() else { return };
+        _ = match journal::look(&self.split, &source.file, &mut hooks) {
+            Ok(Left::Void(index)) => journal::take_back(&self.split, Some(&index)),
+            Ok(Left::New(_)) => journal::finish(&self.split),
+            _ => Ok(()),
+        };
+    }
+
+    /// The index after the run.
+    fn refreshed(&self, found: &Found, result: &Outcome) -> Index {
+        let mut index = self.split.index.clone();
+        let (mut byte, mut feeds) = (0, 0);
+        let mut is_open = false;
+        for (at, (segment, extent)) in index.segments.iter_mut().zip(&result.extents).enumerate() {
+            if extent.sha256 != segment.sha256 {
+                segment.summary = None;
+            }
+            if let Some(path) = self.split.path(at).to_str() {
+                path.clone_into(&mut segment.path);
+            }
+            segment.start_byte = byte;
+            segment.start_line_num = feeds + 1;
+            byte += extent.bytes;
+            feeds += extent.line_feeds;
+            segment.end_byte = byte;
+            segment.end_line_num = match extent.bytes {
+                0 => segment.start_line_num - 1,
+                _ => feeds + u64::from(!extent.ends_line),
+            };
+            segment.sha256.clone_from(&extent.sha256);
+            is_open = if extent.bytes == 0 { is_open } else { !extent.ends_line };
+        }
+        index.source_sha256.clone_from(&result.whole);
+        index.source_size_bytes = byte;
+        index.source_line_count = feeds + u64::from(is_open);
+        if found.pieces.iter().any(|piece| piece.edited) || !found.source_is_same {
+            index.summary = None;
+        }
+        if let Some(path) = self.split.folder.path().join(&self.split.original).to_str() {
+            path.clone_into(&mut index.original_path);
+        }
+        index
+    }
+}
+
+/// The name of a source in a patch: from the top of its repository on, or its own.
+fn patch_name(source: &Path) -> Vec<u8> {
+    let top = source.parent().and_then(git::toplevel);
+    let name = top.and_then(|top| source.strip_prefix(top).ok().map(Path::to_owned));
+    let name = name.unwrap_or_else(|| PathBuf::from(source.file_name().unwrap_or_default()));
+    name.as_os_str().as_bytes().to_vec()
+}
+
+fn whole(file: &File) -> Result<Vec<u8>, Failure> {
+    examine::range(file, 0, u64::MAX).map_err(|error| Failure::io("read the source", &error))
+}
+
+/// The new source: what is unchanged from the old one, the rest from the segments.
+fn put_together(
+    split: &Split,
+    source: &File,
+    found: &Found,
+    to: &mut File,
+    interrupts: &Interrupts,
+) -> io::Result<()> {
+    let mut source = source.try_clone()?;
+    let (mut from, mut end) = (0, 0);
+    for (at, (piece, segment)) in found.pieces.iter().zip(&split.index.segments).enumerate() {
+        if piece.edited {
+            copy(&mut source, to, from, end, interrupts)?;
+            let text = examine::text(split, at, piece).map_err(io::Error::other)?;
+            to.write_all(&text)?;
+            from = segment.end_byte;
+        }
+        end = segment.end_byte;
+    }
+    copy(&mut source, to, from, end, interrupts)
+}
+
+/// Copies a range, in the kernel where it can, and stops for a signal.
+fn copy(
+    from: &mut File,
+    to: &mut File,
+    start: u64,
+    end: u64,
+    interrupts: &Interrupts,
+) -> io::Result<()> {
+    from.seek(SeekFrom::Start(start))?;
+    let mut left = end.saturating_sub(start);
+    while left > 0 {
+        if let Some(signal) = interrupts.pending() {
+            return Err(io::Error::other(format!("interrupted by {}", signal.name())));
+        }
+        let count = io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to)?;
+        if count == 0 {
+            return Err(io::Error::other("what was to be copied has become shorter"));
+        }
+        left -= count;
+    }
+    Ok(())
+}
+
+/// Keeps a file as `{name}.before`, or under the next name that is free.
+fn keep_beside(folder: &Folder, name: &OsStr, file: &mut File) -> anyhow::Result<PathBuf> {
+    let taken = folder.names()?;
+    let numbered = |n: u32| {
+        let mut kept = OsString::from(name);
+        kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
+        kept
+    };
+    let kept = (1..=u32::MAX).map(numbered).find(|kept| !taken.contains(kept));
+    let kept = kept.ok_or_else(|| anyhow::anyhow!("no name is free"))?;
+    folder.create(&kept, name, &mut |to| io::copy(file, to).map(|_| ()))?;
+    folder.sync()?;
+    Ok(folder.path().join(kept))
+}
