@@ -30,7 +30,7 @@ check:
 # The executables to $(PREFIX)/bin, their pages to $(PREFIX)/share/man.
 install: build
 	install -d "$(PREFIX)/bin"
-	install -m 755 target/release/nagent target/release/nagent-llm-text "$(PREFIX)/bin"
+	install -m 755 target/release/nagent target/release/nagent-file-patch target/release/nagent-llm-text "$(PREFIX)/bin"
 	install -d "$(PREFIX)/share/man/man1"
 	install -m 644 man/*.1 "$(PREFIX)/share/man/man1"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac

@@ -3,15 +3,16 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_patch;
 pub mod llm_text;
 pub mod nagent;
 pub mod settings;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 2] = ["nagent", "nagent-llm-text"];
+pub const TOOLS: [&str; 3] = ["nagent", "nagent-file-patch", "nagent-llm-text"];
 
 /// Every tool's command line, for documents and tests.
 pub fn all() -> Vec<clap::Command> {
     use clap::CommandFactory;
-    vec![nagent::Args::command(), llm_text::Args::command()]
+    vec![nagent::Args::command(), file_patch::Args::command(), llm_text::Args::command()]
 }

@@ -208,10 +208,10 @@ mod tests {
             let (from, to) = (start(*line), start(line + gone));
             diff.add(&Change {
                 line: *line as u64,
-                before: old[..from].as_bytes(),
-                old: old[from..to].as_bytes(),
+                before: &old.as_bytes()[..from],
+                old: &old.as_bytes()[from..to],
                 new: new.as_bytes(),
-                after: old[to..].as_bytes(),
+                after: &old.as_bytes()[to..],
             });
         }
         String::from_utf8(diff.finish().unwrap_or_default()).unwrap()

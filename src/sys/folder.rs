@@ -86,7 +86,7 @@ impl Folder {
         &self,
         name: &OsStr,
         like: &OsStr,
-        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
+        write: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> Result<(), Denied> {
         let path = self.path.join(name);
         let failed = |error: io::Error| Denied::io("write", &path, error);
@@ -100,7 +100,7 @@ impl Folder {
             rustix::fs::fchmod(&file, mode).map_err(|errno| failed(errno.into()))?;
         }
         let mut file = File::from(file);
-        let filled = fill(&mut file).and_then(|()| file.sync_all());
+        let filled = write(&mut file).and_then(|()| file.sync_all());
         if filled.is_err() {
             // The error that led here says more than one about this.
             _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());

@@ -4,26 +4,28 @@
 //! that a kill between any two of them is mended by the next run ([`journal`]). The source is written through the caller's
 //! write boundary, all else stays in the index's own folder ([`split`]).
 
+mod content;
 mod examine;
 mod hunks;
 mod journal;
+mod outcome;
 mod split;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::examine::{Extent, Found};
+use self::content::{copy, keep_beside, put_together};
+use self::examine::Found;
 use self::journal::Left;
+use self::outcome::Outcome;
 use self::split::Split;
 use crate::exit::Signal;
-use crate::format::index::{self, Index};
-use crate::segments::merge;
+use crate::format::index;
 use crate::sys::boundary::Boundary;
 use crate::sys::denied::Denied;
 use crate::sys::folder::{Folder, NoLock};
@@ -35,8 +37,6 @@ use crate::sys::{fs, git, read};
 
 /// How long another patch of the same split is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes that are copied between two looks at the signals.
-const COPY: u64 = 32 << 20;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy)]
@@ -107,12 +107,15 @@ impl From<Denied> for Failure {
     }
 }
 
+/// Keeps the content of a file, from its start, and says where.
+pub type KeepPrevious<'a> = dyn FnMut(&mut File) -> anyhow::Result<PathBuf> + 'a;
+
 /// What a patch needs of its surroundings.
 pub struct Hooks<'a> {
     /// Asked between steps.
     pub interrupts: &'a Interrupts,
     /// Keeps what a source held before, from its start, and says where. `None`: as `{source}.before` beside the index.
-    pub keep: Option<&'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>>,
+    pub keep: Option<&'a mut KeepPrevious<'a>>,
     /// Told how many bytes of how many were looked at.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
@@ -208,23 +211,6 @@ struct Source {
     path: PathBuf,
     /// Opened within the boundary, when it is to be written.
     opened: Option<Opened>,
-}
-
-/// What the segments make of the source.
-struct Outcome {
-    /// The patch, when the source changes.
-    patch: Option<Vec<u8>>,
-    /// The segments as the next index describes them.
-    extents: Vec<Extent>,
-    /// The hash of the new source.
-    whole: String,
-    /// The new source, where it is not made of the old one and the edited segments.
-    text: Option<Vec<u8>>,
-    /// The segments that get another text, by their place.
-    rewrites: Vec<(usize, Vec<u8>)>,
-    merged: bool,
-    /// The source has content that nothing else holds.
-    keep: Keep,
 }
 
 struct Task<'a, 'h> {
@@ -377,6 +363,10 @@ impl Task<'_, '_> {
             patched.applied = result.patch.is_some();
             patched.previous_path = self.write(source, &found, &result)?;
         }
+        if result.merged && !patched.changed {
+            let told = "the source holds all edits already; segments and index now are what it is";
+            self.notes.push(told.to_owned());
+        }
         if let Some(previous) = &patched.previous_path {
             self.notes.push(format!("what the source held before is kept in {}", shown(previous)));
         }
@@ -384,184 +374,15 @@ impl Task<'_, '_> {
         Ok(patched)
     }
 
-    /// The source is what was split.
-    fn plain(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
-        let split = &self.split;
-        let mut text = |at: usize| examine::text(split, at, &found.pieces[at]);
-        let patch = if found.whole == split.index.source_sha256 {
-            None
-        } else {
-            hunks::of_segments(name, &source.file, &split.index.segments, found, &mut text)?
+    fn write_patch(&self, source: &Source, text: &[u8]) -> Result<PathBuf, Failure> {
+        let beside = || {
+            let stem = Path::new(&self.split.index.source_path).file_stem().unwrap_or_default();
+            let mut name = stem.to_owned();
+            name.push(".patch");
+            self.split.folder.path().join(name)
         };
-        let mut rewrites = Vec::new();
-        if !self.is_dry {
-            for (at, piece) in found.pieces.iter().enumerate() {
-                if !piece.ending.is_empty() {
-                    rewrites.push((at, text(at)?));
-                }
-            }
-        }
-        Ok(Outcome {
-            patch,
-            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
-            whole: found.whole.clone(),
-            text: None,
-            rewrites,
-            merged: false,
-            keep: Keep::InPlace,
-        })
-    }
-
-    /// All that the segments stand for, and where each of them ends in it.
-    fn joined(&self, found: &Found) -> Result<(Vec<u8>, Vec<usize>), Failure> {
-        let (mut text, mut ends) = (Vec::new(), Vec::new());
-        for (at, piece) in found.pieces.iter().enumerate() {
-            self.hooks.go_on()?;
-            text.append(&mut examine::text(&self.split, at, piece)?);
-            ends.push(text.len());
-        }
-        Ok((text, ends))
-    }
-
-    /// The source has changed, and is put together with what was edited.
-    fn merge(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
-        let base = self.base()?;
-        let theirs = whole(&source.file)?;
-        let (ours, ends) = self.joined(found)?;
-        self.hooks.go_on()?;
-        let merged = merge::merge(&base, &ours, &theirs, &ends)
-            .map_err(|conflicts| self.conflict(&base, &conflicts))?;
-        let mut result = Outcome {
-            patch: hunks::of_texts(name, &theirs, &merged.text),
-            extents: Vec::new(),
-            whole: split::Hash::of(&merged.text),
-            text: None,
-            rewrites: Vec::new(),
-            merged: true,
-            keep: Keep::InPlace,
-        };
-        let mut start = 0;
-        for (at, end) in merged.ends.iter().enumerate() {
-            let text = merged.text.get(start..*end).unwrap_or_default();
-            let extent = Extent::of(text);
-            if extent.sha256 != found.pieces[at].found {
-                result.rewrites.push((at, text.to_vec()));
-            }
-            result.extents.push(extent);
-            start = *end;
-        }
-        result.text = Some(merged.text);
-        Ok(result)
-    }
-
-    /// The kept original, which must be what was split.
-    fn base(&self) -> Result<Vec<u8>, Failure> {
-        let path = self.split.folder.path().join(&self.split.original);
-        let refuse = |why: &str| {
-            Failure::Refused(format!(
-                "cannot merge: the kept original {} {why}; split the source again, or overwrite what changed in it with --force",
-                shown(&path)
-            ))
-        };
-        let file =
-            self.split.folder.read(&self.split.original)?.ok_or_else(|| refuse("is missing"))?;
-        let base = whole(&file)?;
-        if split::Hash::of(&base) == self.split.index.source_sha256 {
-            Ok(base)
-        } else {
-            Err(refuse("is not what was split"))
-        }
-    }
-
-    fn conflict(&self, base: &[u8], conflicts: &[merge::Conflict]) -> Failure {
-        let places: Vec<String> = conflicts
-            .iter()
-            .take(10)
-            .map(|range| {
-                let first = crate::segments::difference::line_feeds(&base[..range.start]) + 1;
-                let last = crate::segments::difference::line_feeds(
-                    &base[..range.end.saturating_sub(1).max(range.start)],
-                ) + 1;
-                let number = self.split.index.segments.iter().find(|segment| {
-                    (range.start as u64) < segment.end_byte
-                        || segment.segment_index == self.split.segments.len()
-                });
-                let number = number.map_or(0, |segment| segment.segment_index);
-                let lines = if last > first {
-                    format!("lines {first}-{last}")
-                } else {
-                    format!("line {first}")
-                };
-                format!("segment {number}, {lines}")
-            })
-            .collect();
-        let more = conflicts.len().saturating_sub(10);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Failure::Refused(format!(
-            "the source and the segments were changed in the same places ({}{more}; lines as they were split), so nothing was touched; \
-             take over what {} has there into the segments, then give --merge again, or --force to overwrite the source",
-            places.join("; "),
-            shown(&self.split.index.source_path)
-        ))
-    }
-
-    /// The source has changed, and is overwritten.
-    fn overwrite(&self, name: &[u8], source: &Source, found: &Found) -> Result<Outcome, Failure> {
-        let theirs = whole(&source.file)?;
-        let (ours, _) = self.joined(found)?;
-        let rewrites =
-            found.pieces.iter().enumerate().filter(|(_, piece)| !piece.ending.is_empty());
-        let rewrites = rewrites
-            .map(|(at, piece)| Ok((at, examine::text(&self.split, at, piece)?)))
-            .collect::<Result<_, Failure>>()?;
-        Ok(Outcome {
-            patch: hunks::of_texts(name, &theirs, &ours),
-            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
-            whole: found.whole.clone(),
-            text: Some(ours),
-            rewrites,
-            merged: false,
-            keep: Keep::Always,
-        })
-    }
-
-    fn source_has_changed(&self, source: &Source, found: &Found) -> Failure {
-        let parts: Vec<String> = found
-            .pieces
-            .iter()
-            .enumerate()
-            .filter(|(_, piece)| !piece.same)
-            .map(|(at, _)| (at + 1).to_string())
-            .collect();
-        let (then, now) = (
-            self.split.index.source_size_bytes,
-            source.file.metadata().map_or(0, |metadata| metadata.len()),
-        );
-        let what = if then == now {
-            let more = if parts.len() > 10 { ", …" } else { "" };
-            let few = parts.get(..parts.len().min(10)).unwrap_or_default().join(", ");
-            format!("the part of segment {few}{more} is another")
-        } else {
-            format!("{then} bytes then, {now} now")
-        };
-        Failure::Refused(format!(
-            "{} has changed since it was split ({what}), so nothing was touched; --merge puts both changes together, \
-             --force overwrites it with the segments and keeps a copy",
-            shown(&source.path)
-        ))
-    }
-
-    fn write_patch(&mut self, source: &Source, patch: &[u8]) -> Result<PathBuf, Failure> {
-        let path = match self.plan.patch {
-            Some(path) => path.to_owned(),
-            None => {
-                let stem = Path::new(&self.split.index.source_path).file_stem().unwrap_or_default();
-                let mut name = stem.to_owned();
-                name.push(".patch");
-                self.split.folder.path().join(name)
-            }
-        };
-        let opened = self.boundary.open_for_write(&path)?;
+        let asked = self.plan.patch.map_or_else(beside, Path::to_owned);
+        let opened = self.boundary.open_for_write(&asked)?;
         let own = opened.path();
         let is_own = own.parent() == Some(self.split.folder.path())
             && own.file_name().is_some_and(|name| self.split.is_own_name(name));
@@ -571,17 +392,17 @@ impl Task<'_, '_> {
                 shown(own)
             )));
         }
-        let path = own.to_owned();
+        let written = own.to_owned();
         replace::stream(
             opened,
             &mut Content {
-                write: &mut |file| file.write_all(patch),
-                bytes: patch.len() as u64,
+                write: &mut |file| file.write_all(text),
+                bytes: text.len() as u64,
                 keep_previous: &mut |_| Ok(PathBuf::new()),
                 keep: Keep::InPlace,
             },
         )?;
-        Ok(path)
+        Ok(written)
     }
 
     /// Writes segments, source and index. Gives where the source's previous content was kept, when it was.
@@ -660,42 +481,6 @@ impl Task<'_, '_> {
             _ => Ok(()),
         };
     }
-
-    /// The index after the run.
-    fn refreshed(&self, found: &Found, result: &Outcome) -> Index {
-        let mut index = self.split.index.clone();
-        let (mut byte, mut feeds) = (0, 0);
-        let mut is_open = false;
-        for (at, (segment, extent)) in index.segments.iter_mut().zip(&result.extents).enumerate() {
-            if extent.sha256 != segment.sha256 {
-                segment.summary = None;
-            }
-            if let Some(path) = self.split.path(at).to_str() {
-                path.clone_into(&mut segment.path);
-            }
-            segment.start_byte = byte;
-            segment.start_line_num = feeds + 1;
-            byte += extent.bytes;
-            feeds += extent.line_feeds;
-            segment.end_byte = byte;
-            segment.end_line_num = match extent.bytes {
-                0 => segment.start_line_num - 1,
-                _ => feeds + u64::from(!extent.ends_line),
-            };
-            segment.sha256.clone_from(&extent.sha256);
-            is_open = if extent.bytes == 0 { is_open } else { !extent.ends_line };
-        }
-        index.source_sha256.clone_from(&result.whole);
-        index.source_size_bytes = byte;
-        index.source_line_count = feeds + u64::from(is_open);
-        if found.pieces.iter().any(|piece| piece.edited) || !found.source_is_same {
-            index.summary = None;
-        }
-        if let Some(path) = self.split.folder.path().join(&self.split.original).to_str() {
-            path.clone_into(&mut index.original_path);
-        }
-        index
-    }
 }
 
 /// The name of a source in a patch: from the top of its repository on, or its own.
@@ -704,68 +489,4 @@ fn patch_name(source: &Path) -> Vec<u8> {
     let name = top.and_then(|top| source.strip_prefix(top).ok().map(Path::to_owned));
     let name = name.unwrap_or_else(|| PathBuf::from(source.file_name().unwrap_or_default()));
     name.as_os_str().as_bytes().to_vec()
-}
-
-fn whole(file: &File) -> Result<Vec<u8>, Failure> {
-    examine::range(file, 0, u64::MAX).map_err(|error| Failure::io("read the source", &error))
-}
-
-/// The new source: what is unchanged from the old one, the rest from the segments.
-fn put_together(
-    split: &Split,
-    source: &File,
-    found: &Found,
-    to: &mut File,
-    interrupts: &Interrupts,
-) -> io::Result<()> {
-    let mut source = source.try_clone()?;
-    let (mut from, mut end) = (0, 0);
-    for (at, (piece, segment)) in found.pieces.iter().zip(&split.index.segments).enumerate() {
-        if piece.edited {
-            copy(&mut source, to, from, end, interrupts)?;
-            let text = examine::text(split, at, piece).map_err(io::Error::other)?;
-            to.write_all(&text)?;
-            from = segment.end_byte;
-        }
-        end = segment.end_byte;
-    }
-    copy(&mut source, to, from, end, interrupts)
-}
-
-/// Copies a range, in the kernel where it can, and stops for a signal.
-fn copy(
-    from: &mut File,
-    to: &mut File,
-    start: u64,
-    end: u64,
-    interrupts: &Interrupts,
-) -> io::Result<()> {
-    from.seek(SeekFrom::Start(start))?;
-    let mut left = end.saturating_sub(start);
-    while left > 0 {
-        if let Some(signal) = interrupts.pending() {
-            return Err(io::Error::other(format!("interrupted by {}", signal.name())));
-        }
-        let count = io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to)?;
-        if count == 0 {
-            return Err(io::Error::other("what was to be copied has become shorter"));
-        }
-        left -= count;
-    }
-    Ok(())
-}
-
-/// Keeps a file as `{name}.before`, or under the next name that is free.
-fn keep_beside(folder: &Folder, name: &OsStr, file: &mut File) -> anyhow::Result<PathBuf> {
-    let taken = folder.names()?;
-    let numbered = |n: u32| {
-        let mut kept = OsString::from(name);
-        kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
-        kept
-    };
-    let kept = (1..=u32::MAX).map(numbered).find(|kept| !taken.contains(kept));
-    let kept = kept.ok_or_else(|| anyhow::anyhow!("no name is free"))?;
-    folder.create(&kept, name, &mut |to| io::copy(file, to).map(|_| ()))?;
-    folder.sync()?;
-    Ok(folder.path().join(kept))
 }

@@ -150,7 +150,7 @@ pub(super) fn names(index: &Index, name: &OsStr) -> Result<(Vec<OsString>, OsStr
     let segments = index.segments.iter().map(|segment| take(&segment.path));
     let segments = segments.collect::<Result<Vec<OsString>, String>>()?;
     // It is replaced, so it must be what it is said to be.
-    if !index.original_path.ends_with(".orig") {
+    if Path::new(&index.original_path).extension() != Some(OsStr::new("orig")) {
         return Err(format!("its original_path {:?} does not end with .orig", index.original_path));
     }
     let original = take(&index.original_path)?;

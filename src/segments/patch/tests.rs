@@ -1,13 +1,17 @@
-//! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves.
+//! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves. It is
+//! longer than other files, since one world serves all of them.
 #![expect(clippy::disallowed_methods, reason = "tests make the world that a patch works in")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 
+use super::examine::Extent;
 use super::*;
 use crate::format::index::{self, Index, Segment};
+use crate::segments::merge;
 use crate::sys::boundary::Places;
 
 /// A source and its split, in a folder of their own.
@@ -126,7 +130,8 @@ impl World {
         assert_eq!(fs::read(self.at("split/big.txt.orig")).unwrap(), source);
         let mut lines = World::new(&source, &[source.len()]).read_index();
         for segment in &index.segments {
-            let (from, to) = (segment.start_byte as usize, segment.end_byte as usize);
+            let place = |at: u64| usize::try_from(at).unwrap();
+            let (from, to) = (place(segment.start_byte), place(segment.end_byte));
             assert_eq!(segment.sha256, split::Hash::of(&source[from..to]));
             let line = |at: usize| crate::segments::difference::line_feeds(&source[..at]) + 1;
             let expect = (line(from), if from == to { line(from) - 1 } else { line(to - 1) });
@@ -135,15 +140,14 @@ impl World {
         lines.segments.clear();
         assert_eq!(index.source_line_count, lines.source_line_count);
         let names = fs::read_dir(self.at("split")).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let left: Vec<String> =
-            names.filter(|name| name.ends_with(".new") || name.ends_with(".ours")).collect();
-        assert_eq!(left, [] as [&str; 0]);
+        let kind = |path: PathBuf| path.extension().map(OsStr::to_owned);
+        let kinds: Vec<_> = names.filter_map(|entry| kind(entry.unwrap().path())).collect();
+        assert!(!kinds.iter().any(|kind| kind == "new" || kind == "ours"), "{kinds:?}");
     }
 
     /// Both programs make the new text of the old one, byte for byte.
     #[track_caller]
-    fn is_taken(&self, old: &[u8], new: &[u8], patch: &Path) {
+    fn is_taken(old: &[u8], new: &[u8], patch: &Path) {
         for program in [["git", "apply"].as_slice(), &["patch", "-p1", "--silent"]] {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("big.txt"), old).unwrap();
@@ -220,7 +224,7 @@ proptest! {
         prop_assert_eq!(patched.changed, world.source() != source);
         prop_assert_eq!(&patched.source_sha256, &split::Hash::of(&world.source()));
         if let Some(patch) = &patched.patch_path {
-            world.is_taken(&source, &world.source(), patch);
+            World::is_taken(&source, &world.source(), patch);
         }
         prop_assert!(!world.patch().unwrap().changed);
     }
@@ -272,7 +276,7 @@ proptest! {
                 prop_assert_eq!(world.source(), merged.text);
                 world.agrees();
                 if let Some(patch) = &patched.patch_path {
-                    world.is_taken(&their, &world.source(), patch);
+                    World::is_taken(&their, &world.source(), patch);
                 }
                 prop_assert!(!world.patch().unwrap().changed);
             }
@@ -432,7 +436,7 @@ fn force_overwrites_and_keeps_what_was_there() {
         let patched = world.run(|plan| plan.force = true).unwrap();
         assert_eq!(world.source(), source);
         assert_eq!(fs::read(patched.previous_path.unwrap()).unwrap(), before);
-        world.is_taken(&before, &source, &patched.patch_path.unwrap());
+        World::is_taken(&before, &source, &patched.patch_path.unwrap());
         world.agrees();
     }
     assert!(world.at("split/big.txt.before-2").is_file());
