@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
 /// The largest file that is read for an edit, in bytes.
@@ -200,22 +200,52 @@ fn make_room(_: &File, _: u64) -> std::io::Result<()> {
 fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
     let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
-    let mode = if opened.old.is_some() { 0o600 } else { 0o666 };
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&opened.dir, &name, flags, Mode::from_raw_mode(mode))
-        .map_err(|errno| Denied::io("write beside", &opened.path, errno))?;
-    let mut file = File::from(file);
+    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    let unnamed = unnamed(opened, mode);
+    let is_unnamed = unnamed.is_some();
+    let mut file = unnamed.map_or_else(|| named(opened, &name, mode), Ok)?;
     let result = fill(opened, &mut file, content).and_then(|is_alike| {
-        if is_alike {
-            return swap(opened, OsStr::new(&name)).map(|()| true);
+        if !is_alike {
+            return Ok(false);
         }
-        Ok(false)
+        if is_unnamed {
+            give_name(opened, &file, &name)?;
+        }
+        swap(opened, OsStr::new(&name)).map(|()| true)
     });
     if !matches!(result, Ok(true)) {
         // The error that led here says more than one about this.
         _ = rustix::fs::unlinkat(&opened.dir, &name, AtFlags::empty());
     }
     result
+}
+
+/// A new file in the folder, by a name that nobody else has.
+fn named(opened: &Opened, name: &str, mode: Mode) -> Result<File, Denied> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(&opened.dir, name, flags, mode)
+        .map(File::from)
+        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
+}
+
+/// A new file in the folder that has no name yet, so that nothing of it stays after a kill. Not every file system has
+/// such files, and to name one takes procfs.
+#[cfg(target_os = "linux")]
+fn unnamed(opened: &Opened, mode: Mode) -> Option<File> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXEC_OK).ok()?;
+    rustix::fs::openat(&opened.dir, ".", flags, mode).ok().map(File::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Opened, _: Mode) -> Option<File> {
+    None
+}
+
+fn give_name(opened: &Opened, file: &File, name: &str) -> Result<(), Denied> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, path, &opened.dir, name, AtFlags::SYMLINK_FOLLOW)
+        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use super::Failure;
@@ -32,8 +32,7 @@ pub(super) fn put_together(
     for (at, (piece, segment)) in found.pieces.iter().zip(&split.index.segments).enumerate() {
         if piece.edited {
             copy(&mut source, to, from, end, interrupts)?;
-            let text = examine::text(split, at, piece).map_err(io::Error::other)?;
-            to.write_all(&text)?;
+            examine::write_text(split, at, piece, to)?;
             from = segment.end_byte;
         }
         end = segment.end_byte;

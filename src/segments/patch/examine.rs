@@ -4,7 +4,7 @@
 //! edited ones are hashed. So all parts are known to be what they were without a hash of the whole source.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::split::{Hash, Split};
@@ -176,52 +176,69 @@ impl Work<'_> {
             let edited = false;
             return Ok(Piece { edited, found, ending: b"", extent, same, old_line_feeds: feeds });
         }
-        let old = self.old(at)?;
-        let ending = old.text.as_deref().map_or(&b""[..], |old| lost_ending(old, length, last));
+        let old = self.old(at, hooks)?;
+        let is_last = number == self.split.segments.len();
+        let lost = |old: &Old| lost_ending(&old.tail, length, last);
+        let ending = old.is_known.then_some(&old).filter(|_| !is_last).map_or(&b""[..], lost);
         self.whole.feed(ending);
-        if let Some(old) = &old.text {
-            self.note(at, old, ending, length)?;
+        if old.is_known {
+            self.note(at, &old, ending, length)?;
         }
-        let sha256 = if ending.is_empty() {
-            found.clone()
-        } else {
+        let mut extent = Extent {
+            bytes: length,
+            line_feeds: feeds,
+            ends_line: length == 0 || last == b'\n',
+            sha256: found.clone(),
+        };
+        if !ending.is_empty() {
             let mut text = read_whole(self.split, at)?;
             text.extend_from_slice(ending);
-            Hash::of(&text)
-        };
-        let extent = Extent {
-            bytes: length + ending.len() as u64,
-            line_feeds: feeds + u64::from(!ending.is_empty()),
-            ends_line: length == 0 || last == b'\n' || !ending.is_empty(),
-            sha256,
-        };
-        let old_line_feeds = old.text.as_deref().map_or(0, line_feeds);
+            extent = Extent::of(&text);
+        }
+        let old_line_feeds = old.line_feeds;
         Ok(Piece { edited: true, found, ending, extent, same: old.same, old_line_feeds })
     }
 
     /// The part of the source that a segment was, or of the kept original where the source has changed.
-    fn old(&self, at: usize) -> Result<Old, Failure> {
+    fn old(&mut self, at: usize, hooks: &Hooks<'_>) -> Result<Old, Failure> {
         let entry = &self.split.index.segments[at];
-        let (from, to) = (entry.start_byte, entry.end_byte);
+        let buffer = &mut self.buffers.0;
+        let mut old = |file: &File| -> Result<Old, Failure> {
+            let mut old = Old { is_crlf: true, ..Old::default() };
+            let mut hash = Hash::default();
+            let mut place = entry.start_byte;
+            while place < entry.end_byte {
+                hooks.go_on()?;
+                let most = usize::try_from(entry.end_byte - place).unwrap_or(CHUNK).min(CHUNK);
+                let count = read_at(file, &mut buffer[..most], place)
+                    .map_err(|error| Failure::io("read the source", &error))?;
+                if count == 0 {
+                    break;
+                }
+                hash.feed(&buffer[..count]);
+                old.feed(&buffer[..count]);
+                place += count as u64;
+            }
+            old.is_known = hash.hex() == entry.sha256;
+            Ok(old)
+        };
         if self.is_sized {
-            let text = range(self.source, from, to)
-                .map_err(|error| Failure::io("read the source", &error))?;
-            if Hash::of(&text) == entry.sha256 {
-                return Ok(Old { text: Some(text), same: true });
+            let old = old(self.source)?;
+            if old.is_known {
+                return Ok(Old { same: true, ..old });
             }
         }
-        let text = self.original.as_ref().and_then(|file| range(file, from, to).ok());
-        Ok(Old { text: text.filter(|text| Hash::of(text) == entry.sha256), same: false })
+        self.original.as_ref().map_or_else(|| Ok(Old::default()), &mut old)
     }
 
-    fn note(&mut self, at: usize, old: &[u8], ending: &[u8], length: u64) -> Result<(), Failure> {
+    fn note(&mut self, at: usize, old: &Old, ending: &[u8], length: u64) -> Result<(), Failure> {
         let number = at + 1;
         if !ending.is_empty() {
             self.notes.push(format!(
                 "segment {number} had lost the line ending at its end and got it again"
             ));
         }
-        if length > 0 && is_crlf(old) {
+        if length > 0 && old.is_crlf && old.line_feeds > 0 {
             let new = read_whole(self.split, at)?;
             if new.contains(&b'\n') && !new.windows(2).any(|pair| pair == b"\r\n") {
                 self.notes.push(format!(
@@ -233,9 +250,36 @@ impl Work<'_> {
     }
 }
 
+/// What a segment was.
+#[derive(Default)]
 struct Old {
-    text: Option<Vec<u8>>,
+    /// It could be found out.
+    is_known: bool,
+    /// It still stands in the source.
     same: bool,
+    line_feeds: u64,
+    /// Each of its line feeds stands behind a CR.
+    is_crlf: bool,
+    /// Its last two bytes.
+    tail: Vec<u8>,
+}
+
+impl Old {
+    fn feed(&mut self, chunk: &[u8]) {
+        self.line_feeds += line_feeds(chunk);
+        if self.is_crlf {
+            let before = self.tail.last().into_iter().chain(chunk);
+            self.is_crlf = match chunk.first() {
+                Some(b'\n') if self.tail.is_empty() => false,
+                _ => !before
+                    .clone()
+                    .zip(before.skip(1))
+                    .any(|pair| matches!(pair, (a, b'\n') if *a != b'\r')),
+            };
+        }
+        self.tail.extend_from_slice(&chunk[chunk.len().saturating_sub(2)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(2));
+    }
 }
 
 /// The line ending that an edited segment lacks, though it had one. One that is empty was emptied on purpose, and one
@@ -245,14 +289,6 @@ fn lost_ending(old: &[u8], length: u64, last: u8) -> &'static [u8] {
         return b"";
     }
     if old.ends_with(b"\r\n") && last != b'\r' { b"\r\n" } else { b"\n" }
-}
-
-/// Whether all lines end with CRLF, and there is one.
-fn is_crlf(text: &[u8]) -> bool {
-    let mut ended =
-        text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-    ended.next().is_some_and(|line| line.ends_with(b"\r\n"))
-        && ended.all(|line| line.ends_with(b"\r\n"))
 }
 
 /// The whole text of a segment, as the file is now.
@@ -272,14 +308,42 @@ pub(super) fn read_whole(split: &Split, at: usize) -> Result<Vec<u8>, Failure> {
 pub(super) fn text(split: &Split, at: usize, piece: &Piece) -> Result<Vec<u8>, Failure> {
     let mut text = read_whole(split, at)?;
     if Hash::of(&text) != piece.found {
-        return Err(Failure::Refused(format!(
-            "segment {} ({}) was changed while it was read; run the same again",
-            at + 1,
-            shown(split.path(at))
-        )));
+        return Err(has_changed(split, at));
     }
     text.extend_from_slice(piece.ending);
     Ok(text)
+}
+
+/// Writes the text that an examined segment stands for.
+pub(super) fn write_text(
+    split: &Split,
+    at: usize,
+    piece: &Piece,
+    to: &mut File,
+) -> std::io::Result<()> {
+    let mut file = split.open(at).map_err(std::io::Error::other)?;
+    let mut hash = Hash::default();
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hash.feed(&buffer[..count]);
+        to.write_all(&buffer[..count])?;
+    }
+    if hash.hex() != piece.found {
+        return Err(std::io::Error::other(has_changed(split, at)));
+    }
+    to.write_all(piece.ending)
+}
+
+fn has_changed(split: &Split, at: usize) -> Failure {
+    Failure::Refused(format!(
+        "segment {} ({}) was changed while it was read; run the same again",
+        at + 1,
+        shown(split.path(at))
+    ))
 }
 
 /// Bytes of a file from a place on, fewer where it ends.
@@ -325,9 +389,24 @@ mod tests {
     }
 
     #[test]
-    fn crlf_everywhere() {
-        assert!(is_crlf(b"a\r\nb\r\nc"));
-        assert!(!is_crlf(b"a\r\nb\n"));
-        assert!(!is_crlf(b"a"));
+    fn what_a_segment_was_does_not_depend_on_the_pieces_it_is_read_in() {
+        let check = |text: &[u8], is_crlf: bool| {
+            for cut in 0..=text.len() {
+                let mut old = Old { is_crlf: true, ..Old::default() };
+                for chunk in [&text[..cut], &text[cut..]] {
+                    if !chunk.is_empty() {
+                        old.feed(chunk);
+                    }
+                }
+                assert_eq!(old.is_crlf, is_crlf, "{text:?} at {cut}");
+                assert_eq!(old.line_feeds, line_feeds(text));
+                assert!(text.ends_with(&old.tail) && old.tail.len() == text.len().min(2));
+            }
+        };
+        check(b"a\r\nb\r\nc", true);
+        check(b"a\r\nb\n", false);
+        check(b"\na\r\n", false);
+        check(b"\r\n\r\n", true);
+        check(b"", true);
     }
 }

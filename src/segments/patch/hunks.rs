@@ -34,7 +34,12 @@ pub(super) fn of_segments(
         let (first, mut end) = (segments[at].start_byte, segments[at].end_byte);
         let start = lines.start(first).map_err(|error| failed(&error))?;
         let mut new = range(source, start, first).map_err(|error| failed(&error))?;
-        new.append(&mut text(at)?);
+        let mut edit = text(at)?;
+        if new.is_empty() {
+            new = edit;
+        } else {
+            new.append(&mut edit);
+        }
         loop {
             let is_whole = new.last().is_none_or(|last| *last == b'\n')
                 && (end == start || lines.start(end).map_err(|error| failed(&error))? == end);
