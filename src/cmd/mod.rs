@@ -3,6 +3,7 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_patch;
 pub mod file_split;
 pub mod file_summarize;
 pub mod llm_text;
@@ -13,11 +14,12 @@ pub mod settings;
 pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 5] = [
+pub const TOOLS: [&str; 6] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
     "nagent-file-split",
+    "nagent-file-patch",
     "nagent-file-summarize",
 ];
 
@@ -29,6 +31,7 @@ pub fn all() -> Vec<clap::Command> {
         llm_text::Args::command(),
         llm_upload::Args::command(),
         file_split::Args::command(),
+        file_patch::Args::command(),
         file_summarize::Args::command(),
     ]
 }

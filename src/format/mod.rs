@@ -5,3 +5,4 @@ pub mod conversation;
 pub mod edit;
 pub mod file_index;
 pub mod index;
+pub mod unified;

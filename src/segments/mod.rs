@@ -6,15 +6,20 @@
 //! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
 //! and `tape` for what of the file is in memory; [`failure`] is why nothing was done.
 //!
+//! [`patch`] puts edited segments back, by what [`difference`] finds in them and [`merge`] makes of changes on both sides.
+//!
 //! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
 //! for who asks and [`kept`] for what was paid for already.
 
 pub mod asking;
 pub mod content;
+pub mod difference;
 mod earlier;
 pub mod failure;
 pub mod kept;
+pub mod merge;
 pub mod naming;
+pub mod patch;
 pub mod split;
 pub mod summarize;
 pub mod summary_plan;

@@ -24,14 +24,16 @@ pub struct GitFacts {
     pub notes: Vec<String>,
 }
 
+/// The nearest folder that holds `.git`, at or above this one. `core.worktree` could name any folder; the one that holds
+/// `.git` is where the user works.
+pub fn toplevel(folder: &Path) -> Option<PathBuf> {
+    let holds_git = |folder: &&Path| fs::symlink_metadata(folder.join(".git")).is_ok();
+    folder.ancestors().find(holds_git).map(Path::to_owned)
+}
+
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn facts(cwd: &Path) -> GitFacts {
-    // core.worktree could name any folder; the one that holds .git is where the user works.
-    let toplevel = cwd
-        .ancestors()
-        .find(|folder| fs::symlink_metadata(folder.join(".git")).is_ok())
-        .map(Path::to_owned);
-    let mut facts = GitFacts { toplevel, ..GitFacts::default() };
+    let mut facts = GitFacts { toplevel: toplevel(cwd), ..GitFacts::default() };
     let opened = match &facts.toplevel {
         Some(top) => Repository::open_ext(top, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]),
         None => Repository::discover(cwd),

@@ -11,6 +11,7 @@
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
 //! - [`split_files`]: the segments of a large file, put in place together
+//! - [`folder`]: files in one open folder, by plain names: a split
 //! - [`process`], [`http`]: programs and servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod context_files;
 pub mod denied;
 pub mod env;
+pub mod folder;
 pub mod fs;
 pub mod git;
 pub mod grep;

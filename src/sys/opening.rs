@@ -46,6 +46,16 @@ impl Opened {
     pub fn exists(&self) -> bool {
         self.old.is_some()
     }
+
+    /// The file as it is, open for reading.
+    pub fn file(&self) -> Option<&File> {
+        self.old.as_ref().map(|(file, _)| file)
+    }
+
+    /// Whether the file has several hard links.
+    pub fn is_linked(&self) -> bool {
+        self.old.as_ref().is_some_and(|(_, stat)| stat.st_nlink > 1)
+    }
 }
 
 impl Boundary {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
 /// The largest file that is read for an edit, in bytes.
@@ -58,28 +58,70 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, Denied> {
 /// written. Mode and owner stay; a new file gets the mode that the umask leaves. The file must still be the one that
 /// was opened, unchanged since then. When this returns, the content is durable.
 pub fn replace(
-    mut opened: Opened,
+    opened: Opened,
     bytes: &[u8],
     keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
 ) -> Result<Written, Denied> {
+    let mut content = Content {
+        write: &mut |file| file.write_all(bytes),
+        bytes: bytes.len() as u64,
+        keep_previous,
+        keep: Keep::Always,
+    };
+    let (path, created) = (opened.path.clone(), opened.old.is_none());
+    let previous = stream(opened, &mut content)?;
+    let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
+    Ok(Written { path, bytes, lines, created, previous })
+}
+
+/// What a file is to hold, written piece by piece.
+pub struct Content<'a> {
+    /// Writes it all to a file that stands at its start. Called once.
+    pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
+    /// How much that is, in bytes.
+    pub bytes: u64,
+    /// Keeps the old file's content, from its start, and says where.
+    pub keep_previous: &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
+    /// When to keep it.
+    pub keep: Keep,
+}
+
+/// When a file's previous content is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Before each replacement.
+    Always,
+    /// Where the file is written in place, which a kill can leave half done.
+    InPlace,
+}
+
+/// The same as [`replace`] for content of any size. Gives where the previous content was kept, when it was.
+///
+/// A file with several hard links, or whose owner cannot be given to a new one, is written in place: `write` must not
+/// read from it then. Room for the content is made before the first byte is written.
+pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
+    let is_in_place = opened.is_linked();
     let mut previous = None;
-    if let Some((file, _)) = &mut opened.old {
-        let keep = |source| Denied::Keep { path: shown(&opened.path), source };
-        file.rewind().map_err(|error| keep(error.into()))?;
-        previous = Some(keep_previous(file).map_err(keep)?);
+    if is_in_place || content.keep == Keep::Always {
+        previous = keep_old(&mut opened, content)?;
     }
     check(&opened)?;
-    match &opened.old {
-        Some((_, stat)) if stat.st_nlink > 1 => in_place(&opened, stat, bytes)?,
-        _ => beside(&opened, bytes)?,
+    if is_in_place {
+        in_place(&opened, content)?;
+    } else if !beside(&opened, content)? {
+        if previous.is_none() {
+            previous = keep_old(&mut opened, content)?;
+        }
+        in_place(&opened, content)?;
     }
-    Ok(Written {
-        bytes: bytes.len() as u64,
-        lines: count_lines(bytes),
-        created: opened.old.is_none(),
-        previous,
-        path: opened.path,
-    })
+    Ok(previous)
+}
+
+fn keep_old(opened: &mut Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
+    let Some((file, _)) = &mut opened.old else { return Ok(None) };
+    let keep = |source| Denied::Keep { path: shown(&opened.path), source };
+    file.rewind().map_err(|error| keep(error.into()))?;
+    (content.keep_previous)(file).map_err(keep).map(Some)
 }
 
 /// That the folder is still where the boundary found it, and the name in it still the file that was opened, with
@@ -109,7 +151,10 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
         && (old.st_mtime, old.st_mtime_nsec) == (now.st_mtime, now.st_mtime_nsec)
 }
 
-fn in_place(opened: &Opened, old: &Stat, bytes: &[u8]) -> Result<(), Denied> {
+fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
+    let Some((_, old)) = &opened.old else {
+        return Err(Denied::Changed { path: shown(&opened.path) });
+    };
     let failed = |error: std::io::Error| Denied::io("write", &opened.path, error);
     let flags =
         OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -120,39 +165,91 @@ fn in_place(opened: &Opened, old: &Stat, bytes: &[u8]) -> Result<(), Denied> {
         return Err(Denied::Changed { path: shown(&opened.path) });
     }
     let mut file = File::from(file);
+    make_room(&file, content.bytes).map_err(failed)?;
     // The length comes last: until then, what is cut short is at most as short as the new content.
-    file.write_all(bytes)
-        .and_then(|()| file.set_len(bytes.len() as u64))
+    (content.write)(&mut file)
+        .and_then(|()| file.set_len(content.bytes))
         .and_then(|()| file.sync_all())
         .map_err(failed)
 }
 
-fn beside(opened: &Opened, bytes: &[u8]) -> Result<(), Denied> {
+/// Fails where so many bytes would not fit, before any is written.
+#[cfg(target_os = "linux")]
+fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if most.is_some_and(|most| bytes > most) {
+        return Err(Errno::FBIG.into());
+    }
+    if bytes == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
+        // Not every file system can; the write itself tells then.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make_room(_: &File, _: u64) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Writes a new file and gives it the name. False where the owner cannot be given to a new file.
+fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
     let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
-    let mode = if opened.old.is_some() { 0o600 } else { 0o666 };
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&opened.dir, &name, flags, Mode::from_raw_mode(mode))
-        .map_err(|errno| Denied::io("write beside", &opened.path, errno))?;
-    let mut file = File::from(file);
-    let result = fill(opened, &mut file, bytes).and_then(|is_alike| {
-        if is_alike {
-            return swap(opened, OsStr::new(&name)).map(|()| true);
+    let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    let unnamed = unnamed(opened, mode);
+    let is_unnamed = unnamed.is_some();
+    let mut file = unnamed.map_or_else(|| named(opened, &name, mode), Ok)?;
+    let result = fill(opened, &mut file, content).and_then(|is_alike| {
+        if !is_alike {
+            return Ok(false);
         }
-        Ok(false)
+        if is_unnamed {
+            give_name(opened, &file, &name)?;
+        }
+        swap(opened, OsStr::new(&name)).map(|()| true)
     });
     if !matches!(result, Ok(true)) {
         // The error that led here says more than one about this.
         _ = rustix::fs::unlinkat(&opened.dir, &name, AtFlags::empty());
     }
-    match (result?, &opened.old) {
-        (false, Some((_, old))) => in_place(opened, old, bytes),
-        _ => Ok(()),
-    }
+    result
+}
+
+/// A new file in the folder, by a name that nobody else has.
+fn named(opened: &Opened, name: &str, mode: Mode) -> Result<File, Denied> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(&opened.dir, name, flags, mode)
+        .map(File::from)
+        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
+}
+
+/// A new file in the folder that has no name yet, so that nothing of it stays after a kill. Not every file system has
+/// such files, and to name one takes procfs.
+#[cfg(target_os = "linux")]
+fn unnamed(opened: &Opened, mode: Mode) -> Option<File> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXEC_OK).ok()?;
+    rustix::fs::openat(&opened.dir, ".", flags, mode).ok().map(File::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Opened, _: Mode) -> Option<File> {
+    None
+}
+
+fn give_name(opened: &Opened, file: &File, name: &str) -> Result<(), Denied> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, path, &opened.dir, name, AtFlags::SYMLINK_FOLLOW)
+        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.
-fn fill(opened: &Opened, file: &mut File, bytes: &[u8]) -> Result<bool, Denied> {
+fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<bool, Denied> {
     let failed = |error: std::io::Error| Denied::io("write", &opened.path, error);
     if let Some((_, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
@@ -167,7 +264,7 @@ fn fill(opened: &Opened, file: &mut File, bytes: &[u8]) -> Result<bool, Denied> 
         rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(old.st_mode))
             .map_err(|errno| failed(errno.into()))?;
     }
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    (content.write)(file).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(true)
 }
 

@@ -22,6 +22,7 @@ mod forgery; // what results, names and outputs may hold, and what commands may 
 mod interrupts; // a signal at each stage of a run
 mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
+mod patch; // edited segments back into their source: bad splits, merges, kills
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run

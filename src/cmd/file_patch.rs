@@ -1,0 +1,185 @@
+//! `nagent-file-patch`: edited segments back into their source, through a patch file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::cli::Tool;
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::segments::patch::{self, Failure, Hooks, Patched, Plan};
+use crate::sys::boundary::{Boundary, Places};
+use crate::sys::clock::Stopwatch;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::names::expand_home;
+use crate::sys::terminal;
+
+/// From when on progress is shown, and how often.
+const QUIET: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_millis(100);
+
+/// Put edited segments of a file that nagent-file-split made back into the file
+///
+/// Writes a patch that `git apply` and `patch -p1` take, then the source, then the index, so that segments can be edited
+/// and put back again and again. Prints the path of the patch, or nothing when nothing has changed. What was killed
+/// halfway is mended by the next run. A segment whose text is to go is emptied; one that is missing is an error.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent-file-patch", version, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    /// The index.json of the split
+    #[arg(long, value_name = "PATH")]
+    pub index: PathBuf,
+    /// Write the patch here instead of beside the index
+    #[arg(long, value_name = "PATH")]
+    pub patch: Option<PathBuf>,
+    /// Write the patch and nothing else
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the patch, leave source and index, so that a later run still applies it
+    #[arg(long)]
+    pub no_apply: bool,
+    /// Where the source has changed since the split, put both changes together
+    ///
+    /// Changes that touch the same lines are an error that names them, and nothing is written.
+    #[arg(long)]
+    pub merge: bool,
+    /// Overwrite a source that has changed since the split, and believe in emptied segments
+    ///
+    /// Without it (and without --merge) such a source is an error. What it held is kept beside the index as NAME.before.
+    /// A segment that is empty and was not touched since the index was written counts as lost in a crash; with --force
+    /// its text is taken out of the source. With --merge, changes are put together first.
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-file-patch";
+    const DESCRIPTION: &'static str = "Puts edited segments of a large file back into that file. Split the file with \
+        nagent-file-split, edit the segment files in place (empty one to remove its text, never delete one), then call \
+        nagent-file-patch --index INDEX.JSON. It writes a patch and prints its path, replaces the source, and refreshes \
+        the index, so that more edits can follow; nothing is printed when nothing changed. --dry-run writes the patch \
+        alone. When the source was changed elsewhere meanwhile it stops: --merge puts both changes together. Exit codes: \
+        0 done, 1 it cannot be done and nothing was changed, 2 wrong usage.";
+
+    fn json(&self) -> bool {
+        self.json
+    }
+
+    fn run(self) -> Report {
+        match run(&self) {
+            Ok(patched) => report(&patched),
+            Err(Failure::Interrupted(signal)) => {
+                Report::failed(Exit::Signal(signal), Failure::Interrupted(signal).to_string())
+            }
+            Err(failure) => Report::failed(Exit::Failed, failure.to_string()),
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<Patched, Failure> {
+    let interrupts = Interrupts::install()
+        .map_err(|error| Failure::Refused(format!("cannot catch signals: {error}")))?;
+    let env = Env::read();
+    let home = env.home();
+    let folder = env
+        .folder
+        .clone()
+        .map_err(|error| Failure::Refused(format!("cannot tell the working folder: {error}")))?;
+    let absolute = |path: &Path| folder.join(expand_home(path, home.as_deref()));
+    let (index, source) = patch::source_of(&absolute(&args.index))?;
+    let patch = args.patch.as_deref().map(absolute);
+    let root = env.get_os("NAGENT_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| Some(home.as_ref()?.join(".nagent")));
+    let root = root.unwrap_or_else(|| folder.join(".nagent"));
+    let places =
+        Places { cwd: &folder, toplevel: None, home: home.as_deref(), root: &root, tmpdir: None };
+    // A source that is not written need not be writable.
+    let target = if args.dry_run || args.no_apply { &index } else { &source };
+    let mut boundary = Boundary::for_file(places, target)?;
+    let named = [Some(index.as_path()), patch.as_deref()];
+    for folder in named.into_iter().flatten().filter_map(Path::parent) {
+        boundary.allow_splits(folder);
+    }
+    let plan = Plan {
+        index: &index,
+        patch: patch.as_deref(),
+        dry_run: args.dry_run,
+        no_apply: args.no_apply,
+        force: args.force,
+        merge: args.merge,
+    };
+    let mut progress = Progress::new();
+    let hooks = Hooks {
+        interrupts: &interrupts,
+        keep: None,
+        progress: &mut |done, all| progress.show(done, all),
+    };
+    let patched = patch::patch(&plan, &mut boundary, hooks);
+    progress.clear();
+    patched
+}
+
+fn report(patched: &Patched) -> Report {
+    for note in &patched.notes {
+        out::line(&format!("nagent-file-patch: note: {note}"));
+    }
+    if !patched.changed && !patched.mended {
+        out::line("no changes");
+    }
+    let path = |path: &Path| path.display().to_string();
+    let patch_path = patched.patch_path.as_deref().map(path);
+    Report::done(patch_path.clone().unwrap_or_default())
+        .with("changed", patched.changed)
+        .with("applied", patched.applied)
+        .with("source_path", path(&patched.source_path))
+        .with("index_path", path(&patched.index_path))
+        .with("patch_path", patch_path)
+        .with("source_sha256", patched.source_sha256.as_str())
+        .with("edited", patched.edited.clone())
+        .with("merged", patched.merged)
+        .with("mended", patched.mended)
+        .with("previous_path", patched.previous_path.as_deref().map(path))
+        .with("notes", patched.notes.clone())
+}
+
+/// A line on the terminal for what takes long.
+struct Progress {
+    shown: bool,
+    began: Stopwatch,
+    last: Option<Stopwatch>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let shown = terminal::stderr_is_terminal() && !terminal::is_plain();
+        Self { shown, began: Stopwatch::start(), last: None }
+    }
+
+    fn show(&mut self, done: u64, all: u64) {
+        let is_due = self.shown
+            && self.began.elapsed() >= QUIET
+            && self.last.is_none_or(|last| last.elapsed() >= PACE);
+        if !is_due {
+            return;
+        }
+        let seconds = self.began.elapsed().as_secs_f64();
+        let left = seconds * all.saturating_sub(done) as f64 / done.max(1) as f64;
+        out::overwrite(&format!("{} of {}, {left:.0} s left", out::bytes(done), out::bytes(all)));
+        self.last = Some(Stopwatch::start());
+    }
+
+    fn clear(&mut self) {
+        if self.last.take().is_some() {
+            out::overwrite("");
+        }
+    }
+}

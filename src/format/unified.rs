@@ -1,0 +1,278 @@
+//! A unified diff, from the changes of one file to the bytes that `git apply` and `patch -p1` take.
+//!
+//! ```text
+//! --- a/NAME            NAME as git writes it: in "…" with \ooo where it holds control characters, " or \,
+//! +++ b/NAME            and a tab behind it where it holds a blank
+//! @@ -L[,N] +L[,N] @@   first line and number of lines, old and new; the line before where N is 0
+//!  context              up to three lines around each change; changes with at most six lines between share a hunk
+//! -old
+//! +new
+//! \ No newline at end of file
+//! ```
+//! Lines end at a line feed and nowhere else: CR, form feed and bytes that are no UTF-8 stay where they are. What has
+//! changed is found elsewhere; this file reads nothing and compares nothing.
+
+/// Lines of context around a change.
+pub const CONTEXT: usize = 3;
+
+/// Lines that were replaced by others. All slices but a file's last are whole lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The first line replaced, counted from 0; where lines were only added, the line that they stand before.
+    pub line: u64,
+    /// Old text that ends where the change begins; its last three lines count.
+    pub before: &'a [u8],
+    /// The lines that went.
+    pub old: &'a [u8],
+    /// The lines that came.
+    pub new: &'a [u8],
+    /// Old text that begins where the change ends; its first three lines count.
+    pub after: &'a [u8],
+}
+
+/// A diff that grows by changes, in the order of their lines.
+#[derive(Debug)]
+pub struct Diff {
+    text: Vec<u8>,
+    hunk: Option<Hunk>,
+    /// New lines less old ones, in all hunks that are written.
+    delta: i64,
+}
+
+/// The hunk that may still grow.
+#[derive(Debug)]
+struct Hunk {
+    line: u64,
+    old: u64,
+    new: u64,
+    body: Vec<u8>,
+    /// Up to three lines behind its last change.
+    after: Vec<u8>,
+    /// The line behind its last change.
+    end: u64,
+}
+
+impl Diff {
+    /// The diff of a file, by its name in the tree.
+    pub fn new(name: &[u8]) -> Self {
+        let mut text = Vec::new();
+        for (mark, side) in [("--- ", "a/"), ("+++ ", "b/")] {
+            text.extend_from_slice(mark.as_bytes());
+            push_name(&mut text, side, name);
+            text.push(b'\n');
+        }
+        Self { text, hunk: None, delta: 0 }
+    }
+
+    /// Adds a change that lies behind all others.
+    pub fn add(&mut self, change: &Change<'_>) {
+        let gap = |hunk: &Hunk| usize::try_from(change.line.saturating_sub(hunk.end));
+        let hunk = match self.hunk.take() {
+            Some(mut hunk) if gap(&hunk).is_ok_and(|gap| gap <= 2 * CONTEXT) => {
+                let gap = gap(&hunk).unwrap_or_default();
+                let after = std::mem::take(&mut hunk.after);
+                hunk.context(first_lines(&after, gap.min(CONTEXT)));
+                hunk.context(last_lines(change.before, gap.saturating_sub(CONTEXT)));
+                self.hunk.insert(hunk)
+            }
+            other => {
+                self.hunk = other;
+                self.flush();
+                let before = last_lines(change.before, CONTEXT);
+                let line = change.line.saturating_sub(count(before));
+                let mut hunk =
+                    Hunk { line, old: 0, new: 0, body: Vec::new(), after: Vec::new(), end: 0 };
+                hunk.context(before);
+                self.hunk.insert(hunk)
+            }
+        };
+        hunk.old += push_lines(&mut hunk.body, b'-', change.old);
+        hunk.new += push_lines(&mut hunk.body, b'+', change.new);
+        hunk.end = change.line + count(change.old);
+        hunk.after = first_lines(change.after, CONTEXT).to_vec();
+    }
+
+    /// The whole text, or nothing when nothing was added.
+    pub fn finish(mut self) -> Option<Vec<u8>> {
+        self.hunk.as_ref()?;
+        self.flush();
+        Some(self.text)
+    }
+
+    fn flush(&mut self) {
+        let Some(mut hunk) = self.hunk.take() else { return };
+        let after = std::mem::take(&mut hunk.after);
+        hunk.context(&after);
+        let new_line = hunk.line.saturating_add_signed(self.delta);
+        let head =
+            format!("@@ -{} +{} @@\n", range(hunk.line, hunk.old), range(new_line, hunk.new));
+        self.text.extend_from_slice(head.as_bytes());
+        self.text.append(&mut hunk.body);
+        self.delta = self.delta.saturating_add_unsigned(hunk.new).saturating_sub_unsigned(hunk.old);
+    }
+}
+
+impl Hunk {
+    fn context(&mut self, lines: &[u8]) {
+        let count = push_lines(&mut self.body, b' ', lines);
+        self.old += count;
+        self.new += count;
+    }
+}
+
+/// `first,count` as diff writes it: a count of 1 is left out, a count of 0 names the line before.
+fn range(line: u64, count: u64) -> String {
+    match count {
+        0 => format!("{line},0"),
+        1 => (line + 1).to_string(),
+        _ => format!("{},{count}", line + 1),
+    }
+}
+
+/// Writes lines with a mark before each, and gives their number.
+fn push_lines(body: &mut Vec<u8>, mark: u8, lines: &[u8]) -> u64 {
+    let mut count = 0;
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        body.push(mark);
+        body.extend_from_slice(line);
+        if line.last() != Some(&b'\n') {
+            body.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+        count += 1;
+    }
+    count
+}
+
+fn count(lines: &[u8]) -> u64 {
+    lines.split_inclusive(|byte| *byte == b'\n').count() as u64
+}
+
+/// The first `n` lines, or all there are.
+pub fn first_lines(text: &[u8], n: usize) -> &[u8] {
+    let length = text.split_inclusive(|byte| *byte == b'\n').take(n).map(<[u8]>::len).sum();
+    text.get(..length).unwrap_or_default()
+}
+
+/// The last `n` lines, or all there are.
+pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
+    let mut start = text.len();
+    for _ in 0..n {
+        let Some(before) = start.checked_sub(1) else { break };
+        start = text[..before].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    }
+    text.get(start..).unwrap_or_default()
+}
+
+/// The name with its prefix, in quotes where git quotes it. Bytes from 0x80 on stay, as with `core.quotePath` off.
+fn push_name(text: &mut Vec<u8>, side: &str, name: &[u8]) {
+    let must_quote = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\');
+    if name.iter().any(must_quote) {
+        text.push(b'"');
+        text.extend_from_slice(side.as_bytes());
+        for byte in name {
+            match byte {
+                b'\x07' => text.extend_from_slice(b"\\a"),
+                b'\x08' => text.extend_from_slice(b"\\b"),
+                b'\t' => text.extend_from_slice(b"\\t"),
+                b'\n' => text.extend_from_slice(b"\\n"),
+                b'\x0b' => text.extend_from_slice(b"\\v"),
+                b'\x0c' => text.extend_from_slice(b"\\f"),
+                b'\r' => text.extend_from_slice(b"\\r"),
+                b'"' | b'\\' => text.extend_from_slice(&[b'\\', *byte]),
+                byte if byte.is_ascii_control() => {
+                    text.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+                }
+                byte => text.push(*byte),
+            }
+        }
+        text.push(b'"');
+    } else {
+        text.extend_from_slice(side.as_bytes());
+        text.extend_from_slice(name);
+    }
+    if name.contains(&b' ') {
+        text.push(b'\t');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The diff of changes given as (first line, lines that go, lines that come) of `old`.
+    fn diff(name: &str, old: &str, changes: &[(usize, usize, &str)]) -> String {
+        let lines: Vec<&str> = old.split_inclusive('\n').collect();
+        let start = |line: usize| lines[..line].iter().map(|line| line.len()).sum::<usize>();
+        let mut diff = Diff::new(name.as_bytes());
+        for (line, gone, new) in changes {
+            let (from, to) = (start(*line), start(line + gone));
+            diff.add(&Change {
+                line: *line as u64,
+                before: &old.as_bytes()[..from],
+                old: &old.as_bytes()[from..to],
+                new: new.as_bytes(),
+                after: &old.as_bytes()[to..],
+            });
+        }
+        String::from_utf8(diff.finish().unwrap_or_default()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(old: &str, changes: &[(usize, usize, &str)], expect: &str) {
+        let text = diff("f", old, changes);
+        assert_eq!(text.strip_prefix("--- a/f\n+++ b/f\n").unwrap_or(&text), expect);
+    }
+
+    const TEN: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
+
+    #[test]
+    fn hunks_have_three_lines_of_context() {
+        check(TEN, &[], "");
+        check(TEN, &[(4, 1, "x\n")], "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n");
+        check(TEN, &[(0, 0, "0\n")], "@@ -1,3 +1,4 @@\n+0\n 1\n 2\n 3\n");
+        check(TEN, &[(9, 1, "")], "@@ -7,4 +7,3 @@\n 7\n 8\n 9\n-10\n");
+        check("", &[(0, 0, "a\n")], "@@ -0,0 +1 @@\n+a\n");
+        check("a\n", &[(0, 1, "")], "@@ -1 +0,0 @@\n-a\n");
+    }
+
+    #[test]
+    fn changes_with_at_most_six_lines_between_share_a_hunk() {
+        check(
+            TEN,
+            &[(0, 1, "x\n"), (7, 1, "y\nz\n")],
+            "@@ -1,10 +1,11 @@\n-1\n+x\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n+y\n+z\n 9\n 10\n",
+        );
+        check(
+            TEN,
+            &[(0, 1, ""), (8, 1, "y\n")],
+            "@@ -1,4 +1,3 @@\n-1\n 2\n 3\n 4\n@@ -6,5 +5,5 @@\n 6\n 7\n 8\n-9\n+y\n 10\n",
+        );
+        check(
+            TEN,
+            &[(1, 1, "x\n"), (2, 1, "y\n")],
+            "@@ -1,6 +1,6 @@\n 1\n-2\n+x\n-3\n+y\n 4\n 5\n 6\n",
+        );
+    }
+
+    #[test]
+    fn lines_end_at_line_feeds_alone() {
+        check(
+            "a\r\nb\x0cc\rd",
+            &[(1, 1, "e")],
+            "@@ -1,2 +1,2 @@\n a\r\n-b\x0cc\rd\n\\ No newline at end of file\n+e\n\\ No newline at end of file\n",
+        );
+        check("a", &[(0, 1, "a\n")], "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
+    }
+
+    #[test]
+    fn names_are_quoted_as_git_quotes_them() {
+        let check = |name: &str, expect: &str| {
+            let text = diff(name, "", &[(0, 0, "a\n")]);
+            assert_eq!(text.lines().next().unwrap(), expect);
+        };
+        check("src/a.rs", "--- a/src/a.rs");
+        check("a b", "--- a/a b\t");
+        check("ü", "--- a/ü");
+        check("a\tb\"\\\x01 c", "--- \"a/a\\tb\\\"\\\\\\001 c\"\t");
+    }
+}

@@ -1,0 +1,83 @@
+//! Copies: the new source from its parts, a file from another, what a source held before.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use super::Failure;
+use super::examine::{self, Found};
+use super::split::Split;
+use crate::sys::folder::Folder;
+use crate::sys::interrupt::Interrupts;
+
+/// Bytes that are copied between two looks at the signals.
+const COPY: u64 = 32 << 20;
+
+/// A whole file.
+pub(super) fn whole(file: &File) -> Result<Vec<u8>, Failure> {
+    examine::range(file, 0, u64::MAX).map_err(|error| Failure::io("read the source", &error))
+}
+
+/// The new source: what is unchanged from the old one, the rest from the segments.
+pub(super) fn put_together(
+    split: &Split,
+    source: &File,
+    found: &Found,
+    to: &mut File,
+    interrupts: &Interrupts,
+) -> io::Result<()> {
+    let mut source = source.try_clone()?;
+    let (mut from, mut end) = (0, 0);
+    for (at, (piece, segment)) in found.pieces.iter().zip(&split.index.segments).enumerate() {
+        if piece.edited {
+            copy(&mut source, to, from, end, interrupts)?;
+            examine::write_text(split, at, piece, to)?;
+            from = segment.end_byte;
+        }
+        end = segment.end_byte;
+    }
+    copy(&mut source, to, from, end, interrupts)
+}
+
+/// Copies a range, in the kernel where it can, and stops for a signal.
+pub(super) fn copy(
+    from: &mut File,
+    to: &mut File,
+    start: u64,
+    end: u64,
+    interrupts: &Interrupts,
+) -> io::Result<()> {
+    from.seek(SeekFrom::Start(start))?;
+    let mut left = end.saturating_sub(start);
+    while left > 0 {
+        if let Some(signal) = interrupts.pending() {
+            return Err(io::Error::other(format!("interrupted by {}", signal.name())));
+        }
+        let count = io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to)?;
+        if count == 0 {
+            return Err(io::Error::other("what was to be copied has become shorter"));
+        }
+        left -= count;
+    }
+    Ok(())
+}
+
+/// Keeps a file as `{name}.before`, or under the next name that is free.
+pub(super) fn keep_beside(
+    folder: &Folder,
+    name: &OsStr,
+    file: &mut File,
+) -> anyhow::Result<PathBuf> {
+    let taken = folder.names()?;
+    let numbered = |n: u32| {
+        let mut kept = OsString::from(name);
+        kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
+        kept
+    };
+    let kept = (1..=u32::MAX).map(numbered).find(|kept| !taken.contains(kept));
+    let kept = kept.ok_or_else(|| anyhow::anyhow!("no name is free"))?;
+    folder.create(&kept, name, &mut |to| io::copy(file, to).map(|_| ()))?;
+    folder.sync()?;
+    Ok(folder.path().join(kept))
+}

@@ -1,0 +1,520 @@
+//! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves. It is
+//! longer than other files, since one world serves all of them.
+#![expect(clippy::disallowed_methods, reason = "tests make the world that a patch works in")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+
+use super::examine::Extent;
+use super::*;
+use crate::format::index::{self, Index, Segment};
+use crate::segments::merge;
+use crate::sys::boundary::Places;
+
+/// A source and its split, in a folder of their own.
+struct World {
+    dir: tempfile::TempDir,
+}
+
+/// The bytes of a text, cut at places that are taken modulo its length.
+fn cuts(text: &[u8], places: &[usize]) -> Vec<usize> {
+    let mut ends: Vec<usize> = places.iter().map(|at| at % (text.len() + 1)).collect();
+    ends.push(text.len());
+    ends.sort_unstable();
+    ends
+}
+
+impl World {
+    fn new(source: &[u8], ends: &[usize]) -> Self {
+        let world = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(world.at("split")).unwrap();
+        fs::write(world.at("big.txt"), source).unwrap();
+        fs::write(world.at("split/big.txt.orig"), source).unwrap();
+        world.index(source, ends);
+        world
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    fn segment(&self, number: usize) -> PathBuf {
+        self.at(&format!("split/big-{number:04}.txt"))
+    }
+
+    fn index(&self, source: &[u8], ends: &[usize]) {
+        let mut start = 0;
+        let mut segments = Vec::new();
+        for (at, end) in ends.iter().enumerate() {
+            let text = &source[start..*end];
+            fs::write(self.segment(at + 1), text).unwrap();
+            let line = |at: usize| crate::segments::difference::line_feeds(&source[..at]) + 1;
+            segments.push(Segment {
+                segment_index: at + 1,
+                path: self.segment(at + 1).to_str().unwrap().to_owned(),
+                start_line_num: line(start),
+                end_line_num: if text.is_empty() { line(start) - 1 } else { line(end - 1) },
+                start_byte: start as u64,
+                end_byte: *end as u64,
+                sha256: split::Hash::of(text),
+                summary: Some(format!("summary {at}")),
+            });
+            start = *end;
+        }
+        let extent = Extent::of(source);
+        let index = Index {
+            source_path: self.at("big.txt").to_str().unwrap().to_owned(),
+            source_sha256: extent.sha256,
+            source_size_bytes: extent.bytes,
+            source_line_count: extent.line_feeds + u64::from(!extent.ends_line),
+            split_type: "txt".to_owned(),
+            target_bytes: 1,
+            natural: false,
+            created_at: "2026-11-21T20:45:14Z".to_owned(),
+            original_path: self.at("split/big.txt.orig").to_str().unwrap().to_owned(),
+            segment_count: segments.len(),
+            segments,
+            summary: None,
+        };
+        fs::write(self.at("split/index.json"), index::format(&index)).unwrap();
+    }
+
+    fn read_index(&self) -> Index {
+        index::parse(&fs::read_to_string(self.at("split/index.json")).unwrap()).unwrap()
+    }
+
+    fn run(&self, change: impl Fn(&mut Plan<'_>)) -> Result<Patched, Failure> {
+        let index = self.at("split/index.json");
+        let mut plan = Plan {
+            index: &index,
+            patch: None,
+            dry_run: false,
+            no_apply: false,
+            force: false,
+            merge: false,
+        };
+        change(&mut plan);
+        let root = self.at("root");
+        let places =
+            Places { cwd: self.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+        let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
+        boundary.allow_splits(&self.at("split"));
+        let interrupts = Interrupts::none();
+        let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        patch(&plan, &mut boundary, hooks)
+    }
+
+    fn patch(&self) -> Result<Patched, Failure> {
+        self.run(|_| ())
+    }
+
+    fn source(&self) -> Vec<u8> {
+        fs::read(self.at("big.txt")).unwrap()
+    }
+
+    fn joined(&self) -> Vec<u8> {
+        let count = self.read_index().segments.len();
+        (1..=count).flat_map(|number| fs::read(self.segment(number)).unwrap()).collect()
+    }
+
+    /// Source, segments, original and index all say the same.
+    #[track_caller]
+    fn agrees(&self) {
+        let (source, index) = (self.source(), self.read_index());
+        assert_eq!(index.check(), Ok(()));
+        assert_eq!(index.source_sha256, split::Hash::of(&source));
+        assert_eq!(self.joined(), source);
+        assert_eq!(fs::read(self.at("split/big.txt.orig")).unwrap(), source);
+        let mut lines = World::new(&source, &[source.len()]).read_index();
+        for segment in &index.segments {
+            let place = |at: u64| usize::try_from(at).unwrap();
+            let (from, to) = (place(segment.start_byte), place(segment.end_byte));
+            assert_eq!(segment.sha256, split::Hash::of(&source[from..to]));
+            let line = |at: usize| crate::segments::difference::line_feeds(&source[..at]) + 1;
+            let expect = (line(from), if from == to { line(from) - 1 } else { line(to - 1) });
+            assert_eq!((segment.start_line_num, segment.end_line_num), expect);
+        }
+        lines.segments.clear();
+        assert_eq!(index.source_line_count, lines.source_line_count);
+        let names = fs::read_dir(self.at("split")).unwrap();
+        let kind = |path: PathBuf| path.extension().map(OsStr::to_owned);
+        let kinds: Vec<_> = names.filter_map(|entry| kind(entry.unwrap().path())).collect();
+        assert!(!kinds.iter().any(|kind| kind == "new" || kind == "ours"), "{kinds:?}");
+    }
+
+    /// Both programs make the new text of the old one, byte for byte.
+    #[track_caller]
+    fn is_taken(old: &[u8], new: &[u8], patch: &Path) {
+        for program in [["git", "apply"].as_slice(), &["patch", "-p1", "--silent"]] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("big.txt"), old).unwrap();
+            let output = Command::new(program[0])
+                .args(&program[1..])
+                .args(if program[0] == "patch" { &["-i"][..] } else { &[] })
+                .arg(patch)
+                .current_dir(dir.path())
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .env("GIT_CEILING_DIRECTORIES", dir.path())
+                .stdin(Stdio::null())
+                .output()
+                .unwrap_or_else(|error| panic!("{} is needed for this test: {error}", program[0]));
+            let text = fs::read(patch).unwrap();
+            assert!(
+                output.status.success(),
+                "{program:?}: {}\n{}",
+                String::from_utf8_lossy(&output.stderr),
+                String::from_utf8_lossy(&text)
+            );
+            let got = fs::read(dir.path().join("big.txt")).unwrap_or_default();
+            assert!(got == new, "{program:?} of\n{}", String::from_utf8_lossy(&text));
+        }
+    }
+}
+
+/// Text with all kinds of line ends and what looks like them; few different lines, so that they repeat.
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let pieces: Vec<&[u8]> = vec![
+        b"a\n",
+        b"b\n",
+        b"\n",
+        b"c\r\n",
+        b"\r\n",
+        b"\x0c",
+        b"\r",
+        b"d",
+        b"\xff",
+        b"+e\n",
+        b"-- f\n",
+        b"@@ -1 +1 @@\n",
+        b"\\ No newline\n",
+        b"line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n",
+    ];
+    prop::collection::vec(prop::sample::select(pieces), 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_source_becomes_what_the_segments_join_to(
+        source in text(),
+        places in prop::collection::vec(0usize..1000, 0..6),
+        edits in prop::collection::vec((0usize..7, text()), 0..4),
+    ) {
+        let ends = cuts(&source, &places);
+        let world = World::new(&source, &ends);
+        let idle = world.patch().unwrap();
+        prop_assert!(!idle.changed && idle.edited.is_empty() && idle.patch_path.is_none(), "{:?}", idle);
+        world.agrees();
+        for (at, text) in &edits {
+            let number = at % ends.len() + 1;
+            // One that is empty by chance would look lost: so much time is not between index and edit.
+            if !text.is_empty() {
+                fs::write(world.segment(number), text).unwrap();
+            }
+        }
+        let dry = world.run(|plan| plan.dry_run = true).unwrap();
+        prop_assert_eq!(world.source(), &*source);
+        let patched = world.patch().unwrap();
+        world.agrees();
+        prop_assert_eq!((dry.changed, &dry.edited, &dry.patch_path), (patched.changed, &patched.edited, &patched.patch_path));
+        prop_assert_eq!(patched.changed, world.source() != source);
+        prop_assert_eq!(&patched.source_sha256, &split::Hash::of(&world.source()));
+        if let Some(patch) = &patched.patch_path {
+            World::is_taken(&source, &world.source(), patch);
+        }
+        prop_assert!(!world.patch().unwrap().changed);
+    }
+
+    #[test]
+    fn a_source_that_changed_elsewhere_is_merged_or_left_alone(
+        ours in prop::collection::vec((0usize..60, "[xy]?"), 0..4),
+        theirs in prop::collection::vec((0usize..60, "[yz]?"), 1..4),
+        places in prop::collection::vec(0usize..1000, 0..6),
+    ) {
+        let base: Vec<String> = (0..60).map(|n| format!("line {n}\n")).collect();
+        let edit = |edits: &[(usize, String)]| {
+            let mut lines = base.clone();
+            for (at, text) in edits {
+                lines[*at] = if text.is_empty() { String::new() } else { format!("{text}\n") };
+            }
+            lines
+        };
+        let source = base.concat().into_bytes();
+        // Whole lines, so that segments can be edited by line.
+        let mut ends: Vec<usize> = places.iter().map(|at| at % 61).collect();
+        ends.push(60);
+        ends.sort_unstable();
+        let byte = |line: usize| base[..line].concat().len();
+        let world = World::new(&source, &ends.iter().map(|line| byte(*line)).collect::<Vec<_>>());
+        let (our, their) = (edit(&ours), edit(&theirs));
+        let mut start = 0;
+        for (at, end) in ends.iter().enumerate() {
+            let text = our[start..*end].concat();
+            if text != base[start..*end].concat() && !text.is_empty() {
+                fs::write(world.segment(at + 1), text).unwrap();
+            }
+            start = *end;
+        }
+        let joined = world.joined();
+        let their = their.concat().into_bytes();
+        fs::write(world.at("big.txt"), &their).unwrap();
+        let expect = merge::merge(&source, &joined, &their, &[joined.len()]);
+        let files = || fs::read_dir(world.at("split")).unwrap().count();
+        if their != source {
+            world.run(|plan| plan.dry_run = true).unwrap_err();
+            let before = files();
+            let refused = world.patch().unwrap_err().to_string();
+            prop_assert!(refused.contains("--merge"), "{}", refused);
+            prop_assert_eq!((world.source(), files()), (their.clone(), before));
+        }
+        match (world.run(|plan| plan.merge = true), expect) {
+            (Ok(patched), Ok(merged)) => {
+                prop_assert_eq!(world.source(), merged.text);
+                world.agrees();
+                if let Some(patch) = &patched.patch_path {
+                    World::is_taken(&their, &world.source(), patch);
+                }
+                prop_assert!(!world.patch().unwrap().changed);
+            }
+            (Err(failure), Err(_)) => {
+                prop_assert!(failure.to_string().contains("segment "), "{}", failure);
+                prop_assert_eq!((world.source(), world.joined()), (their, joined));
+            }
+            (patched, expect) => prop_assert!(false, "{:?} {:?}", patched, expect),
+        }
+    }
+}
+
+#[test]
+fn names_of_all_kinds_are_taken_by_both_programs() {
+    for name in ["a b.txt", "tab\there.txt", "q\"uote\\.txt", "ünï.txt", "line\nfeed", "\x01.txt"]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let patch = hunks::of_texts(name.as_bytes(), b"one\ntwo\n", b"one\n2\n").unwrap();
+        fs::write(dir.path().join("the.patch"), patch).unwrap();
+        for program in
+            [["git", "apply", "the.patch"].as_slice(), &["patch", "-p1", "-i", "the.patch"]]
+        {
+            fs::write(dir.path().join(name), "one\ntwo\n").unwrap();
+            let output = Command::new(program[0])
+                .args(&program[1..])
+                .current_dir(dir.path())
+                .env("GIT_CEILING_DIRECTORIES", dir.path())
+                .output()
+                .unwrap_or_else(|error| panic!("{} is needed for this test: {error}", program[0]));
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{program:?} {name:?}: {told}");
+            assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), "one\n2\n", "{name:?}");
+        }
+    }
+}
+
+/// Numbers on lines, in segments of ten lines.
+fn numbered(lines: usize) -> (Vec<u8>, Vec<usize>) {
+    let line = |n: usize| format!("line {n}\n");
+    let ends = (0..lines)
+        .step_by(10)
+        .map(|n| (0..(n + 10).min(lines)).map(line).collect::<String>().len());
+    ((0..lines).map(line).collect::<String>().into_bytes(), ends.collect())
+}
+
+#[test]
+fn what_a_crash_left_is_mended() {
+    // Stops after so many steps, by hand: the states that a kill can leave.
+    for step in 0..7 {
+        let (source, ends) = numbered(40);
+        let world = World::new(&source, &ends);
+        fs::write(world.segment(2), "edited\n").unwrap();
+        let new = [&source[..ends[0]], b"edited\n", &source[ends[1]..]].concat();
+        // What the run would write, from a run in another world at the same paths.
+        let old_index = fs::read(world.at("split/index.json")).unwrap();
+        world.patch().unwrap();
+        let new_index = fs::read(world.at("split/index.json")).unwrap();
+        let put = |name: &str, bytes: &[u8]| fs::write(world.at(name), bytes).unwrap();
+        put("big.txt", if step >= 4 { &new } else { &source });
+        put("split/big.txt.orig", if step >= 5 { &new } else { &source });
+        put("split/index.json", if step >= 6 { &new_index } else { &old_index });
+        match step {
+            1 => put("split/big.txt.orig.new", &new[..20]),
+            2..=4 => put("split/big.txt.orig.new", &new),
+            _ => {}
+        }
+        match step {
+            2 => put("split/index.json.new", &new_index[..50]),
+            3..=5 => put("split/index.json.new", &new_index),
+            _ => {}
+        }
+        let patched = world.patch().unwrap();
+        assert_eq!(world.source(), new, "step {step}");
+        world.agrees();
+        assert_eq!(patched.mended, (3..=5).contains(&step), "step {step}");
+        assert_eq!(patched.applied, step <= 3, "step {step}");
+    }
+}
+
+#[test]
+fn a_source_that_was_half_written_in_place_is_written_again() {
+    let (source, ends) = numbered(40);
+    let world = World::new(&source, &ends);
+    let old_index = fs::read(world.at("split/index.json")).unwrap();
+    fs::write(world.segment(2), "edited, and longer than it was\n".repeat(5)).unwrap();
+    world.patch().unwrap();
+    let (new, new_index) = (world.source(), fs::read(world.at("split/index.json")).unwrap());
+    let mut torn = new[..100].to_vec();
+    torn.extend_from_slice(&source[100..]);
+    fs::write(world.at("big.txt"), &torn).unwrap();
+    fs::write(world.at("split/big.txt.orig"), &source).unwrap();
+    fs::write(world.at("split/big.txt.orig.new"), &new).unwrap();
+    fs::write(world.at("split/index.json"), old_index).unwrap();
+    fs::write(world.at("split/index.json.new"), new_index).unwrap();
+    let patched = world.patch().unwrap();
+    assert!(patched.mended && !patched.applied);
+    assert_eq!(world.source(), new);
+    world.agrees();
+}
+
+#[test]
+fn a_merge_that_was_killed_starts_again_from_what_was_edited() {
+    let (source, ends) = numbered(40);
+    let text = |n: usize, with: &str| {
+        String::from_utf8(source.clone()).unwrap().replace(&format!("line {n}\n"), with)
+    };
+    for step in 0..3 {
+        let world = World::new(&source, &ends);
+        fs::write(world.segment(2), text(12, "mine\n")[ends[0]..].split("line 20").next().unwrap())
+            .unwrap();
+        let old_index = fs::read(world.at("split/index.json")).unwrap();
+        let edited = fs::read(world.segment(2)).unwrap();
+        let theirs = text(17, "theirs\n");
+        fs::write(world.at("big.txt"), &theirs).unwrap();
+        world.run(|plan| plan.merge = true).unwrap();
+        let (new, new_index) = (world.source(), fs::read(world.at("split/index.json")).unwrap());
+        assert_eq!(new, text(12, "mine\n").replace("line 17\n", "theirs\n").as_bytes());
+        let merged = fs::read(world.segment(2)).unwrap();
+        // Back to where it was before the source was replaced.
+        fs::write(world.at("big.txt"), &theirs).unwrap();
+        fs::write(world.at("split/big.txt.orig"), &source).unwrap();
+        fs::write(world.at("split/big.txt.orig.new"), &new).unwrap();
+        fs::write(world.at("split/index.json"), &old_index).unwrap();
+        fs::write(world.at("split/index.json.new"), &new_index).unwrap();
+        let mut ours = world.segment(2).into_os_string();
+        ours.push(".ours");
+        fs::write(&ours, &edited).unwrap();
+        let mut expect = new.clone();
+        match step {
+            // Rewritten already.
+            0 => {}
+            // Not yet.
+            1 => fs::write(world.segment(2), &edited).unwrap(),
+            // Rewritten, and edited by the user since.
+            _ => {
+                fs::write(world.segment(2), [&merged[..], b"more\n"].concat()).unwrap();
+                expect = String::from_utf8(new.clone())
+                    .unwrap()
+                    .replace("line 19\n", "line 19\nmore\n")
+                    .into_bytes();
+            }
+        }
+        assert!(world.patch().is_err(), "the source is theirs still");
+        world.run(|plan| plan.merge = true).unwrap();
+        assert_eq!(world.source(), expect, "step {step}");
+        world.agrees();
+    }
+}
+
+#[test]
+fn force_overwrites_and_keeps_what_was_there() {
+    let (source, ends) = numbered(40);
+    let world = World::new(&source, &ends);
+    for word in ["theirs", "again"] {
+        fs::write(world.at("big.txt"), word).unwrap();
+        let before = world.source();
+        let patched = world.run(|plan| plan.force = true).unwrap();
+        assert_eq!(world.source(), source);
+        assert_eq!(fs::read(patched.previous_path.unwrap()).unwrap(), before);
+        World::is_taken(&before, &source, &patched.patch_path.unwrap());
+        world.agrees();
+    }
+    assert!(world.at("split/big.txt.before-2").is_file());
+}
+
+#[test]
+fn summaries_go_with_what_they_describe() {
+    let (source, ends) = numbered(20);
+    let world = World::new(&source, &ends);
+    let mut index = world.read_index();
+    index.summary = Some("whole".to_owned());
+    fs::write(world.at("split/index.json"), index::format(&index)).unwrap();
+    fs::write(world.segment(2), "x\n").unwrap();
+    world.patch().unwrap();
+    let index = world.read_index();
+    assert_eq!(index.segments[0].summary.as_deref(), Some("summary 0"));
+    assert_eq!((&index.segments[1].summary, &index.summary), (&None, &None));
+    assert_eq!(index.created_at, "2026-11-21T20:45:14Z");
+}
+
+#[test]
+fn an_interrupt_changes_nothing() {
+    let (source, ends) = numbered(40);
+    let world = World::new(&source, &ends);
+    fs::write(world.segment(1), "x\n").unwrap();
+    let interrupts = Interrupts::none();
+    interrupts.raise(Signal::Term);
+    let root = world.at("root");
+    let places =
+        Places { cwd: world.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+    let mut boundary = Boundary::for_file(places, &world.at("big.txt")).unwrap();
+    boundary.allow_splits(&world.at("split"));
+    let index = world.at("split/index.json");
+    let plan = Plan {
+        index: &index,
+        patch: None,
+        dry_run: false,
+        no_apply: false,
+        force: false,
+        merge: false,
+    };
+    let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+    let failure = patch(&plan, &mut boundary, hooks).unwrap_err();
+    assert!(matches!(failure, Failure::Interrupted(Signal::Term)), "{failure}");
+    assert_eq!(world.source(), source);
+}
+
+#[test]
+fn an_index_cannot_lead_out_of_the_boundary() {
+    let (source, ends) = numbered(20);
+    let world = World::new(&source, &ends);
+    fs::write(world.segment(1), "x\n").unwrap();
+    let root = world.at("root");
+    fs::create_dir(world.at("other")).unwrap();
+    let places =
+        Places { cwd: world.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
+    let index = world.at("split/index.json");
+    let plan = Plan {
+        index: &index,
+        patch: None,
+        dry_run: false,
+        no_apply: false,
+        force: false,
+        merge: false,
+    };
+    let interrupts = Interrupts::none();
+    let check = |target: &str, folders: &[&str]| {
+        let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();
+        for folder in folders {
+            boundary.allow_splits(&world.at(folder));
+        }
+        let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        let failure = patch(&plan, &mut boundary, hooks).unwrap_err().to_string();
+        assert!(failure.contains("outside of the write boundary"), "{failure}");
+        assert_eq!(world.source(), source);
+    };
+    // The source is another file's; the split is; only the index itself may be written.
+    check("other/file", &["split"]);
+    check("big.txt", &["other"]);
+    check("split/index.json", &[]);
+}

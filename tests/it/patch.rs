@@ -1,0 +1,621 @@
+//! `nagent-file-patch`: edits, bad splits, sources of all kinds, kills.
+//!
+//! A split is made here by hand, so that no other tool has a part in it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nagent::format::index::{self, Index, Segment};
+use nagent::sys::fs::hash;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::process_under_test::Run;
+use crate::sandbox::{Invocation, Sandbox, wait_until};
+
+const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
+
+/// A source, its split, and the world around them.
+struct Split {
+    sandbox: Sandbox,
+    source: PathBuf,
+    folder: PathBuf,
+}
+
+fn line_feeds(text: &[u8]) -> u64 {
+    text.split(|byte| *byte == b'\n').count() as u64 - 1
+}
+
+/// Lines with a number, `lines` of them.
+fn numbered(lines: usize) -> String {
+    (1..=lines).map(|n| format!("line {n}\n")).collect()
+}
+
+/// Ends of segments of so many lines.
+fn by_lines(source: &str, lines: usize) -> Vec<usize> {
+    let all: Vec<&str> = source.split_inclusive('\n').collect();
+    let length = |lines: &[&str]| lines.iter().map(|line| line.len()).sum::<usize>();
+    let mut at = 0;
+    all.chunks(lines)
+        .map(|chunk| {
+            at += length(chunk);
+            at
+        })
+        .collect()
+}
+
+impl Split {
+    /// Forty lines in four segments.
+    fn new() -> Self {
+        let text = numbered(40);
+        Self::of("big.txt", text.as_bytes(), &by_lines(&text, 10))
+    }
+
+    fn of(name: &str, text: &[u8], ends: &[usize]) -> Self {
+        Self::within(Sandbox::new(), name, text, ends)
+    }
+
+    fn within(sandbox: Sandbox, name: &str, text: &[u8], ends: &[usize]) -> Self {
+        let source = sandbox.write(name, text);
+        let folder = sandbox.work().join("split");
+        fs::create_dir(&folder).unwrap();
+        let file = source.file_name().unwrap().to_str().unwrap().to_owned();
+        let original = folder.join(format!("{file}.orig"));
+        fs::write(&original, text).unwrap();
+        let split = Self { sandbox, source, folder };
+        let mut start = 0;
+        let mut segments = Vec::new();
+        for (at, end) in ends.iter().enumerate() {
+            let piece = &text[start..*end];
+            fs::write(split.segment(at + 1), piece).unwrap();
+            let line = line_feeds(&text[..start]) + 1;
+            segments.push(Segment {
+                segment_index: at + 1,
+                path: split.segment(at + 1).to_str().unwrap().to_owned(),
+                start_line_num: line,
+                end_line_num: line_feeds(&text[..end.saturating_sub(1).max(start)]) + 1,
+                start_byte: start as u64,
+                end_byte: *end as u64,
+                sha256: hash(piece),
+                summary: None,
+            });
+            start = *end;
+        }
+        split.put_index(&Index {
+            source_path: split.source.to_str().unwrap().to_owned(),
+            source_sha256: hash(text),
+            source_size_bytes: text.len() as u64,
+            source_line_count: line_feeds(text) + u64::from(!text.ends_with(b"\n")),
+            split_type: "txt".to_owned(),
+            target_bytes: 32_768,
+            natural: false,
+            created_at: "2026-11-21T20:45:14Z".to_owned(),
+            original_path: original.to_str().unwrap().to_owned(),
+            segment_count: segments.len(),
+            segments,
+            summary: None,
+        });
+        split
+    }
+
+    fn segment(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("big-{number:04}.txt"))
+    }
+
+    fn index_path(&self) -> PathBuf {
+        self.folder.join("index.json")
+    }
+
+    fn index(&self) -> Index {
+        index::parse(&fs::read_to_string(self.index_path()).unwrap()).unwrap()
+    }
+
+    fn put_index(&self, index: &Index) {
+        fs::write(self.index_path(), index::format(index)).unwrap();
+    }
+
+    fn edit(&self, number: usize, text: impl AsRef<[u8]>) {
+        fs::write(self.segment(number), text).unwrap();
+    }
+
+    fn cmd(&self, more: &[&str]) -> Invocation<'_> {
+        let index = self.index_path().display().to_string();
+        self.sandbox.program(PATCH, &[&["--index", &index], more].concat())
+    }
+
+    fn run(&self, more: &[&str]) -> Run {
+        self.cmd(more).run()
+    }
+
+    fn source(&self) -> String {
+        fs::read_to_string(&self.source).unwrap()
+    }
+
+    fn joined(&self) -> Vec<u8> {
+        let count = self.index().segments.len();
+        (1..=count).flat_map(|number| fs::read(self.segment(number)).unwrap()).collect()
+    }
+
+    /// Source, index, segments and kept original are of one mind, and nothing is left lying about.
+    #[track_caller]
+    fn agrees(&self) {
+        let (source, index) = (fs::read(&self.source).unwrap(), self.index());
+        assert_eq!(index.check(), Ok(()));
+        assert_eq!(index.source_sha256, hash(&source));
+        assert!(self.joined() == source, "segments are not the source");
+        let original = Path::new(&index.original_path).file_name().unwrap();
+        assert!(fs::read(self.folder.join(original)).unwrap() == source, "the original is old");
+        let left = self.left_over();
+        assert_eq!(left, [] as [&str; 0]);
+    }
+
+    fn left_over(&self) -> Vec<String> {
+        let folders = [&self.folder, self.source.parent().unwrap()];
+        let entries = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| [".new", ".ours", ".tmp"].iter().any(|end| name.ends_with(end)))
+            .collect()
+    }
+
+    /// Refused with one line that holds these words, and nothing touched.
+    #[track_caller]
+    fn refuses(&self, more: &[&str], words: &[&str]) {
+        let before = (fs::read(&self.source).ok(), fs::read(self.index_path()).unwrap());
+        let run = self.run(more).assert_exit(1).no_stdout().stderr_has(words);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+        assert!(before == (fs::read(&self.source).ok(), fs::read(self.index_path()).unwrap()));
+        assert_eq!(self.left_over(), [] as [&str; 0]);
+    }
+}
+
+#[test]
+fn edits_go_back_again_and_again() {
+    let split = Split::new();
+    split.run(&[]).assert_exit(0).no_stdout().stderr_has(&["no changes"]);
+    split.edit(2, "two\n");
+    let patch = split.folder.join("big.patch");
+    split.run(&[]).answers(&patch.display().to_string());
+    let expect = numbered(40).replace(&numbered(20)[numbered(10).len()..], "two\n");
+    assert_eq!(split.source(), expect);
+    split.agrees();
+    let text = fs::read_to_string(&patch).unwrap();
+    assert!(text.starts_with("--- a/big.txt\n+++ b/big.txt\n@@ -8,16 +8,7 @@\n"), "{text}");
+    split.run(&[]).assert_exit(0).no_stdout().stderr_has(&["no changes"]);
+    split.edit(2, "two\nthree\n");
+    split.edit(4, "four\n");
+    split.run(&[]).assert_exit(0).no_stderr();
+    assert!(split.source().contains("two\nthree\nline 21\n"));
+    assert!(split.source().ends_with("line 30\nfour\n"));
+    split.agrees();
+}
+
+#[test]
+fn json_has_its_keys() {
+    let split = Split::new();
+    split.edit(3, "three\n");
+    let dry = split.run(&["--dry-run", "--json"]).assert_exit(0).json();
+    assert_eq!((&dry["changed"], &dry["applied"]), (&json!(true), &json!(false)));
+    assert_eq!(dry["source_sha256"], hash(numbered(40).as_bytes()));
+    let document = split.run(&["--json"]).assert_exit(0).json();
+    let expect = json!({
+        "exit_code": 0, "changed": true, "applied": true, "source_path": split.source, "index_path": split.index_path(),
+        "patch_path": split.folder.join("big.patch"), "source_sha256": hash(split.source().as_bytes()),
+        "edited": [3], "merged": false, "mended": false, "previous_path": null, "notes": [],
+    });
+    assert_eq!(document, expect);
+    let idle = split.run(&["--json"]).assert_exit(0).json();
+    assert_eq!((&idle["changed"], &idle["patch_path"]), (&json!(false), &Value::Null));
+    let failed = split.sandbox.program(PATCH, &["--index", "nowhere", "--json"]).run();
+    assert_eq!(failed.assert_exit(1).json()["exit_code"], 1);
+    split.sandbox.program(PATCH, &["--json"]).run().assert_exit(2);
+}
+
+#[test]
+fn a_dry_run_and_no_apply_leave_all_but_the_patch() {
+    for flag in ["--dry-run", "--no-apply"] {
+        let split = Split::new();
+        split.edit(1, "one");
+        let index = fs::read(split.index_path()).unwrap();
+        let elsewhere = split.sandbox.base().join("elsewhere.patch");
+        let run = split.run(&[flag, "--patch", elsewhere.to_str().unwrap()]);
+        run.assert_exit(0).stdout_is(&format!("{}\n", elsewhere.display()));
+        assert!(fs::read(split.index_path()).unwrap() == index && split.source() == numbered(40));
+        assert_eq!(fs::read_to_string(split.segment(1)).unwrap(), "one");
+        let apply = split.sandbox.program("git", &["apply", elsewhere.to_str().unwrap()]).run();
+        apply.assert_exit(0);
+        assert!(split.source().starts_with("one\nline 11\n"));
+        fs::write(&split.source, numbered(40)).unwrap();
+        split.run(&[]).assert_exit(0);
+        split.agrees();
+    }
+}
+
+#[test]
+fn the_patch_names_the_file_from_the_repositorys_top() {
+    let text = numbered(40);
+    let ends = by_lines(&text, 10);
+    let split = Split::within(Sandbox::new().git(), "src/big.txt", text.as_bytes(), &ends);
+    split.edit(4, "end");
+    split.run(&["--no-apply"]).assert_exit(0);
+    let patch = fs::read_to_string(split.folder.join("big.patch")).unwrap();
+    assert!(patch.starts_with("--- a/src/big.txt\n"), "{patch}");
+    let apply = split.sandbox.program("git", &["apply", "split/big.patch"]).run();
+    apply.assert_exit(0);
+    assert!(split.source().ends_with("line 30\nend"));
+}
+
+#[test]
+fn line_endings_stay_what_they_are() {
+    let text = "a\r\nb\x0c\r\nc\r\nddd\r\ne";
+    let split = Split::of("big.txt", text.as_bytes(), &[3, 7, 10, 12, text.len()]);
+    split.edit(2, "B");
+    split.edit(4, "D");
+    let run = split.run(&[]).assert_exit(0).stderr_has(&["segment 2 had lost the line ending"]);
+    // Segment 4 was cut inside of a line.
+    assert!(!run.stderr.contains("segment 4"), "{}", run.stderr);
+    assert_eq!(split.source(), "a\r\nB\r\nc\r\nDd\r\ne");
+    split.agrees();
+    split.edit(1, "a\nx\n");
+    split.run(&[]).assert_exit(0).stderr_has(&["segment 1 had CRLF"]);
+}
+
+#[test]
+fn a_segment_is_emptied_on_purpose_or_lost() {
+    let split = Split::new();
+    fs::write(split.segment(2), "").unwrap();
+    let file = fs::File::options().write(true).open(split.segment(2)).unwrap();
+    let index = fs::metadata(split.index_path()).unwrap().modified().unwrap();
+    file.set_modified(index).unwrap();
+    split.refuses(&[], &["segment 2", "lost in a crash", "--force"]);
+    file.set_modified(index + std::time::Duration::from_secs(1)).unwrap();
+    split.run(&[]).assert_exit(0).no_stderr();
+    assert!(split.source().contains("line 10\nline 21\n"));
+    split.agrees();
+    // And back from nothing.
+    split.edit(2, "here again\n");
+    split.run(&[]).assert_exit(0);
+    assert!(split.source().contains("line 10\nhere again\nline 21\n"));
+    split.agrees();
+}
+
+#[test]
+fn segments_that_are_not_files_are_refused() {
+    let check = |make: &dyn Fn(&Path), words: &[&str]| {
+        let split = Split::new();
+        fs::remove_file(split.segment(3)).unwrap();
+        make(&split.segment(3));
+        split.refuses(&[], words);
+        split.refuses(&["--force"], words);
+    };
+    check(&|_| (), &["segment 3 is missing", "empty the file"]);
+    check(&|path| fs::create_dir(path).unwrap(), &["big-0003.txt", "folder"]);
+    check(&|path| symlink("big-0002.txt", path).unwrap(), &["big-0003.txt", "symbolic link"]);
+    let fifo = |path: &Path| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    check(&fifo, &["big-0003.txt", "FIFO"]);
+    let split = Split::new();
+    fs::remove_file(split.segment(3)).unwrap();
+    fs::hard_link(&split.source, split.segment(3)).unwrap();
+    split.refuses(&[], &["segment 3", "the source itself"]);
+    // Swapped files are edits like any other.
+    let split = Split::new();
+    let (two, three) = (fs::read(split.segment(2)).unwrap(), fs::read(split.segment(3)).unwrap());
+    split.edit(2, three);
+    split.edit(3, two);
+    split.run(&[]).assert_exit(0);
+    assert!(split.source().contains("line 10\nline 21\n"));
+    split.agrees();
+}
+
+#[test]
+fn an_index_that_is_damaged_is_refused() {
+    let check = |change: &dyn Fn(&mut Value), words: &[&str]| {
+        let split = Split::new();
+        split.edit(2, "two\n");
+        let mut value: Value =
+            serde_json::from_slice(&fs::read(split.index_path()).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(split.index_path(), serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        split.refuses(&[], words);
+        split.refuses(&["--merge", "--dry-run"], words);
+    };
+    let segments = |value: &mut Value, change: &dyn Fn(&mut Vec<Value>)| {
+        change(value["segments"].as_array_mut().unwrap());
+        value["segment_count"] = json!(value["segments"].as_array().unwrap().len());
+    };
+    check(&|index| *index = json!([]), &["index.json", "no index"]);
+    check(&|index| *index = json!({}), &["missing field"]);
+    check(&|index| index["segments"] = json!("all"), &["invalid type"]);
+    check(&|index| index["segments"][1] = json!(null), &["invalid"]);
+    check(&|index| index["segments"][1]["start_byte"] = json!(-1), &["invalid value"]);
+    check(&|index| index["segments"][1]["end_byte"] = json!(u64::MAX), &["segment 3 begins"]);
+    check(&|index| index["segments"][1]["path"] = json!("/"), &["names no file"]);
+    check(&|index| index["segments"][1]["path"] = json!(".."), &["names no file"]);
+    check(&|index| index["segments"][1]["path"] = json!("index.json"), &["twice"]);
+    check(&|index| index["segments"][1]["path"] = index["segments"][2]["path"].clone(), &["twice"]);
+    check(&|index| index["segments"][1]["path"] = json!("big.txt.orig"), &["twice"]);
+    check(&|index| index["original_path"] = json!("/x/Cargo.toml"), &["original_path"]);
+    check(&|index| index["segment_count"] = json!(3), &["segment_count is 3"]);
+    check(&|index| segments(index, &|all| drop(all.remove(0))), &["segment 2 stands where"]);
+    check(&|index| segments(index, &|all| drop(all.pop())), &["segments end at byte"]);
+    check(&|index| segments(index, &|all| all.swap(1, 2)), &["segment 3 stands where"]);
+    check(&|index| index["source_path"] = json!("big.txt"), &["not absolute"]);
+    check(&|index| index["source_path"] = json!("/nowhere/big.txt"), &["not found"]);
+    check(&|index| index["source_path"] = json!("/dev/null"), &["/dev/null"]);
+    check(&|index| index["source_path"] = json!("/proc/self/status"), &["/status"]);
+    check(
+        &|index| {
+            index["source_path"] = index["segments"][0]["path"].clone();
+        },
+        &["a file of the split itself"],
+    );
+    let split = Split::new();
+    let text = fs::read(split.index_path()).unwrap();
+    for length in [0, 1, text.len() / 2, text.len() - 3] {
+        fs::write(split.index_path(), &text[..length]).unwrap();
+        split.refuses(&[], &["index.json", "no index"]);
+    }
+    fs::write(split.index_path(), b"\xff\xfe").unwrap();
+    split.refuses(&[], &["index.json"]);
+    fs::write(split.index_path(), "[".repeat(100_000)).unwrap();
+    split.refuses(&[], &["index.json"]);
+}
+
+#[test]
+fn an_index_with_other_hashes_or_ranges_is_refused() {
+    let split = Split::new();
+    let mut index = split.index();
+    // The ranges no longer are those of the segments, but cover the source.
+    index.segments[0].end_byte -= 1;
+    index.segments[1].start_byte -= 1;
+    split.put_index(&index);
+    split.refuses(&[], &["segment 1 is as it says"]);
+    let split = Split::new();
+    let mut index = split.index();
+    index.segments[1].sha256 = "00".repeat(32);
+    split.put_index(&index);
+    split.refuses(&[], &["has changed since it was split", "segment 2"]);
+    // The source of another split.
+    let split = Split::new();
+    split.edit(1, "x\n");
+    let other = split.sandbox.write("other.txt", numbered(41));
+    let mut index = split.index();
+    other.to_str().unwrap().clone_into(&mut index.source_path);
+    split.put_index(&index);
+    split.refuses(&[], &["other.txt", "has changed since it was split"]);
+    assert_eq!(fs::read_to_string(other).unwrap(), numbered(41));
+}
+
+#[test]
+fn a_folder_or_nothing_is_no_index() {
+    let split = Split::new();
+    let folder = split.folder.to_str().unwrap();
+    split.sandbox.program(PATCH, &["--index", folder]).run().assert_exit(1).no_stdout();
+    let run = split.sandbox.program(PATCH, &["--index", "nowhere/index.json"]).run();
+    run.assert_exit(1).stderr_has(&["index not found", "nowhere/index.json"]);
+    split.sandbox.program(PATCH, &[] as &[&str]).run().assert_exit(2);
+}
+
+#[test]
+fn a_home_folder_is_expanded_and_a_split_can_be_moved() {
+    let mut split = Split::new();
+    split.edit(2, "two\n");
+    let moved = split.sandbox.home().join("moved");
+    fs::rename(&split.folder, &moved).unwrap();
+    split.folder = moved;
+    let run = split.sandbox.program(PATCH, &["--index", "~/moved/index.json"]).run();
+    run.answers(&split.folder.join("big.patch").display().to_string());
+    split.agrees();
+    let index = split.index();
+    assert_eq!(index.segments[0].path, split.segment(1).to_str().unwrap());
+    assert_eq!(Path::new(&index.original_path).parent(), Some(split.folder.as_path()));
+}
+
+#[test]
+fn the_patch_overwrites_no_file_of_ours() {
+    let text = numbered(20);
+    let mut split = Split::of("big.patch", text.as_bytes(), &by_lines(&text, 10));
+    // Source and split in one folder.
+    let beside = split.folder.join("big.patch");
+    fs::rename(&split.source, &beside).unwrap();
+    let mut index = split.index();
+    beside.to_str().unwrap().clone_into(&mut index.source_path);
+    split.put_index(&index);
+    split.source = beside;
+    split.edit(1, "x\n");
+    split.refuses(&[], &["would overwrite", "--patch"]);
+    for name in ["index.json", "big-0002.txt", "big.patch.orig"] {
+        split
+            .refuses(&["--patch", split.folder.join(name).to_str().unwrap()], &["would overwrite"]);
+    }
+    split.run(&["--patch", "other.patch"]).assert_exit(0);
+    split.agrees();
+}
+
+#[test]
+fn modes_links_and_owners_survive() {
+    let split = Split::new();
+    fs::set_permissions(&split.source, Permissions::from_mode(0o751)).unwrap();
+    let link = split.sandbox.work().join("link.txt");
+    symlink("big.txt", &link).unwrap();
+    let mut index = split.index();
+    link.to_str().unwrap().clone_into(&mut index.source_path);
+    split.put_index(&index);
+    split.edit(1, "one\n");
+    let run = split.run(&["--json"]).assert_exit(0).json();
+    assert_eq!(run["source_path"], json!(split.source));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(split.source().starts_with("one\nline 11\n"));
+    assert_eq!(fs::metadata(&split.source).unwrap().mode() & 0o7777, 0o751);
+
+    let split = Split::new();
+    let other = split.sandbox.work().join("other.txt");
+    fs::hard_link(&split.source, &other).unwrap();
+    for (at, text) in ["a longer first segment\n".repeat(20), "x\n".to_owned()].iter().enumerate() {
+        let before = split.source();
+        split.edit(1, text);
+        let run = split.run(&["--json"]).assert_exit(0).json();
+        let name = if at == 0 { "big.txt.before" } else { "big.txt.before-2" };
+        assert_eq!(run["previous_path"], json!(split.folder.join(name)));
+        assert_eq!(fs::read_to_string(split.folder.join(name)).unwrap(), before);
+        assert_eq!(fs::read_to_string(&other).unwrap(), split.source());
+        assert_eq!(fs::metadata(&other).unwrap().nlink(), 2);
+        split.agrees();
+    }
+}
+
+#[test]
+fn a_source_that_is_read_only_is_left_alone() {
+    let split = Split::new();
+    fs::set_permissions(&split.source, Permissions::from_mode(0o444)).unwrap();
+    split.edit(1, "one\n");
+    split.refuses(&[], &["big.txt", "read-only"]);
+    split.run(&["--dry-run"]).assert_exit(0);
+}
+
+#[test]
+fn a_full_disk_leaves_all_as_it_was() {
+    let text = numbered(20_000);
+    let other = Path::new("other.txt");
+    for linked in [false, true] {
+        let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 5_000));
+        if linked {
+            fs::hard_link(&split.source, split.sandbox.work().join(other)).unwrap();
+        }
+        split.edit(2, format!("{}{}", numbered(9_000), "more\n".repeat(3_000)));
+        let before = split.source();
+        let index = split.index_path().display().to_string();
+        // In blocks of 512 or 1024 bytes, by the shell: room for the patch, not for the source.
+        for blocks in [0, 1, 130, 180] {
+            let line = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
+            let args = ["-c", &line, PATCH, "--index", &index];
+            split.sandbox.program("bash", &args).run().assert_exit(1).no_stdout();
+            assert!(split.source() == before);
+        }
+        split.run(&[]).assert_exit(0);
+        split.agrees();
+        assert!(split.source().contains("line 5000\nline 1\n"));
+    }
+}
+
+#[test]
+fn a_source_that_changed_is_refused_merged_or_overwritten() {
+    let split = Split::new();
+    split.edit(2, numbered(20)[numbered(10).len()..].replace("line 12\n", "mine\n"));
+    let theirs = numbered(40).replace("line 16\n", "theirs\n").replace("line 35\n", "");
+    fs::write(&split.source, &theirs).unwrap();
+    split.refuses(&[], &["has changed since it was split", "--merge", "--force"]);
+    assert!(!split.folder.join("big.patch").exists());
+    let run = split.run(&["--merge", "--json"]).assert_exit(0).json();
+    assert_eq!((&run["merged"], &run["edited"]), (&json!(true), &json!([2])));
+    assert_eq!(split.source(), theirs.replace("line 12\n", "mine\n"));
+    split.agrees();
+    let patch = fs::read_to_string(split.folder.join("big.patch")).unwrap();
+    assert!(patch.contains("-line 12\n+mine\n") && !patch.contains("+theirs"), "{patch}");
+    // The same lines.
+    split.edit(2, fs::read_to_string(split.segment(2)).unwrap().replace("mine", "mine again"));
+    fs::write(&split.source, split.source().replace("mine", "not mine")).unwrap();
+    split.refuses(&["--merge"], &["segment 2, line 12", "nothing was touched"]);
+    // What is overwritten is kept.
+    let run = split.run(&["--force"]).assert_exit(0).stderr_has(&["big.txt.before"]);
+    assert!(split.source().contains("mine again") && run.stdout.contains("big.patch"));
+    let before = fs::read_to_string(split.folder.join("big.txt.before")).unwrap();
+    assert!(before.contains("not mine"));
+    split.agrees();
+}
+
+#[test]
+fn a_merge_needs_the_kept_original() {
+    let split = Split::new();
+    fs::write(&split.source, numbered(41)).unwrap();
+    let original = split.folder.join("big.txt.orig");
+    fs::write(&original, numbered(39)).unwrap();
+    split.refuses(&["--merge"], &["big.txt.orig", "is not what was split"]);
+    fs::remove_file(&original).unwrap();
+    split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
+    // An edit alone does without.
+    fs::write(&split.source, numbered(40)).unwrap();
+    split.edit(1, "x\n");
+    split.run(&[]).assert_exit(0);
+    split.agrees();
+}
+
+#[test]
+fn the_lock_is_waited_for_and_signals_are_heard() {
+    let split = Split::new();
+    split.edit(1, "one\n");
+    let lock = split.folder.join("index.json.lock");
+    let file = fs::File::create(&lock).unwrap();
+    let start = || {
+        let running = split.cmd(&[]).spawn();
+        let folder = format!("/proc/{}/fd", running.pid());
+        let has_it = |path: PathBuf| fs::read_link(path).is_ok_and(|target| target == lock);
+        wait_until("it waits for the lock", || {
+            fs::read_dir(&folder).unwrap().any(|entry| has_it(entry.unwrap().path()))
+        });
+        running
+    };
+    file.lock().unwrap();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let running = start();
+        running.signal(signal);
+        running.wait().within(1.0).assert_exit(code).no_stdout().stderr_has(&["interrupted"]);
+        assert_eq!(split.source(), numbered(40));
+    }
+    let running = start();
+    file.unlock().unwrap();
+    running.wait().assert_exit(0);
+    split.agrees();
+}
+
+#[test]
+fn two_at_once_lose_nothing() {
+    let text = numbered(60_000);
+    let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 1_000));
+    split.edit(7, "seven\n");
+    let runs: Vec<_> = (0..4).map(|_| split.cmd(&[]).spawn()).collect();
+    for run in runs {
+        run.wait().assert_exit(0);
+    }
+    split.agrees();
+    assert!(split.source().contains("line 6000\nseven\nline 7001\n"));
+}
+
+/// Kills runs at times that go from the start to the end of one, each with another edit: source and index agree after
+/// the next run, and no edit is lost.
+#[test]
+fn a_kill_at_any_time_is_mended() {
+    let text = numbered(300_000);
+    for linked in [false, true] {
+        let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 50_000));
+        if linked {
+            fs::hard_link(&split.source, split.sandbox.work().join("other.txt")).unwrap();
+        }
+        split.edit(1, "first\n");
+        split.run(&[]).assert_exit(0);
+        split.edit(2, "second\n");
+        let whole = split.run(&[]).assert_exit(0).seconds;
+        let mut expect = split.source();
+        let mut was = "first\n".to_owned();
+        let (mut killed, mut mended) = (0, 0);
+        for n in 0..16u32 {
+            let now = format!("edit {n}\n").repeat(30 - n as usize);
+            split.edit(1, &now);
+            expect = expect.replacen(&was, &now, 1);
+            was = now;
+            let running = split.cmd(&[]).spawn();
+            std::thread::sleep(std::time::Duration::from_secs_f64(whole * f64::from(n) / 15.0));
+            running.signal(Signal::KILL);
+            killed += u32::from(running.wait().code == -9);
+            let document = split.run(&["--json"]).assert_exit(0).json();
+            mended += u32::from(document["mended"] == true);
+            assert!(split.source() == expect, "kill {n}, {document}");
+            split.agrees();
+        }
+        assert!(killed >= 4, "{killed} of 16 were killed, {mended} mended");
+    }
+}
