@@ -177,9 +177,9 @@ impl Work<'_> {
             return Ok(Piece { edited, found, ending: b"", extent, same, old_line_feeds: feeds });
         }
         let old = self.old(at, hooks)?;
-        let is_last = number == self.split.segments.len();
-        let lost = |old: &Old| lost_ending(&old.tail, length, last);
-        let ending = old.is_known.then_some(&old).filter(|_| !is_last).map_or(&b""[..], lost);
+        let is_inner = number < self.split.segments.len();
+        let missing = |old: &Old| lost_ending(&old.tail, length, last);
+        let ending = old.is_known.then_some(&old).filter(|_| is_inner).map_or(&b""[..], missing);
         self.whole.feed(ending);
         if old.is_known {
             self.note(at, &old, ending, length)?;

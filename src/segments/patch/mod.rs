@@ -10,8 +10,6 @@ mod hunks;
 mod journal;
 mod outcome;
 mod split;
-#[cfg(test)]
-mod tests;
 
 use std::fs::File;
 use std::io::{self, Write};
