@@ -27,9 +27,6 @@ use crate::sys::replace;
 /// The largest file whose true bytes are kept because it is no UTF-8.
 const KEPT: u64 = 64 << 20;
 
-/// What is said where a segment tool would be needed.
-const NO_SEGMENTS: &str = "the tools for large files are not there yet";
-
 impl World<'_> {
     /// Runs an action that is no conversation: its result, and the signal that ended it, if one did.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
@@ -39,12 +36,7 @@ impl World<'_> {
             Action::Next { prompt } => block.body(prompt),
             Action::Read { path, offset, limit } => self.read(block, path, *offset, *limit)?,
             Action::FileRead { path } => self.file_read(block, path)?,
-            Action::FilePatch { index } => {
-                let text = format!(
-                    "{NO_SEGMENTS}, so no index can be merged; use <nagent-edit> on the file itself"
-                );
-                error(block.with("index", index), text)
-            }
+            Action::FilePatch { index } => self.patch(block, index),
             Action::Write { path, text } => self.write(block.with("path", path), path, text),
             Action::Edit { path, blocks } => self.edit(block.with("path", path), path, blocks),
             Action::List { path } => {
@@ -77,12 +69,12 @@ impl World<'_> {
         Ok((block, signal))
     }
 
-    fn asked_to_stop(&self) -> impl Fn() -> bool + use<'_> {
+    pub(super) fn asked_to_stop(&self) -> impl Fn() -> bool + use<'_> {
         let interrupts = self.interrupts;
         move || interrupts.pending().is_some()
     }
 
-    fn expand(&self, path: &str) -> PathBuf {
+    pub(super) fn expand(&self, path: &str) -> PathBuf {
         expand_home(Path::new(path), self.env.home().as_deref())
     }
 
@@ -109,17 +101,12 @@ impl World<'_> {
         )
     }
 
-    fn file_read(&self, block: Block, path: &str) -> Result<Block> {
+    fn file_read(&mut self, block: Block, path: &str) -> Result<Block> {
         let block = block.with("path", path);
         let full = self.folder.join(self.expand(path));
-        match read::read_text(&full, None, read::WHOLE_LIMIT, &self.asked_to_stop()) {
-            Err(ReadError::TooLarge { bytes, lines, .. }) => {
-                let text = format!(
-                    "{path} has {bytes} bytes and {lines} lines or more: too large to show whole, and {NO_SEGMENTS}. Read ranges of lines: \
-                     <nagent-read path=\"{path}\" offset=\"1\" limit=\"400\"/>"
-                );
-                Ok(error(block.with("bytes", bytes), text))
-            }
+        let read = read::read_text(&full, None, read::WHOLE_LIMIT, &self.asked_to_stop());
+        match read {
+            Err(ReadError::TooLarge { .. }) => self.split(block, &full),
             result => self.shown(block.with("mode", "inline"), &full, result),
         }
     }
@@ -182,10 +169,7 @@ impl World<'_> {
     /// Writes the whole file and tells of it. What it held before is kept.
     fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
         let outputs = self.root.outputs();
-        let mut keep = |file: &mut std::fs::File| {
-            let old = fs::read_all(file)?;
-            fs::keep(&outputs, &old)
-        };
+        let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
         match replace::replace(opened, bytes, &mut keep) {
             Ok(written) => {
                 self.boundary.renew_target();

@@ -7,6 +7,7 @@ pub mod act;
 pub mod ask;
 pub mod child;
 pub mod inline;
+mod large;
 pub mod patient;
 pub mod shell;
 pub mod upload;

@@ -117,6 +117,20 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut Hooks<'_>) -> Result<Split
     run(&plan, earlier::given_name(&known).map(str::to_owned), hooks)
 }
 
+/// The names of the segments that do not hold what they held when their index was written, missing ones too.
+pub fn edited(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool) -> Vec<String> {
+    let folder = index_path.parent().unwrap_or(Path::new("/"));
+    index
+        .segments
+        .iter()
+        .filter_map(|segment| {
+            let name = Path::new(&segment.path).file_name()?;
+            let hash = split_files::hash(&folder.join(name), stop).ok().flatten();
+            (hash.as_deref() != Some(segment.sha256.as_str())).then(|| shown(name))
+        })
+        .collect()
+}
+
 fn utf8(path: &Path) -> Result<&str, Failure> {
     path.to_str().ok_or_else(|| {
         let why = "its path is no UTF-8, which an index cannot hold; rename it, or go by a link";

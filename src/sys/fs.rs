@@ -267,10 +267,48 @@ pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The same for what is left to read of an open file, of any size.
+pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
+    create_private_folder(outputs)?;
+    let mut keep = || -> io::Result<PathBuf> {
+        let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(outputs)?;
+        let mut hash = Sha256::new();
+        let mut chunk = vec![0; 256 * 1024];
+        loop {
+            let count = match file.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            hash.update(&chunk[..count]);
+            new.write_all(&chunk[..count])?;
+        }
+        let path = outputs.join(format!("{}.txt", hex(&hash.finalize())));
+        if !exists(&path) {
+            new.as_file().sync_all()?;
+            if let Err(error) = new.persist_noclobber(&path)
+                && !exists(&path)
+            {
+                return Err(error.error);
+            }
+        }
+        Ok(path)
+    };
+    let path = keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))?;
+    sync_folder(outputs)?;
+    Ok(path)
+}
+
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn hash(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })

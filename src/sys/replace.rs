@@ -3,7 +3,8 @@
 //! The old content is kept first. The new one is written beside the old, made durable, and takes its place in
 //! one step, so that a kill at any instant leaves the one or the other. A file with several hard links is
 //! written in place, since a new file would part it from its other names. All of it goes through the open
-//! folder, never through a path. What may be written is not decided here.
+//! folder, never through a path. What may be written is not decided here. It is longer than other files with its tests,
+//! which need the private fields.
 
 use super::denied::{Denied, missing};
 use super::names::shown;

@@ -8,6 +8,7 @@ mod blocks; // a second reader of conversation files
 mod fake_llm; // the scripted model
 mod process_under_test; // one run: started, signalled, ended
 mod sandbox; // a home, a work folder and an environment for each test
+mod split_by_hand; // a split without the tool that makes them
 mod wire; // the providers' streams, and what a request says
 
 // The contract, by subject. A new test goes to the file whose sentence it fits.
@@ -20,9 +21,11 @@ mod durability; // kills at any instant, failed appends, forks as --json tells t
 mod exits; // every row of the exit table
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod interrupts; // a signal at each stage of a run
+mod large; // the tags for large files: segments, their way back, where it may lead
 mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod patch; // edited segments back into their source: bad splits, merges, kills
+mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run

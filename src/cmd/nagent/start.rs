@@ -47,7 +47,11 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     }
     let journal = open(call)?;
     let mut progress = Progress::new(call.quiet);
-    let (facts, boundary) = gather(call, &folder, &mut progress)?;
+    let (facts, mut boundary) = gather(call, &folder, &mut progress)?;
+    let splits = call.settings.root.value.splits(journal.name());
+    if fs::exists(&splits) {
+        boundary.allow_splits(&splits);
+    }
     let mut observe = |seen: Seen<'_>| progress.see(seen);
     let mut world = World {
         children: children(call, &source),

@@ -3,7 +3,7 @@
 //! A segment that is as the index says is compared with its part of the source while it is hashed; only the parts of
 //! edited ones are hashed. So all parts are known to be what they were without a hash of the whole source.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -22,6 +22,8 @@ pub(super) struct Piece {
     pub(super) edited: bool,
     /// The hash of the file.
     pub(super) found: String,
+    /// The file that was read, and when it was last changed.
+    stamp: Stamp,
     /// The line ending that is added to it.
     pub(super) ending: &'static [u8],
     /// The text that it stands for, `ending` counted in.
@@ -30,6 +32,19 @@ pub(super) struct Piece {
     pub(super) same: bool,
     /// The line feeds in its part of the source, when that is so.
     pub(super) old_line_feeds: u64,
+}
+
+/// What tells one state of a file from another: device, inode, size, times of modification and change.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    (
+        metadata.dev(),
+        metadata.ino(),
+        metadata.len(),
+        (metadata.mtime(), metadata.mtime_nsec()),
+        (metadata.ctime(), metadata.ctime_nsec()),
+    )
 }
 
 /// What an index says of a text.
@@ -173,13 +188,20 @@ impl Work<'_> {
                 ends_line: last == b'\n',
                 sha256: found.clone(),
             };
-            let edited = false;
-            return Ok(Piece { edited, found, ending: b"", extent, same, old_line_feeds: feeds });
+            return Ok(Piece {
+                edited: false,
+                found,
+                stamp: stamp(&metadata),
+                ending: b"",
+                extent,
+                same,
+                old_line_feeds: feeds,
+            });
         }
         let old = self.old(at, hooks)?;
-        let is_last = number == self.split.segments.len();
-        let lost = |old: &Old| lost_ending(&old.tail, length, last);
-        let ending = old.is_known.then_some(&old).filter(|_| !is_last).map_or(&b""[..], lost);
+        let is_inner = number < self.split.segments.len();
+        let missing = |old: &Old| lost_ending(&old.tail, length, last);
+        let ending = old.is_known.then_some(&old).filter(|_| is_inner).map_or(&b""[..], missing);
         self.whole.feed(ending);
         if old.is_known {
             self.note(at, &old, ending, length)?;
@@ -195,8 +217,15 @@ impl Work<'_> {
             text.extend_from_slice(ending);
             extent = Extent::of(&text);
         }
-        let old_line_feeds = old.line_feeds;
-        Ok(Piece { edited: true, found, ending, extent, same: old.same, old_line_feeds })
+        Ok(Piece {
+            edited: true,
+            found,
+            stamp: stamp(&metadata),
+            ending,
+            extent,
+            same: old.same,
+            old_line_feeds: old.line_feeds,
+        })
     }
 
     /// The part of the source that a segment was, or of the kept original where the source has changed.
@@ -306,8 +335,10 @@ pub(super) fn read_whole(split: &Split, at: usize) -> Result<Vec<u8>, Failure> {
 
 /// The text that an examined segment stands for.
 pub(super) fn text(split: &Split, at: usize, piece: &Piece) -> Result<Vec<u8>, Failure> {
-    let mut text = read_whole(split, at)?;
-    if Hash::of(&text) != piece.found {
+    let mut text = Vec::new();
+    let mut file = split.open(at)?;
+    let read = file.read_to_end(&mut text).and_then(|_| file.metadata());
+    if !read.is_ok_and(|metadata| stamp(&metadata) == piece.stamp) {
         return Err(has_changed(split, at));
     }
     text.extend_from_slice(piece.ending);
@@ -322,17 +353,8 @@ pub(super) fn write_text(
     to: &mut File,
 ) -> std::io::Result<()> {
     let mut file = split.open(at).map_err(std::io::Error::other)?;
-    let mut hash = Hash::default();
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        hash.feed(&buffer[..count]);
-        to.write_all(&buffer[..count])?;
-    }
-    if hash.hex() != piece.found {
+    std::io::copy(&mut file, to)?;
+    if stamp(&file.metadata()?) != piece.stamp {
         return Err(std::io::Error::other(has_changed(split, at)));
     }
     to.write_all(piece.ending)

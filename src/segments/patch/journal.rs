@@ -1,7 +1,7 @@
 //! The steps of a patch on disk, in an order that a kill at any instant leaves repairable.
 //!
 //! ```text
-//! stage    {segment}.ours (a second name of the segment), {segment}.new; {original}.new: the whole new source; durable
+//! stage    {original}.new: the whole new source; {segment}.ours (a second name of the segment), {segment}.new; durable
 //! commit   {index}.new, durable: from here on it is known what the new source is to be
 //! apply    {segment}.new becomes the segment
 //!          the source is replaced and durable (the caller does that)
@@ -125,6 +125,8 @@ pub(super) fn stage(
     index: &str,
 ) -> Result<(), Failure> {
     let folder = &split.folder;
+    // First, since a second name changes the times of a segment, which tell whether it still is what was read.
+    folder.create(&new_name(&split.original), &split.original, original)?;
     for (at, text) in rewrites {
         let name = &split.segments[*at];
         if folder.link(name, &undo_name(name)).is_err() {
@@ -134,7 +136,6 @@ pub(super) fn stage(
         }
         folder.create(&new_name(name), name, &mut |file| file.write_all(text))?;
     }
-    folder.create(&new_name(&split.original), &split.original, original)?;
     folder.sync()?;
     folder.create(&new_name(&split.name), &split.name, &mut |file| {
         file.write_all(index.as_bytes())

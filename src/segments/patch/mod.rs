@@ -10,8 +10,6 @@ mod hunks;
 mod journal;
 mod outcome;
 mod split;
-#[cfg(test)]
-mod tests;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -114,7 +112,8 @@ pub type KeepPrevious<'a> = dyn FnMut(&mut File) -> anyhow::Result<PathBuf> + 'a
 pub struct Hooks<'a> {
     /// Asked between steps.
     pub interrupts: &'a Interrupts,
-    /// Keeps what a source held before, from its start, and says where. `None`: as `{source}.before` beside the index.
+    /// Keeps what a source held before, from its start, and says where, at every change. `None`: as `{source}.before`
+    /// beside the index, where a kill could leave less.
     pub keep: Option<&'a mut KeepPrevious<'a>>,
     /// Told how many bytes of how many were looked at.
     pub progress: &'a mut dyn FnMut(u64, u64),
@@ -451,6 +450,8 @@ impl Task<'_, '_> {
         let folder = &self.split.folder;
         let name = source.path.file_name().unwrap_or_default();
         let hook = &mut self.hooks.keep;
+        // Who says where keeps everything.
+        let keep = if hook.is_some() { Keep::Always } else { keep };
         let mut keep_previous = |file: &mut File| match hook {
             Some(keep) => keep(file),
             None => keep_beside(folder, name, file),

@@ -1,22 +1,29 @@
-//! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves. It is
-//! longer than other files, since one world serves all of them.
-#![expect(clippy::disallowed_methods, reason = "tests make the world that a patch works in")]
+//! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves.
+//!
+//! Through the library, since there are many cases.
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nagent::format::index::{self, Index, Segment};
+use nagent::format::unified::{Change, Diff};
+use nagent::segments::difference::line_feeds;
+use nagent::segments::merge;
+use nagent::segments::patch::{Failure, Hooks, Patched, Plan, patch};
+use nagent::sys::boundary::{Boundary, Places};
+use nagent::sys::fs::hash;
+use nagent::sys::interrupt::Interrupts;
 use proptest::prelude::*;
-
-use super::examine::Extent;
-use super::*;
-use crate::format::index::{self, Index, Segment};
-use crate::segments::merge;
-use crate::sys::boundary::Places;
 
 /// A source and its split, in a folder of their own.
 struct World {
     dir: tempfile::TempDir,
+}
+
+fn lines(text: &[u8]) -> u64 {
+    line_feeds(text) + u64::from(text.last().is_some_and(|last| *last != b'\n'))
 }
 
 /// The bytes of a text, cut at places that are taken modulo its length.
@@ -51,7 +58,7 @@ impl World {
         for (at, end) in ends.iter().enumerate() {
             let text = &source[start..*end];
             fs::write(self.segment(at + 1), text).unwrap();
-            let line = |at: usize| crate::segments::difference::line_feeds(&source[..at]) + 1;
+            let line = |at: usize| line_feeds(&source[..at]) + 1;
             segments.push(Segment {
                 segment_index: at + 1,
                 path: self.segment(at + 1).to_str().unwrap().to_owned(),
@@ -59,17 +66,16 @@ impl World {
                 end_line_num: if text.is_empty() { line(start) - 1 } else { line(end - 1) },
                 start_byte: start as u64,
                 end_byte: *end as u64,
-                sha256: split::Hash::of(text),
+                sha256: hash(text),
                 summary: Some(format!("summary {at}")),
             });
             start = *end;
         }
-        let extent = Extent::of(source);
         let index = Index {
             source_path: self.at("big.txt").to_str().unwrap().to_owned(),
-            source_sha256: extent.sha256,
-            source_size_bytes: extent.bytes,
-            source_line_count: extent.line_feeds + u64::from(!extent.ends_line),
+            source_sha256: hash(source),
+            source_size_bytes: source.len() as u64,
+            source_line_count: lines(source),
             split_type: "txt".to_owned(),
             target_bytes: 1,
             natural: false,
@@ -102,7 +108,7 @@ impl World {
             Places { cwd: self.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
         let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
         boundary.allow_splits(&self.at("split"));
-        let interrupts = Interrupts::none();
+        let interrupts = Interrupts::deaf().unwrap();
         let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
         patch(&plan, &mut boundary, hooks)
     }
@@ -125,20 +131,18 @@ impl World {
     fn agrees(&self) {
         let (source, index) = (self.source(), self.read_index());
         assert_eq!(index.check(), Ok(()));
-        assert_eq!(index.source_sha256, split::Hash::of(&source));
+        assert_eq!(index.source_sha256, hash(&source));
         assert_eq!(self.joined(), source);
         assert_eq!(fs::read(self.at("split/big.txt.orig")).unwrap(), source);
-        let mut lines = World::new(&source, &[source.len()]).read_index();
         for segment in &index.segments {
             let place = |at: u64| usize::try_from(at).unwrap();
             let (from, to) = (place(segment.start_byte), place(segment.end_byte));
-            assert_eq!(segment.sha256, split::Hash::of(&source[from..to]));
-            let line = |at: usize| crate::segments::difference::line_feeds(&source[..at]) + 1;
+            assert_eq!(segment.sha256, hash(&source[from..to]));
+            let line = |at: usize| line_feeds(&source[..at]) + 1;
             let expect = (line(from), if from == to { line(from) - 1 } else { line(to - 1) });
             assert_eq!((segment.start_line_num, segment.end_line_num), expect);
         }
-        lines.segments.clear();
-        assert_eq!(index.source_line_count, lines.source_line_count);
+        assert_eq!(index.source_line_count, lines(&source));
         let names = fs::read_dir(self.at("split")).unwrap();
         let kind = |path: PathBuf| path.extension().map(OsStr::to_owned);
         let kinds: Vec<_> = names.filter_map(|entry| kind(entry.unwrap().path())).collect();
@@ -222,7 +226,7 @@ proptest! {
         world.agrees();
         prop_assert_eq!((dry.changed, &dry.edited, &dry.patch_path), (patched.changed, &patched.edited, &patched.patch_path));
         prop_assert_eq!(patched.changed, world.source() != source);
-        prop_assert_eq!(&patched.source_sha256, &split::Hash::of(&world.source()));
+        prop_assert_eq!(&patched.source_sha256, &hash(&world.source()));
         if let Some(patch) = &patched.patch_path {
             World::is_taken(&source, &world.source(), patch);
         }
@@ -294,8 +298,9 @@ fn names_of_all_kinds_are_taken_by_both_programs() {
     for name in ["a b.txt", "tab\there.txt", "q\"uote\\.txt", "ünï.txt", "line\nfeed", "\x01.txt"]
     {
         let dir = tempfile::tempdir().unwrap();
-        let patch = hunks::of_texts(name.as_bytes(), b"one\ntwo\n", b"one\n2\n").unwrap();
-        fs::write(dir.path().join("the.patch"), patch).unwrap();
+        let mut diff = Diff::new(name.as_bytes());
+        diff.add(&Change { line: 1, before: b"one\n", old: b"two\n", new: b"2\n", after: b"" });
+        fs::write(dir.path().join("the.patch"), diff.finish().unwrap()).unwrap();
         for program in
             [["git", "apply", "the.patch"].as_slice(), &["patch", "-p1", "-i", "the.patch"]]
         {
@@ -458,33 +463,6 @@ fn summaries_go_with_what_they_describe() {
 }
 
 #[test]
-fn an_interrupt_changes_nothing() {
-    let (source, ends) = numbered(40);
-    let world = World::new(&source, &ends);
-    fs::write(world.segment(1), "x\n").unwrap();
-    let interrupts = Interrupts::none();
-    interrupts.raise(Signal::Term);
-    let root = world.at("root");
-    let places =
-        Places { cwd: world.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
-    let mut boundary = Boundary::for_file(places, &world.at("big.txt")).unwrap();
-    boundary.allow_splits(&world.at("split"));
-    let index = world.at("split/index.json");
-    let plan = Plan {
-        index: &index,
-        patch: None,
-        dry_run: false,
-        no_apply: false,
-        force: false,
-        merge: false,
-    };
-    let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
-    let failure = patch(&plan, &mut boundary, hooks).unwrap_err();
-    assert!(matches!(failure, Failure::Interrupted(Signal::Term)), "{failure}");
-    assert_eq!(world.source(), source);
-}
-
-#[test]
 fn an_index_cannot_lead_out_of_the_boundary() {
     let (source, ends) = numbered(20);
     let world = World::new(&source, &ends);
@@ -502,7 +480,7 @@ fn an_index_cannot_lead_out_of_the_boundary() {
         force: false,
         merge: false,
     };
-    let interrupts = Interrupts::none();
+    let interrupts = Interrupts::deaf().unwrap();
     let check = |target: &str, folders: &[&str]| {
         let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();
         for folder in folders {

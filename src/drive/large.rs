@@ -1,0 +1,182 @@
+//! Actions on large files: a file cut into segments for the model, and edited segments put back.
+//!
+//! What is done is [`crate::segments`]'s, the same as for the commands. A split that is made here lies in the
+//! conversation's own folder below the root, which the conversation may write; a file that has not changed since is not
+//! split again. Where a patch goes is the write boundary's matter.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{World, inline};
+use crate::format::conversation::Block;
+use crate::format::index::{self, Index};
+use crate::segments::patch;
+use crate::segments::split::{self, Hooks, Plan};
+use crate::sys::{fs, split_files};
+
+/// The largest index that is read, in bytes.
+const INDEX_LIMIT: u64 = 64 << 20;
+
+impl World<'_> {
+    /// The folder of this conversation's splits.
+    pub fn splits(&self) -> PathBuf {
+        self.root.splits(self.journal.name())
+    }
+
+    /// Splits a file that is too large to be shown, and lists its segments.
+    pub(super) fn split(&mut self, block: Block, source: &Path) -> Result<Block> {
+        let block = block.with("mode", "split");
+        let splits = self.splits();
+        fs::create_private_folder(&splits)?;
+        self.boundary.allow_splits(&splits);
+        let source = fs::real_path(source).unwrap_or_else(|| source.to_owned());
+        let (path, index, notes) = match self.known_split(&splits, &source) {
+            Some((path, index)) => {
+                let edited = split::edited(&path, &index, &self.asked_to_stop());
+                let note = match edited.len() {
+                    0 => None,
+                    _ => Some(format!(
+                        "it was split before, and these segments were edited since: {}",
+                        edited.join(", ")
+                    )),
+                };
+                (path, index, Vec::from_iter(note))
+            }
+            None => {
+                let folder = splits.join(split::default_folder_name(&source));
+                let plan = Plan {
+                    source: &source,
+                    output: &folder,
+                    private: true,
+                    language: None,
+                    target: split::TARGET,
+                    natural: false,
+                    force: false,
+                };
+                let stop = self.asked_to_stop();
+                let mut hooks = Hooks { stop: &stop, progress: &mut |_, _| () };
+                match split::split(&plan, &mut hooks) {
+                    Ok(done) => (done.index_path, done.index, done.notes),
+                    Err(failure) => {
+                        return Ok(block.with("status", "error").body(failure.message));
+                    }
+                }
+            }
+        };
+        let block = block
+            .with("status", "ok")
+            .with("bytes", index.source_size_bytes)
+            .with("lines", index.source_line_count)
+            .with("type", &index.split_type)
+            .with("index_path", path.display())
+            .with("segment_count", index.segment_count);
+        inline::text(block, listed(&index, &notes), &self.root.outputs())
+    }
+
+    /// The split of this conversation that has the file as it is now.
+    fn known_split(&self, splits: &Path, source: &Path) -> Option<(PathBuf, Index)> {
+        let mut hash = None;
+        let mut known: Vec<PathBuf> = fs::names(splits)
+            .ok()?
+            .iter()
+            .map(|name| splits.join(name).join(index::NAME))
+            .collect();
+        known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
+        for path in known {
+            let Some(found) = fs::read_text(&path, INDEX_LIMIT)
+                .ok()
+                .flatten()
+                .and_then(|text| index::parse(&text).ok())
+            else {
+                continue;
+            };
+            if Path::new(&found.source_path) != source || found.check().is_err() {
+                continue;
+            }
+            let hash = match &hash {
+                Some(hash) => hash,
+                None => {
+                    hash.insert(split_files::hash(source, &self.asked_to_stop()).ok().flatten()?)
+                }
+            };
+            if *hash == found.source_sha256 {
+                return Some((path, found));
+            }
+        }
+        None
+    }
+
+    /// Puts the edited segments of a split back into their source.
+    pub(super) fn patch(&mut self, block: Block, index: &str) -> Block {
+        let block = block.with("index", index);
+        let index = self.folder.join(self.expand(index));
+        let plan = patch::Plan {
+            index: &index,
+            patch: None,
+            dry_run: false,
+            no_apply: false,
+            force: false,
+            merge: false,
+        };
+        let outputs = self.root.outputs();
+        let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
+        let hooks = patch::Hooks {
+            interrupts: self.interrupts,
+            keep: Some(&mut keep),
+            progress: &mut |_, _| (),
+        };
+        let done = match patch::patch(&plan, &mut self.boundary, hooks) {
+            Ok(done) => done,
+            Err(failure) => return block.with("status", "error").body(failure.to_string()),
+        };
+        let mut block = block
+            .with("status", "ok")
+            .with("changed", done.changed)
+            .with("path", done.source_path.display());
+        if let Some(patch) = &done.patch_path {
+            block = block.with("patch", patch.display());
+        }
+        if let Some(previous) = &done.previous_path {
+            block = block.with("previous", previous.display());
+        }
+        let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
+        if !edited.is_empty() {
+            block = block.with("edited", edited.join(","));
+        }
+        let mut text = if done.changed {
+            String::new()
+        } else {
+            "no segment differs from the file: nothing was changed\n".to_owned()
+        };
+        for note in &done.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        block.body(text.trim_end())
+    }
+}
+
+/// A line for each segment, and what to do with them.
+fn listed(index: &Index, notes: &[String]) -> String {
+    let mut text = String::from(
+        "Read the segments that matter, edit them in place if the file is to be changed, then put them back with \
+         <nagent-file-patch> and the index.\n",
+    );
+    for note in notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for segment in &index.segments {
+        let _ = writeln!(
+            text,
+            "segment {}: lines {}-{}, {} bytes, {}",
+            segment.segment_index,
+            segment.start_line_num,
+            segment.end_line_num,
+            segment.end_byte - segment.start_byte,
+            segment.path
+        );
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
