@@ -412,6 +412,23 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().nlink(), 2);
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_would_not_fit_is_not_begun() {
+        let (_dir, top, boundary) = world();
+        let path = top.join("in/old");
+        fs::write(&path, "before").unwrap();
+        fs::hard_link(&path, top.join("in/other")).unwrap();
+        let mut content = Content {
+            write: &mut |_| unreachable!("there is no room"),
+            bytes: 1 << 60,
+            keep_previous: &mut keep,
+            keep: Keep::InPlace,
+        };
+        stream(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+    }
+
     #[test]
     fn what_changed_since_it_was_opened_is_left_alone() {
         let (_dir, top, boundary) = world();

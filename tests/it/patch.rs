@@ -370,6 +370,24 @@ fn a_source_that_changed_is_refused_merged_or_overwritten() {
 }
 
 #[test]
+fn a_change_of_the_source_that_keeps_its_size_is_seen() {
+    for (edited, changed) in [(2, "line 15"), (2, "line 35"), (3, "line 1\n")] {
+        let split = Split::new();
+        split.edit(edited, "mine\n");
+        fs::write(&split.source, numbered(40).replace(changed, &changed.to_uppercase())).unwrap();
+        split.refuses(&[], &["has changed since it was split", "the part of segment"]);
+        split.refuses(&["--dry-run"], &["has changed since it was split"]);
+    }
+    let split = Split::new();
+    fs::write(&split.source, numbered(40).replace("line 9", "LINE 9")).unwrap();
+    split.refuses(&[], &["the part of segment 1 is another"]);
+    let document = split.run(&["--merge", "--json"]).assert_exit(0).json();
+    assert_eq!((&document["changed"], &document["merged"]), (&json!(false), &json!(true)));
+    split.agrees();
+    assert!(split.source().contains("LINE 9"));
+}
+
+#[test]
 fn a_merge_needs_the_kept_original() {
     let split = Split::new();
     fs::write(&split.source, numbered(41)).unwrap();

@@ -425,6 +425,9 @@ fn a_merge_that_was_killed_starts_again_from_what_was_edited() {
             }
         }
         assert!(world.patch().is_err(), "the source is theirs still");
+        if step < 2 {
+            assert_eq!(fs::read(world.segment(2)).unwrap(), edited, "step {step}");
+        }
         world.run(|plan| plan.merge = true).unwrap();
         assert_eq!(world.source(), expect, "step {step}");
         world.agrees();
@@ -490,6 +493,7 @@ fn an_index_cannot_lead_out_of_the_boundary() {
         let failure = patch(&plan, &mut boundary, hooks).unwrap_err().to_string();
         assert!(failure.contains("outside of the write boundary"), "{failure}");
         assert_eq!(world.source(), source);
+        assert!(!world.at("split/index.json.lock").exists() || folders.contains(&"split"));
     };
     // The source is another file's; the split is; only the index itself may be written.
     check("other/file", &["split"]);
