@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-split nagent-file-patch nagent-file-summarize
 
-.PHONY: build demo test check install live bench
+.PHONY: build demo test check install live bench quality
 
 build:
 	$(CARGO) build --release --locked
@@ -40,6 +40,15 @@ install: build
 live: build
 	@demo/live
 
-# The figures of speed, beside curl and a bare loop, as a table.
+# The figures of speed, beside curl and a bare loop, and beside cat, sha256sum, diff and a bare parse, as tables.
 bench: build
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml -- --nagent target/release/nagent
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent target/release/nagent
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin target/release
+
+# How well the files of this machine are cut: sources of crates, Python's library, the npm folder, at two targets.
+quality:
+	@for target in 32768 4096; do \
+		$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- \
+			quality --target $$target "$${CARGO_HOME:-$$HOME/.cargo}/registry/src" \
+			"$$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" "$$(npm root -g)" || exit; \
+	done

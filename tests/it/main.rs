@@ -29,6 +29,7 @@ mod patch_properties; // what joining gives, what git and patch make of a patch,
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the README's sessions, run
+mod real_files; // splitting the sources of the crates that this is built from
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
