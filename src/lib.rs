@@ -43,8 +43,23 @@
 //! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
 //!   [`cmd::nagent`]
 //! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
-//! - `summaries/{sha256}.json`: a summary that was paid for; `.lock` while it is asked for. [`segments::kept`],
-//!   [`sys::brief_lock`]
+//! - `splits/{name}/{slug}-{uuid}/{file}`: a file that a conversation has split. [`drive`], [`segments`]
+//! - `summaries/{sha256}.json`: a summary that was paid for. [`segments::kept`]
+//! - `summaries/{sha256}.lock`: its lock, while it is asked for. [`sys::brief_lock`]
+//!
+//! The folder of a split, there or where `--output` says ([`segments::split`] makes it, [`segments::patch`] reads it,
+//! [`sys::split_files`] and [`sys::folder`] have the files):
+//!
+//! - `index.json`: where each segment comes from, hashes, summaries. Text: [`mod@format::index`]
+//! - `{stem}-{n}{suffix}`: a segment. Edited by people and models
+//! - `{source}.orig`: the source as it was split or last patched. Read for merges, repairs and summaries
+//! - `{stem}.patch`: the last patch. Read by people and programs
+//! - `{source}.before`: what a source held that was overwritten by `--force` or in place. Read by people
+//! - `{stem}-{n}{suffix}.bak`: an edited segment that `--force` had to make room for. Read by people
+//! - `index.json.lock`: the lock of patching. It stays
+//! - `index.json.new`, `{source}.orig.new`, `{stem}-{n}{suffix}.new`, `{stem}-{n}{suffix}.ours`: a patch that has begun;
+//!   the next run of [`segments::patch`] ends it or takes it back
+//! - `.nagent-split-{uuid}/`: a split that is being written. The next run of [`segments::split`] removes what was left
 //!
 //! Elsewhere: a recording, where `--record` or `--provider replay` names one ([`llm::replay`]), and the files that the
 //! model reads ([`sys::read`], [`sys::look`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).

@@ -1,27 +1,31 @@
 //! What is written about the executables is what they do.
 //!
 //! Some documents come from the code: they are compared here, and written anew under `UPDATE_DOCS=1`. Of the others,
-//! what can be checked is: flags, paths, links, tables. The README's sessions are run in `readme`.
+//! what can be checked is: flags, paths, links, tables. What runs leave behind and print is compared in `runs`, the
+//! README's sessions are run in `readme`.
+
+mod runs;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use nagent::code::language::NAMES;
 use nagent::exit::{Exit, Signal};
-use nagent::{cmd, format, protocol};
+use nagent::{cmd, protocol};
 use regex::Regex;
 
-use crate::blocks::blocks;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 6] = [
+const WRITTEN: [&str; 7] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/config.md",
     "docs/json.md",
+    "docs/large-files.md",
     "docs/protocol.md",
 ];
 
@@ -322,141 +326,10 @@ fn the_example_of_a_config_is_one() {
     assert!(run.stdout.contains(&expect), "{}", run.stdout);
 }
 
-/// A world in which a run has left behind every kind of file and of block, and the files that were there meanwhile.
-fn busy() -> (Sandbox, String) {
-    let sandbox = Sandbox::new();
-    let child = "<nagent-conversation>look</nagent-conversation>";
-    let replies = [
-        "no tag".to_owned(),
-        [
-            "<nagent-response>working</nagent-response>",
-            "<nagent-list path=\".\"/><nagent-glob pattern=\"*.txt\"/>",
-            "<nagent-grep pattern=\"x\" path=\".\" glob=\"*.txt\"/>",
-            "<nagent-read path=\"a.txt\" offset=\"1\" limit=\"1\"/><nagent-file-read path=\"a.txt\"/>",
-            "<nagent-file-patch index=\"i\"/><nagent-write path=\"a.txt\">new\n</nagent-write>",
-            "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\nnew\n=======\nnewer\n>>>>>>> REPLACE\n</nagent-edit>",
-            "<nagent-shell>seq 9999; cd \"$NAGENT_ROOT\" && find . -type f</nagent-shell>",
-        ]
-        .concat(),
-        format!("<nagent-next>go on</nagent-next>{child}"),
-        answer("of the child"),
-        answer("done"),
-        answer("edited"),
-    ];
-    let sandbox = sandbox.file("a.txt", "x\ny\n").replies(replies);
-    std::fs::create_dir(sandbox.root().join("bin")).unwrap();
-    for (name, text) in
-        [("bin/own", ""), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]
-    {
-        std::fs::write(sandbox.root().join(name), text).unwrap();
-    }
-    sandbox.run(&["--conversation", "main", "--check", "true", "task"]).assert_exit(0);
-    let shown = sandbox.root().join("conversations/main");
-    let shown = std::fs::read_to_string(shown).unwrap();
-    let results = blocks(&shown);
-    let output = results.iter().find(|b| b.name == "nagent-shell-result").unwrap().get("output");
-    let meanwhile = std::fs::read_to_string(output).unwrap();
-    sandbox.run(&["--conversation", "main", "--save-conversation", "kept"]).assert_exit(0);
-    sandbox.run(&["--file-edit", "a.txt", "edit it"]).assert_exit(0);
-    let meanwhile = meanwhile.lines().filter(|line| line.starts_with("./"));
-    (sandbox, meanwhile.map(|line| format!("{}\n", &line[2..])).collect())
-}
-
 #[test]
-fn every_file_on_disk_is_in_the_table() {
-    let (sandbox, meanwhile) = busy();
-    let found = std::process::Command::new("find")
-        .args([".", "-type", "f", "-printf", "%P\\n"])
-        .current_dir(sandbox.root())
-        .output()
-        .unwrap();
-    let all = meanwhile + &String::from_utf8(found.stdout).unwrap();
-    let library = text("src/lib.rs");
-    let rows = names(&table("ARCHITECTURE.md", "file"));
-    let patterns: Vec<Regex> = rows
-        .iter()
-        .map(|row| {
-            assert!(library.contains(&format!("`{row}`")), "src/lib.rs does not tell of {row}");
-            let pattern = regex::escape(row)
-                .replace(r"\{name\}", "[A-Za-z0-9._-]+")
-                .replace(r"\{n\}", r"\d+")
-                .replace(r"\{sha256\}", "[0-9a-f]{64}");
-            Regex::new(&format!("(?m)^{pattern}$")).unwrap()
-        })
-        .collect();
-    // Files that are being written.
-    let unfinished = Regex::new(r"(^|/)\.(new|output)-\w+$").unwrap();
-    for file in all.lines().filter(|file| !unfinished.is_match(file)) {
-        assert!(patterns.iter().any(|row| row.is_match(file)), "no row tells of {file}");
-    }
-    for (row, pattern) in rows.iter().zip(patterns) {
-        assert!(pattern.is_match(&all), "no run left a {row}:\n{all}");
-    }
-}
-
-#[test]
-fn every_block_and_its_attributes_are_in_the_table() {
-    let rows = table("docs/protocol.md", "block");
-    let sorted = |names: Vec<String>| names.into_iter().collect::<BTreeSet<_>>();
-    let blocks_of_the_code = format::conversation::BLOCKS.map(str::to_owned).to_vec();
-    assert_eq!(sorted(names(&rows)), sorted(blocks_of_the_code));
-
-    let (sandbox, _) = busy();
-    let mut kinds = BTreeSet::new();
-    for path in sandbox.conversation_paths() {
-        for block in blocks(&std::fs::read_to_string(path).unwrap()) {
-            let row = rows.iter().find(|row| row[0] == format!("`{}`", block.name)).unwrap();
-            let told = quoted(row.get(3).map_or("", String::as_str));
-            for name in block.attributes.keys().filter(|name| *name != "fence") {
-                assert!(told.contains(name), "{} has the attribute {name}", block.name);
-            }
-            kinds.insert(block.name);
-        }
-    }
-    // All but the context's update, which needs a change, and the older tool's four.
-    assert_eq!(kinds.len(), rows.len() - 5, "{kinds:?}");
-}
-
-/// All keys of an object, and of objects in its lists.
-fn keys_of(value: &serde_json::Value, found: &mut BTreeSet<String>) {
-    let serde_json::Value::Object(object) = value else { return };
-    for (key, value) in object {
-        found.insert(key.clone());
-        for item in value.as_array().into_iter().flatten() {
-            keys_of(item, found);
-        }
-        // Settings are values with their sources, whatever they are called.
-        if let Some(setting) = value.as_object().and_then(|settings| settings.values().next()) {
-            keys_of(setting, found);
-        }
-    }
-}
-
-#[test]
-fn every_key_that_is_printed_is_told() {
-    let sandbox = Sandbox::new().file("q.txt", "2+2?");
-    sandbox.llm.allow_rewrites();
-    sandbox.llm.choose(|_| answer("done").into());
-    let mut printed = BTreeSet::new();
-    let calls: [&[&str]; 11] = [
-        &["--json", "task"],
-        &["--json", "--save-conversation", "one"],
-        &["--json", "--load-conversation", "one"],
-        &["--json", "--clear", "task"],
-        &["--json", "--status"],
-        &["--json", "--list-conversations", "--list-models", "--list-providers"],
-        &["--json", "--print-protocol"],
-        &["--json", "--show-request", "task"],
-        &["--json", "--description"],
-        &["--json", "--help"],
-        &["--json", "--no-such-flag"],
-    ];
-    for call in calls {
-        keys_of(&sandbox.run(call).json(), &mut printed);
-    }
-    keys_of(&sandbox.llm_text(&["--json", "--file", "q.txt"]).run().json(), &mut printed);
-    let told: BTreeSet<String> = quoted(&text("docs/json.md")).into_iter().collect();
-    let missing: Vec<_> = printed.difference(&told).collect();
-    assert!(missing.is_empty(), "keys that docs/json.md does not tell: {missing:?}");
-    assert!(printed.len() > 40, "{printed:?}");
+fn every_type_is_in_the_page_about_large_files() {
+    let told: BTreeSet<String> =
+        table("docs/large-files.md", "type").iter().flat_map(|row| quoted(&row[0])).collect();
+    let known = NAMES.map(|(_, names, _)| names[0].to_owned());
+    assert_eq!(told, BTreeSet::from(known));
 }

@@ -1,7 +1,7 @@
 //! The possible cuts of a piece of a file that tree-sitter parses. Pure: bytes in, positions out.
 //!
 //! Only what is larger than the target is looked into, so the walk is short beside the parse. What holds members (a
-//! module, a class, a block, an array: [`super::kinds`]) may be cut between them; a member's comments, attributes and
+//! module, a class, a block, an array: `kinds`) may be cut between them; a member's comments, attributes and
 //! decorators stay with it. What else is too large may be cut between its parts, and what has no parts, or could not be
 //! parsed, between its lines. No cut lies within a node that fits, nor within a line that fits.
 //!

@@ -1,8 +1,8 @@
 //! Puts edited segments back into their source: a patch file, the source, the index, in this order.
 //!
-//! What was edited is known from hashes ([`examine`]), only that is compared ([`hunks`]), and the steps on disk are such
-//! that a kill between any two of them is mended by the next run ([`journal`]). The source is written through the caller's
-//! write boundary, all else stays in the index's own folder ([`split`]).
+//! What was edited is known from hashes (`examine`), only that is compared (`hunks`), and the steps on disk are such
+//! that a kill between any two of them is mended by the next run (`journal`). The source is written through the caller's
+//! write boundary, all else stays in the index's own folder (`split`).
 
 mod content;
 mod examine;
