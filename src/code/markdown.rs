@@ -15,6 +15,9 @@ use super::pack::{Boundary, Rules, level};
 /// The level of a block of the document that is no heading.
 const BLOCK: u32 = level::STRUCTURE + 6;
 
+/// How many marks of quotes and lists, or blanks, a line may begin with.
+const DEEPEST: usize = 200;
+
 /// What carries over from one window to the next.
 #[derive(Debug, Default)]
 pub struct Context {
@@ -24,8 +27,14 @@ pub struct Context {
     has_begun: bool,
 }
 
-/// The possible cuts of a piece of a file. `last`: the file ends with it.
-pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context) -> Window {
+/// The possible cuts of a piece of a file. `last`: the file ends with it. `None` where `stop` said so.
+pub fn boundaries(
+    piece: &[u8],
+    rules: Rules,
+    last: bool,
+    context: &mut Context,
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<Window> {
     let front = if context.has_begun { 0 } else { front_matter(piece) };
     context.has_begun = true;
     let opened = context.fence.take();
@@ -47,7 +56,10 @@ pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context)
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_HEADING_ATTRIBUTES;
-    for (event, range) in Parser::new_ext(&text, options).into_offset_iter() {
+    for (at, (event, range)) in Parser::new_ext(&text, options).into_offset_iter().enumerate() {
+        if at % 1024 == 0 && stop() {
+            return None;
+        }
         match event {
             Event::Start(tag) if is_block(&tag) => finder.start(&tag, range.start, range.end),
             Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
@@ -59,20 +71,55 @@ pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context)
         }
     }
     finder.name_lines();
-    finder.window(last, context)
+    Some(finder.window(last, context))
 }
 
-/// A copy without a byte that is no UTF-8, each in its place, behind a line of our own.
+/// What the parser gets: the piece behind a line of our own, every byte in its place, but for those that are no UTF-8 and
+/// those that nest blocks deeper than anybody reads, for which the parser's time grows with the square of the depth.
 fn masked<'a>(fence: &[u8], piece: &'a [u8]) -> Cow<'a, str> {
-    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty()) {
+    let mut deep = Vec::new();
+    let mut start = 0;
+    for lf in memchr::memchr_iter(b'\n', piece).chain([piece.len()]) {
+        let line = &piece[start..lf];
+        deep.extend(too_deep(line).map(|(from, to)| (start + from, start + to)));
+        start = lf + 1;
+    }
+    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty() && deep.is_empty()) {
         return Cow::Borrowed(text);
     }
-    let mut text = String::with_capacity(fence.len() + piece.len());
-    for chunk in fence.utf8_chunks().chain(piece.utf8_chunks()) {
+    let mut bytes = [fence, piece].concat();
+    for (from, to) in deep {
+        bytes[fence.len() + from..fence.len() + to].fill(b'x');
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| '?'));
     }
     Cow::Owned(text)
+}
+
+/// The part of a line's marks of quotes and lists that is beyond [`DEEPEST`], or of its indentation.
+fn too_deep(line: &[u8]) -> Option<(usize, usize)> {
+    let is_mark = |byte: &u8| matches!(byte, b'>' | b'-' | b'+' | b'*' | b'0'..=b'9' | b'.' | b')');
+    // Lines are short, and begin with a letter: most end here.
+    if line.len() <= DEEPEST
+        || !line.first().is_some_and(|byte| is_mark(byte) || byte.is_ascii_whitespace())
+    {
+        return None;
+    }
+    let run = line.iter().take_while(|byte| is_mark(byte) || byte.is_ascii_whitespace()).count();
+    // A rule across the page.
+    if run <= DEEPEST || line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\r')) {
+        return None;
+    }
+    let mut depth = 0;
+    let from = (0..run).find(|&at| {
+        let is_blank = line[at].is_ascii_whitespace();
+        depth += usize::from(line[at] == b'>' || is_blank);
+        depth > DEEPEST
+    })?;
+    Some((from, run))
 }
 
 /// Where the front matter ends, and the byte order mark before it: `---` or `+++` on the first line up to the same
@@ -185,12 +232,11 @@ impl Finder<'_> {
         if depth == 0 {
             self.top.push((at, heading.is_none()));
         }
-        match heading {
-            Some(heading) => self.whole.push((heading, at + 1)),
-            None => {
-                let level = if depth == 0 { level } else { level::PART + depth };
-                self.found.push(Boundary { at: at as u64, level });
-            }
+        if let Some(heading) = heading {
+            self.whole.push((heading, at + 1));
+        } else {
+            let level = if depth == 0 { level } else { level::PART + depth };
+            self.found.push(Boundary { at: at as u64, level });
         }
         if is_heading {
             self.heading = Some(heading.unwrap_or(at));
@@ -392,6 +438,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nested_beyond_all_measure_takes_no_time() {
+        for mark in [">", "> ", "- ", "1. ", " "] {
+            let text = format!("{}x\n\n# Heading\n\nend\n", mark.repeat(200_000));
+            let parts = split(Markdown, text.as_bytes(), 80_000 * mark.len() as u64);
+            assert!(parts.last().unwrap().starts_with(b"# Heading"), "{mark}");
+        }
+    }
+
+    #[test]
     fn natural_cuts_at_every_heading_that_follows_none() {
         let rules = Rules { target: 1000, natural: true };
         let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
@@ -405,7 +460,8 @@ mod tests {
         while at < text.len() {
             let end = (at + size).min(text.len());
             let piece = &text.as_bytes()[at..end];
-            let window = boundaries(piece, rules, end == text.len(), &mut context);
+            let last = end == text.len();
+            let window = boundaries(piece, rules, last, &mut context, &mut || false).unwrap();
             assert!(window.end > 0);
             let absolute = |boundary: &Boundary| (at as u64 + boundary.at, boundary.level);
             found.extend(window.boundaries.iter().map(absolute));
