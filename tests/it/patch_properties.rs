@@ -1,6 +1,6 @@
 //! Properties of patching: what joining gives, what `git apply` and `patch` make of the patch file, what a crash leaves.
 //!
-//! Through the library, since there are many cases.
+//! Through the library, since there are many cases. It is longer than other files, since one world serves all of them.
 
 use std::ffi::OsStr;
 use std::fs;
