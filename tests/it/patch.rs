@@ -407,8 +407,9 @@ fn a_merge_needs_the_kept_original() {
 fn the_lock_is_waited_for_and_signals_are_heard() {
     let split = Split::new();
     split.edit(1, "one\n");
-    let lock = split.folder.join("index.json.lock");
-    let file = fs::File::create(&lock).unwrap();
+    // The folder's own lock, which a split takes too.
+    let lock = fs::canonicalize(&split.folder).unwrap();
+    let file = fs::File::open(&lock).unwrap();
     let start = || {
         let running = split.cmd(&[]).spawn();
         let folder = format!("/proc/{}/fd", running.pid());
