@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::Tool;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::{ModelArgs, Settings};
+use crate::cmd::settings::{ModelArgs, Problem, Settings};
 use crate::cmd::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
@@ -90,13 +90,12 @@ impl Tool for Args {
     }
 
     fn run(self) -> Report {
-        run(&self).unwrap_or_else(|report| report)
+        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
     }
 }
 
-fn run(args: &Args) -> Result<Report, Report> {
-    let interrupts = Interrupts::install()
-        .map_err(|error| Report::failed(Exit::Failed, format!("cannot catch signals: {error}")))?;
+fn run(args: &Args) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
     let env = Env::read();
     let home = env.home();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());
@@ -127,7 +126,7 @@ fn run(args: &Args) -> Result<Report, Report> {
         }
     };
     line.clear();
-    let mut split = result.map_err(|failure| failed(&failure, &interrupts))?;
+    let mut split = result.map_err(|failure| failed(failure, &interrupts))?;
     for note in &split.notes {
         out::line(&format!("nagent-file-split: note: {note}"));
     }
@@ -182,26 +181,25 @@ fn report(split: &Split) -> Report {
 }
 
 /// A failure with what its user may do about it.
-fn failed(failure: &Failure, interrupts: &Interrupts) -> Report {
-    let message = &failure.message;
-    match failure.kind {
-        Kind::Usage => Report::failed(Exit::Usage, message),
-        Kind::Failed => Report::failed(Exit::Failed, message),
-        Kind::Edited => Report::failed(
+fn failed(failure: Failure, interrupts: &Interrupts) -> Problem {
+    let message = failure.message;
+    let (exit, message) = match failure.kind {
+        Kind::Usage => (Exit::Usage, message),
+        Kind::Failed => (Exit::Failed, message),
+        Kind::Edited => (
             Exit::Failed,
             format!(
                 "{message}; put them back with nagent-file-patch first, or keep them beside as .bak with --force"
             ),
         ),
-        Kind::Taken => {
-            Report::failed(Exit::Failed, format!("{message}; choose another folder with --output"))
-        }
+        Kind::Taken => (Exit::Failed, format!("{message}; choose another folder with --output")),
         Kind::Interrupted => match interrupts.pending() {
-            Some(signal) => Report::failed(
+            Some(signal) => (
                 Exit::Signal(signal),
                 format!("{message} by {}; nothing was changed", signal.name()),
             ),
-            None => Report::failed(Exit::Failed, message),
+            None => (Exit::Failed, message),
         },
-    }
+    };
+    Problem { exit, message }
 }

@@ -180,7 +180,7 @@ impl Cutter {
         let target = self.rules.target;
         let found = match &mut self.scanner {
             Scanner::Markdown(context) => {
-                Some(markdown::boundaries(piece, self.rules, is_last, context))
+                markdown::boundaries(piece, self.rules, is_last, context, stop)
             }
             Scanner::Grammar(language, context) => {
                 grammar::boundaries(*language, piece, target, is_last, context, stop)

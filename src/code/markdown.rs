@@ -15,6 +15,9 @@ use super::pack::{Boundary, Rules, level};
 /// The level of a block of the document that is no heading. It opens no segment by itself, whatever is natural.
 const BLOCK: u32 = level::PART;
 
+/// How many marks of quotes and lists, or blanks, a line may begin with.
+const DEEPEST: usize = 200;
+
 /// What carries over from one window to the next.
 #[derive(Debug, Default)]
 pub struct Context {
@@ -24,8 +27,14 @@ pub struct Context {
     has_begun: bool,
 }
 
-/// The possible cuts of a piece of a file. `last`: the file ends with it.
-pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context) -> Window {
+/// The possible cuts of a piece of a file. `last`: the file ends with it. `None` where `stop` said so.
+pub fn boundaries(
+    piece: &[u8],
+    rules: Rules,
+    last: bool,
+    context: &mut Context,
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<Window> {
     let front = if context.has_begun { 0 } else { front_matter(piece) };
     context.has_begun = true;
     let opened = context.fence.take();
@@ -47,7 +56,10 @@ pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context)
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_HEADING_ATTRIBUTES;
-    for (event, range) in Parser::new_ext(&text, options).into_offset_iter() {
+    for (at, (event, range)) in Parser::new_ext(&text, options).into_offset_iter().enumerate() {
+        if at % 1024 == 0 && stop() {
+            return None;
+        }
         match event {
             Event::Start(tag) if is_block(&tag) => finder.start(&tag, range.start, range.end),
             Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
@@ -59,20 +71,55 @@ pub fn boundaries(piece: &[u8], rules: Rules, last: bool, context: &mut Context)
         }
     }
     finder.name_lines();
-    finder.window(last, context)
+    Some(finder.window(last, context))
 }
 
-/// A copy without a byte that is no UTF-8, each in its place, behind a line of our own.
+/// What the parser gets: the piece behind a line of our own, every byte in its place, but for those that are no UTF-8 and
+/// those that nest blocks deeper than anybody reads, for which the parser's time grows with the square of the depth.
 fn masked<'a>(fence: &[u8], piece: &'a [u8]) -> Cow<'a, str> {
-    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty()) {
+    let mut deep = Vec::new();
+    let mut start = 0;
+    for lf in memchr::memchr_iter(b'\n', piece).chain([piece.len()]) {
+        let line = &piece[start..lf];
+        deep.extend(too_deep(line).map(|(from, to)| (start + from, start + to)));
+        start = lf + 1;
+    }
+    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty() && deep.is_empty()) {
         return Cow::Borrowed(text);
     }
-    let mut text = String::with_capacity(fence.len() + piece.len());
-    for chunk in fence.utf8_chunks().chain(piece.utf8_chunks()) {
+    let mut bytes = [fence, piece].concat();
+    for (from, to) in deep {
+        bytes[fence.len() + from..fence.len() + to].fill(b'x');
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| '?'));
     }
     Cow::Owned(text)
+}
+
+/// The part of a line's marks of quotes and lists that is beyond [`DEEPEST`], or of its indentation.
+fn too_deep(line: &[u8]) -> Option<(usize, usize)> {
+    let is_mark = |byte: &u8| matches!(byte, b'>' | b'-' | b'+' | b'*' | b'0'..=b'9' | b'.' | b')');
+    // Lines are short, and begin with a letter: most end here.
+    if line.len() <= DEEPEST
+        || !line.first().is_some_and(|byte| is_mark(byte) || byte.is_ascii_whitespace())
+    {
+        return None;
+    }
+    let run = line.iter().take_while(|byte| is_mark(byte) || byte.is_ascii_whitespace()).count();
+    // A rule across the page.
+    if run <= DEEPEST || line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\r')) {
+        return None;
+    }
+    let mut depth = 0;
+    let from = (0..run).find(|&at| {
+        let is_blank = line[at].is_ascii_whitespace();
+        depth += usize::from(line[at] == b'>' || is_blank);
+        depth > DEEPEST
+    })?;
+    Some((from, run))
 }
 
 /// Where the front matter ends, and the byte order mark before it: `---` or `+++` on the first line up to the same
@@ -184,12 +231,11 @@ impl Finder<'_> {
         if depth == 0 {
             self.top.push((at, heading.is_none()));
         }
-        match heading {
-            Some(heading) => self.whole.push((heading, at + 1)),
-            None => {
-                let level = if depth == 0 { level } else { level::PART + depth };
-                self.found.push(Boundary { at: at as u64, level });
-            }
+        if let Some(heading) = heading {
+            self.whole.push((heading, at + 1));
+        } else {
+            let level = if depth == 0 { level } else { level::PART + depth };
+            self.found.push(Boundary { at: at as u64, level });
         }
         if is_heading {
             self.heading = Some(heading.unwrap_or(at));
@@ -308,141 +354,4 @@ fn is_block_end(tag: pulldown_cmark::TagEnd) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::code::cutter::cut;
-    use crate::code::cutter::tests::{bytes, check as check_parts, split};
-    use crate::code::language::Language::Markdown;
-    use proptest::prelude::*;
-
-    #[track_caller]
-    fn check(target: u64, text: &str, expect: &[&str]) {
-        check_parts(Markdown, target, text, expect);
-    }
-
-    #[test]
-    fn a_heading_opens_a_segment_and_never_ends_one() {
-        check(
-            24,
-            "# One\n\ntext text\n\n# Two\n\ntext\n",
-            &["# One\n\ntext text\n\n", "# Two\n\ntext\n"],
-        );
-        // The shallower heading, though the deeper one comes later.
-        check(
-            30,
-            "# A\n\ntext\n\n# B\n\ntext\n\n## C\n\ntext\n",
-            &["# A\n\ntext\n\n", "# B\n\ntext\n\n## C\n\ntext\n"],
-        );
-        // Setext; a heading behind a heading.
-        check(
-            32,
-            "para para para\n\nTitle\n=====\n\n## Sub\n\ntext text text\n",
-            &["para para para\n\n", "Title\n=====\n\n## Sub\n\ntext text t", "ext\n"],
-        );
-        // No headings: a hash in a fence, one without a blank.
-        check(
-            40,
-            "text\n\n```\n# no heading\n# nor this\n```\n\n#tag\n\ntext text\n",
-            &["text\n\n```\n# no heading\n# nor this\n```\n\n", "#tag\n\ntext text\n"],
-        );
-    }
-
-    #[test]
-    fn blocks_that_fit_stay_whole() {
-        let fence = "```\nlet a;\n\nlet b;\n```\n";
-        check(30, &format!("text of some length\n\n{fence}"), &["text of some length\n\n", fence]);
-        let table = "| a | b |\n|---|---|\n| 1 | 2 |\n";
-        check(40, &format!("text of some length\n\n{table}"), &["text of some length\n\n", table]);
-        let front = "---\ntitle: a\n\ntags: b\n---\n";
-        check(34, &format!("{front}# Heading\n\ntext\n"), &[front, "# Heading\n\ntext\n"]);
-        check(
-            34,
-            &format!("\u{feff}{front}# Heading\n\ntext\n"),
-            &[&format!("\u{feff}{front}"), "# Heading\n\ntext\n"],
-        );
-    }
-
-    #[test]
-    fn blocks_that_do_not_fit_are_cut_at_their_items_rows_and_lines() {
-        check(
-            24,
-            "- one\n  more\n- two\n  more\n- three\n",
-            &["- one\n  more\n", "- two\n  more\n- three\n"],
-        );
-        // The head of a table stays with its first row.
-        check(
-            32,
-            "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n| 5 | 6 |\n",
-            &["| a | b |\n|---|---|\n| 1 | 2 |\n", "| 3 | 4 |\n| 5 | 6 |\n"],
-        );
-        check(
-            24,
-            "```\none one\ntwo two\n\nthree three\n# four\n```\n",
-            &["```\none one\ntwo two\n\n", "three three\n# four\n```\n"],
-        );
-        // What is named but shows as nothing.
-        check(24, "[a]: http://a/\n[b]: http://b/\n", &["[a]: http://a/\n", "[b]: http://b/\n"]);
-    }
-
-    #[test]
-    fn bytes_that_are_no_utf8_leave_offsets_as_they_are() {
-        let parts = split(Markdown, b"\xff\xfe text \xe2\x82\n\n# H\n\nt\xe9xt text\n", 20);
-        assert_eq!(parts, [&b"\xff\xfe text \xe2\x82\n\n"[..], b"# H\n\nt\xe9xt text\n"]);
-    }
-
-    #[test]
-    fn natural_cuts_at_every_heading_that_follows_none() {
-        let rules = Rules { target: 1000, natural: true };
-        let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
-        assert_eq!(cut(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
-    }
-
-    /// Reads in windows of a size, as the cutter does with large ones.
-    fn windows(text: &str, size: usize, target: u64) -> Vec<(u64, u32)> {
-        let (mut at, mut context, mut found) = (0, Context::default(), Vec::new());
-        let rules = Rules { target, natural: false };
-        while at < text.len() {
-            let end = (at + size).min(text.len());
-            let piece = &text.as_bytes()[at..end];
-            let window = boundaries(piece, rules, end == text.len(), &mut context);
-            assert!(window.end > 0);
-            let absolute = |boundary: &Boundary| (at as u64 + boundary.at, boundary.level);
-            found.extend(window.boundaries.iter().map(absolute));
-            at += window.end;
-        }
-        found
-    }
-
-    #[test]
-    fn windows_make_no_difference() {
-        let text = "# A\n\ntext\n\n- a\n- b\n\n```\n# no\n```\n\nTitle\n---\n\n| a |\n|---|\n| b |\n\nend\n".repeat(9);
-        let whole = windows(&text, text.len(), 100);
-        for size in [60, 100, 117] {
-            assert_eq!(windows(&text, size, 100), whole, "{size}");
-        }
-    }
-
-    #[test]
-    fn a_fence_larger_than_a_window_is_carried_on() {
-        let text = format!("text\n\n```sh\n{}```\n\n# Heading\n\nend\n", "# comment\n".repeat(50));
-        let headings = |found: Vec<(u64, u32)>| -> Vec<u64> {
-            found.into_iter().filter(|(_, level)| *level < BLOCK).map(|(at, _)| at).collect()
-        };
-        let expect = [text.find("# Heading").unwrap() as u64];
-        for size in [64, 99, 128, 1000] {
-            assert_eq!(headings(windows(&text, size, 40)), expect, "{size}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_heading_is_a_segments_last_line_when_what_follows_fits(bytes in bytes(), target in 60u64..200) {
-            // In a fence that nobody closes it would be no heading.
-            let text = String::from_utf8_lossy(&bytes).replace("```", "words");
-            let text = format!("{text}\n\n");
-            for part in split(Markdown, format!("{text}# Title\n\nshort\n").as_bytes(), target) {
-                prop_assert!(!part.ends_with(b"# Title\n") && !part.ends_with(b"# Title\n\n"));
-            }
-        }
-    }
-}
+mod tests;

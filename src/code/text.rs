@@ -19,6 +19,7 @@ pub enum Kind {
 
 /// Finds lines and paragraphs as a file streams.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Scanner {
     kind: Kind,
     target: u64,

@@ -117,7 +117,7 @@ impl Earlier {
             return Ok(());
         }
         let more = edited.len().saturating_sub(NAMED);
-        let names = edited[..edited.len() - more].iter().map(|name| shown(name));
+        let names = edited[..edited.len() - more].iter().map(shown);
         let mut names = names.collect::<Vec<_>>().join(", ");
         if more > 0 {
             names.push_str(&format!(" and {more} more"));

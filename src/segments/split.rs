@@ -32,7 +32,7 @@ pub const LEAST_TARGET: u64 = 16;
 /// How much of a file tells what it is, in bytes.
 const HEAD: u64 = 64 * 1024;
 /// How long a parser may take: so long at all, and so long for each byte. Real files take a tenth of that.
-const PARSE_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_nanos(3000));
+const PARSE_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_micros(3));
 /// How many windows may take longer before the rest is cut by lines.
 const PATIENCE: usize = 2;
 
@@ -177,15 +177,15 @@ fn run(plan: &Plan<'_>, name: Option<String>, hooks: &mut Hooks<'_>) -> Result<S
         notes: Vec::new(),
         hooks,
     };
-    let read = cutting.read(plan, Tape::new(file), &metadata, &name)?;
+    let all = cutting.read(plan, Tape::new(file), &metadata, &name)?;
     let Cutting { writer, mut notes, .. } = cutting;
 
     let index = Index {
         source_path,
-        source_sha256: read.sha256,
-        source_size_bytes: read.bytes,
+        source_sha256: all.sha256,
+        source_size_bytes: all.bytes,
         source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
-        split_type: read.language.name().to_owned(),
+        split_type: all.language.name().to_owned(),
         target_bytes: plan.target,
         natural: plan.natural,
         created_at: clock::now(),

@@ -147,22 +147,11 @@ impl Folder {
         Ok(names)
     }
 
-    /// Takes the lock that a file stands for, waiting up to `longest`. The file is made where it is missing, and stays.
-    pub fn lock(
-        &self,
-        name: &OsStr,
-        longest: Duration,
-        interrupts: &Interrupts,
-    ) -> Result<Held, NoLock> {
-        let path = self.path.join(name);
-        let failed = |error: io::Error| NoLock::Failed(Denied::io("lock", &path, error));
-        let flags = OFlags::RDWR
-            | OFlags::CREATE
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::NOCTTY
-            | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o600))
+    /// Takes the folder's lock, the one that [`super::split_files`] takes too, waiting up to `longest`.
+    pub fn lock(&self, longest: Duration, interrupts: &Interrupts) -> Result<Held, NoLock> {
+        let failed = |error: io::Error| NoLock::Failed(Denied::io("lock", &self.path, error));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
         let file = File::from(file);
         let watch = Stopwatch::start();
@@ -250,7 +239,7 @@ mod tests {
     fn a_lock_is_held_once() {
         let (_dir, folder) = folder();
         let interrupts = Interrupts::none();
-        let take = || folder.lock("lock".as_ref(), Duration::from_millis(30), &interrupts);
+        let take = || folder.lock(Duration::from_millis(30), &interrupts);
         let held = take().unwrap();
         assert!(matches!(take(), Err(NoLock::Busy)));
         drop(held);

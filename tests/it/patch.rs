@@ -407,8 +407,9 @@ fn a_merge_needs_the_kept_original() {
 fn the_lock_is_waited_for_and_signals_are_heard() {
     let split = Split::new();
     split.edit(1, "one\n");
-    let lock = split.folder.join("index.json.lock");
-    let file = fs::File::create(&lock).unwrap();
+    // The folder's own lock, which a split takes too.
+    let lock = fs::canonicalize(&split.folder).unwrap();
+    let file = fs::File::open(&lock).unwrap();
     let start = || {
         let running = split.cmd(&[]).spawn();
         let folder = format!("/proc/{}/fd", running.pid());
@@ -461,13 +462,18 @@ fn a_kill_at_any_time_is_mended() {
         let mut expect = split.source();
         let mut was = "first\n".to_owned();
         let (mut killed, mut mended) = (0, 0);
-        for n in 0..16u32 {
-            let now = format!("edit {n}\n").repeat(30 - n as usize);
+        // Sixteen times, and on where too few kills came before the end: a busy machine is late.
+        for n in 0..80u32 {
+            if n >= 16 && killed >= 4 {
+                break;
+            }
+            let now = format!("edit {n}\n").repeat(100 - n as usize);
             split.edit(1, &now);
             expect = expect.replacen(&was, &now, 1);
             was = now;
             let running = split.cmd(&[]).spawn();
-            std::thread::sleep(std::time::Duration::from_secs_f64(whole * f64::from(n) / 15.0));
+            let part = f64::from(n % 16) / 15.0;
+            std::thread::sleep(std::time::Duration::from_secs_f64(whole * part));
             running.signal(Signal::KILL);
             killed += u32::from(running.wait().code == -9);
             let document = split.run(&["--json"]).assert_exit(0).json();
@@ -475,6 +481,6 @@ fn a_kill_at_any_time_is_mended() {
             assert!(split.source() == expect, "kill {n}, {document}");
             split.agrees();
         }
-        assert!(killed >= 4, "{killed} of 16 were killed, {mended} mended");
+        assert!(killed >= 4, "{killed} were killed, {mended} mended");
     }
 }

@@ -135,7 +135,11 @@ fn whatever_the_bytes_are() {
         assert_eq!(index["split_type"], kind, "{name}");
         // What the parser makes of a few bytes is not the matter here.
         assert!(run.stderr.contains(note), "{name}: {}", run.stderr);
-        assert!(note != "" || name == "long.js" || run.stderr.is_empty(), "{name}: {}", run.stderr);
+        assert!(
+            !note.is_empty() || name == "long.js" || run.stderr.is_empty(),
+            "{name}: {}",
+            run.stderr
+        );
         for segment in index["segments"].as_array().unwrap() {
             let part = std::fs::read(segment["path"].as_str().unwrap()).unwrap();
             let is_text = !["data.bin", "utf16.py", "plain16.py", "latin.txt"].contains(&name);

@@ -180,9 +180,7 @@ fn run(
     if boundary.open_for_write(&beside)?.path() != beside {
         return Err(Failure::Refused(format!("{} is a link; remove it", shown(&beside))));
     }
-    let _lock = folder
-        .lock(&split::lock_name(&name), PATIENCE, hooks.interrupts)
-        .map_err(|no| no_lock(no, &index_path))?;
+    let _lock = folder.lock(PATIENCE, hooks.interrupts).map_err(|no| no_lock(no, &index_path))?;
     let split = Split::load(folder, &name)?;
     let is_dry = plan.dry_run || plan.no_apply;
     let mut task = Task { plan, boundary, hooks, split, is_dry, mended: false, notes: Vec::new() };

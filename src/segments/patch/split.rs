@@ -45,11 +45,6 @@ pub(super) fn undo_name(name: &OsStr) -> OsString {
     with(name, ".ours")
 }
 
-/// The name of the index's lock.
-pub(super) fn lock_name(name: &OsStr) -> OsString {
-    with(name, ".lock")
-}
-
 fn with(name: &OsStr, suffix: &str) -> OsString {
     let mut name = name.to_owned();
     name.push(suffix);
@@ -93,10 +88,7 @@ impl Split {
     /// All names that files of the split have, or may have for a while.
     pub(super) fn is_own_name(&self, name: &OsStr) -> bool {
         let main = [&self.name, &self.original].into_iter().chain(&self.segments);
-        name == lock_name(&self.name)
-            || main
-                .into_iter()
-                .any(|own| name == own || name == new_name(own) || name == undo_name(own))
+        main.into_iter().any(|own| name == own || name == new_name(own) || name == undo_name(own))
     }
 }
 
@@ -134,8 +126,7 @@ pub(super) fn parse(text: &str) -> Result<Index, String> {
 
 /// The names of the segments and of the kept original, each of them one file's.
 pub(super) fn names(index: &Index, name: &OsStr) -> Result<(Vec<OsString>, OsString), String> {
-    let mut taken: HashSet<OsString> =
-        [name.to_owned(), new_name(name), lock_name(name)].into_iter().collect();
+    let mut taken: HashSet<OsString> = [name.to_owned(), new_name(name)].into_iter().collect();
     let mut take = |path: &str| {
         let Some(name) = Path::new(path).file_name().filter(|name| !name.is_empty()) else {
             return Err(format!("{path:?} names no file"));
