@@ -10,7 +10,7 @@ pub(crate) struct Ended {
     /// User and system time, of its descendants too.
     pub(crate) cpu: Duration,
     /// The peak of its memory, in KiB.
-    #[allow(dead_code, reason = "not every program here asks for it")]
+    #[allow(dead_code, reason = "one of the two programs does not ask for it")]
     pub(crate) peak: i64,
 }
 

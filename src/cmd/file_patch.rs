@@ -1,24 +1,18 @@
 //! `nagent-file-patch`: edited segments back into their source, through a patch file.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Parser;
 
 use crate::cli::Tool;
+use crate::cmd::progress_line::{Line, Unit};
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::segments::patch::{self, Failure, Hooks, Patched, Plan};
 use crate::sys::boundary::{Boundary, Places};
-use crate::sys::clock::Stopwatch;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
-use crate::sys::terminal;
-
-/// From when on progress is shown, and how often.
-const QUIET: Duration = Duration::from_secs(1);
-const PACE: Duration = Duration::from_millis(100);
 
 /// Put edited segments of a file that nagent-file-split made back into the file
 ///
@@ -117,14 +111,14 @@ fn run(args: &Args) -> Result<Patched, Failure> {
         force: args.force,
         merge: args.merge,
     };
-    let mut progress = Progress::new();
+    let mut line = Line::new(Args::NAME);
     let hooks = Hooks {
         interrupts: &interrupts,
         keep: None,
-        progress: &mut |done, all| progress.show(done, all),
+        progress: &mut |done, all| line.at(done, all, Unit::Bytes),
     };
     let patched = patch::patch(&plan, &mut boundary, hooks);
-    progress.clear();
+    line.clear();
     patched
 }
 
@@ -132,7 +126,7 @@ fn report(patched: &Patched) -> Report {
     for note in &patched.notes {
         out::line(&format!("nagent-file-patch: note: {note}"));
     }
-    if !patched.changed && !patched.mended {
+    if !patched.changed && !patched.mended && !patched.merged {
         out::line("no changes");
     }
     let path = |path: &Path| path.display().to_string();
@@ -149,37 +143,4 @@ fn report(patched: &Patched) -> Report {
         .with("mended", patched.mended)
         .with("previous_path", patched.previous_path.as_deref().map(path))
         .with("notes", patched.notes.clone())
-}
-
-/// A line on the terminal for what takes long.
-struct Progress {
-    shown: bool,
-    began: Stopwatch,
-    last: Option<Stopwatch>,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let shown = terminal::stderr_is_terminal() && !terminal::is_plain();
-        Self { shown, began: Stopwatch::start(), last: None }
-    }
-
-    fn show(&mut self, done: u64, all: u64) {
-        let is_due = self.shown
-            && self.began.elapsed() >= QUIET
-            && self.last.is_none_or(|last| last.elapsed() >= PACE);
-        if !is_due {
-            return;
-        }
-        let seconds = self.began.elapsed().as_secs_f64();
-        let left = seconds * all.saturating_sub(done) as f64 / done.max(1) as f64;
-        out::overwrite(&format!("{} of {}, {left:.0} s left", out::bytes(done), out::bytes(all)));
-        self.last = Some(Stopwatch::start());
-    }
-
-    fn clear(&mut self) {
-        if self.last.take().is_some() {
-            out::overwrite("");
-        }
-    }
 }

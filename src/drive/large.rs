@@ -7,13 +7,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-
 use super::{World, inline};
 use crate::format::conversation::Block;
 use crate::format::index::{self, Index};
+use crate::segments::failure::Failure;
 use crate::segments::patch;
-use crate::segments::split::{self, Hooks, Plan};
+use crate::segments::split::{self, Hooks, Plan, Split};
 use crate::sys::{fs, split_files};
 
 /// The largest index that is read, in bytes.
@@ -26,57 +25,46 @@ impl World<'_> {
     }
 
     /// Splits a file that is too large to be shown, and lists its segments.
-    pub(super) fn split(&mut self, block: Block, source: &Path) -> Result<Block> {
+    pub(super) fn split(&mut self, block: Block, source: &Path) -> anyhow::Result<Block> {
         let block = block.with("mode", "split");
         let splits = self.splits();
         fs::create_private_folder(&splits)?;
         self.boundary.allow_splits(&splits);
         let source = fs::real_path(source).unwrap_or_else(|| source.to_owned());
-        let (path, index, notes) = match self.known_split(&splits, &source) {
-            Some((path, index)) => {
-                let edited = split::edited(&path, &index, &self.asked_to_stop());
-                let note = match edited.len() {
-                    0 => None,
-                    _ => Some(format!(
-                        "it was split before, and these segments were edited since: {}",
-                        edited.join(", ")
-                    )),
-                };
-                (path, index, Vec::from_iter(note))
-            }
-            None => {
-                let folder = splits.join(split::default_folder_name(&source));
-                let plan = Plan {
-                    source: &source,
-                    output: &folder,
-                    private: true,
-                    language: None,
-                    target: split::TARGET,
-                    natural: false,
-                    force: false,
-                };
-                let stop = self.asked_to_stop();
-                let mut hooks = Hooks { stop: &stop, progress: &mut |_, _| () };
-                match split::split(&plan, &mut hooks) {
-                    Ok(done) => (done.index_path, done.index, done.notes),
-                    Err(failure) => {
-                        return Ok(block.with("status", "error").body(failure.message));
-                    }
-                }
-            }
+        let split = match self.known_split(&splits, &source) {
+            Some(known) => Ok(known),
+            None => self.new_split(&splits, &source),
+        };
+        let Split { index_path, index, notes } = match split {
+            Ok(split) => split,
+            Err(failure) => return Ok(block.with("status", "error").body(failure.message)),
         };
         let block = block
             .with("status", "ok")
             .with("bytes", index.source_size_bytes)
             .with("lines", index.source_line_count)
             .with("type", &index.split_type)
-            .with("index_path", path.display())
+            .with("index_path", index_path.display())
             .with("segment_count", index.segment_count);
         inline::text(block, listed(&index, &notes), &self.root.outputs())
     }
 
+    fn new_split(&self, splits: &Path, source: &Path) -> Result<Split, Failure> {
+        let plan = Plan {
+            source,
+            output: &splits.join(split::default_folder_name(source)),
+            private: true,
+            language: None,
+            target: split::TARGET,
+            natural: false,
+            force: false,
+        };
+        let stop = self.asked_to_stop();
+        split::split(&plan, &mut Hooks { stop: &stop, progress: &mut |_, _| () })
+    }
+
     /// The split of this conversation that has the file as it is now.
-    fn known_split(&self, splits: &Path, source: &Path) -> Option<(PathBuf, Index)> {
+    fn known_split(&self, splits: &Path, source: &Path) -> Option<Split> {
         let mut hash = None;
         let mut known: Vec<PathBuf> = fs::names(splits)
             .ok()?
@@ -102,7 +90,11 @@ impl World<'_> {
                 }
             };
             if *hash == found.source_sha256 {
-                return Some((path, found));
+                let edited = split::edited(&path, &found, &self.asked_to_stop());
+                let note = "it was split before, and these segments were edited since";
+                let notes = (!edited.is_empty()).then(|| format!("{note}: {}", edited.join(", ")));
+                let notes = notes.into_iter().collect();
+                return Some(Split { index_path: path, index: found, notes });
             }
         }
         None

@@ -29,10 +29,8 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Where cargo keeps the sources of crates.
 fn registry() -> PathBuf {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).unwrap_or_else(|| {
-        PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cargo")
-    });
-    home.join("registry/src")
+    let in_home = || PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cargo");
+    std::env::var_os("CARGO_HOME").map_or_else(in_home, PathBuf::from).join("registry/src")
 }
 
 #[test]

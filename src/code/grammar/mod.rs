@@ -52,7 +52,8 @@ pub fn parses(language: Language) -> bool {
 pub fn piece(language: Language) -> u64 {
     match language {
         Language::Yaml => 256 << 10,
-        _ => 8 << 20,
+        Language::Json => 2 << 20,
+        _ => 4 << 20,
     }
 }
 

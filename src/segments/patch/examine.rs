@@ -314,7 +314,9 @@ impl Old {
 /// The line ending that an edited segment lacks, though it had one. One that is empty was emptied on purpose, and one
 /// that was cut inside of a line had none.
 fn lost_ending(old: &[u8], length: u64, last: u8) -> &'static [u8] {
-    if length == 0 || last == b'\n' || old.last() != Some(&b'\n') {
+    // A line feed of UTF-16 or UTF-32 has NULs before it: a byte would shift all that follows.
+    let is_line = old.last() == Some(&b'\n') && !old.ends_with(b"\0\n");
+    if length == 0 || last == b'\n' || !is_line {
         return b"";
     }
     if old.ends_with(b"\r\n") && last != b'\r' { b"\r\n" } else { b"\n" }
@@ -406,6 +408,7 @@ mod tests {
         check(b"a\r\n", b"b", b"\r\n");
         check(b"a\r\n", b"b\r", b"\n");
         check(b"a\n", b"b\n", b"");
+        check(b"\0a\0\n", b"\0b", b"");
         check(b"a\n", b"", b"");
         check(b"cut", b"b", b"");
     }

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "speed" => speed::run(rest),
         Some((first, rest)) if first == "quality" => quality::run(rest),
         Some((first, rest)) if first == "parse" => speed::parse(rest),
+        Some((first, rest)) if first == "generate" => speed::generate(rest),
         _ => Err("one of speed, quality, parse is needed".to_owned()),
     };
     match done {

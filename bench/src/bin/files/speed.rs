@@ -54,6 +54,19 @@ pub(crate) fn parse(args: &[String]) -> Result<(), String> {
     parser.parse(&text, None).map(drop).ok_or_else(|| "no tree".to_owned())
 }
 
+/// Makes a file of a type and a size in MB.
+pub(crate) fn generate(args: &[String]) -> Result<(), String> {
+    let [kind, megabytes, path] = args else {
+        return Err("generate takes a type, a number of MB and a file".to_owned());
+    };
+    let (_, make) = GENERATORS
+        .iter()
+        .find(|(known, _)| known == kind)
+        .ok_or_else(|| format!("no such type: {kind}"))?;
+    let megabytes: usize = megabytes.parse().map_err(|_| "the size is a number")?;
+    std::fs::write(path, make(megabytes * 1_000_000)).map_err(|error| error.to_string())
+}
+
 /// What one run took, in seconds and MB.
 struct Sample {
     wall: f64,
@@ -97,7 +110,9 @@ impl Table {
             row.map(|(_, samples)| all(samples, |sample| sample.wall * 1000.0)).unwrap_or_default()
         };
         let base_walls = walls(base);
-        println!("\n{title}\n\n| command | wall ms | CPU ms | peak MB | wall ÷ {base} |\n|---|---|---|---|---|");
+        println!(
+            "\n{title}\n\n| command | wall ms | CPU ms | peak MB | wall ÷ {base} |\n|---|---|---|---|---|"
+        );
         for (name, samples) in &self.rows {
             println!(
                 "| {name} | {} | {} | {} | {} |",
@@ -123,10 +138,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 fn all(options: &Options, folder: &Path) -> Result<(), String> {
     println!("Medians of {} rounds (least–most), all programs in turns.", options.rounds);
     for megabytes in &options.megabytes {
-        for (kind, generate) in GENERATORS {
+        for (kind, _) in GENERATORS {
             let file = folder.join(format!("big.{kind}"));
-            std::fs::write(&file, generate(megabytes * 1_000_000))
-                .map_err(|error| error.to_string())?;
+            // By another process: the kernel counts what this one has held for a peak of its children.
+            let mut command =
+                Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+            command.args(["generate", kind, &megabytes.to_string()]).arg(&file);
+            timed(&mut command, &[0])?;
             split(options, folder, &file, kind, *megabytes)?;
             if kind == "txt" || kind == "py" {
                 patch(options, folder, &file, kind, *megabytes)?;
@@ -151,7 +169,8 @@ fn split(
         table.add("cat", timed(Command::new("cat").arg(file), &[0])?);
         table.add("sha256sum", timed(Command::new("sha256sum").arg(file), &[0])?);
         if is_parsed {
-            table.add("bare parse", timed(Command::new(&me).args(["parse", kind]).arg(file), &[0])?);
+            table
+                .add("bare parse", timed(Command::new(&me).args(["parse", kind]).arg(file), &[0])?);
         }
         let out = folder.join("split");
         table.add("nagent-file-split", timed(&mut splitter(options, file, &out, None), &[0])?);
@@ -208,7 +227,8 @@ fn patch(
         }
     }
     std::fs::remove_file(&source).map_err(|error| error.to_string())?;
-    table.print(&format!("Patch, {kind}, {megabytes} MB, 5 edits (segments:{counts})"), "sha256sum");
+    table
+        .print(&format!("Patch, {kind}, {megabytes} MB, 5 edits (segments:{counts})"), "sha256sum");
     Ok(())
 }
 
@@ -227,7 +247,8 @@ fn edit(folder: &Path) -> Result<usize, String> {
         let mut bytes = std::fs::read(path).map_err(|error| error.to_string())?;
         for edit in 0..5 / few {
             let from = bytes.len() * (edit + 1) / 7;
-            let at = bytes[from..].iter().position(|byte| *byte == b'\n').map_or(0, |at| from + at + 1);
+            let at =
+                bytes[from..].iter().position(|byte| *byte == b'\n').map_or(0, |at| from + at + 1);
             bytes.splice(at..at, *b"# a line that was not there\n");
         }
         std::fs::write(path, bytes).map_err(|error| error.to_string())?;
@@ -244,7 +265,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
