@@ -177,6 +177,21 @@ impl Model {
         on_text: &mut dyn FnMut(&str),
         interrupts: &Interrupts,
     ) -> Result<Reply, AskError> {
+        if let Kind::Http { memo, .. } = &mut self.kind {
+            // Another text may stand where the last one stood, and be as long.
+            *memo = Memo::default();
+        }
+        self.ask_on(ask, on_text, interrupts)
+    }
+
+    /// The same for a request whose texts are slices of one text that has only grown since the last request, as a
+    /// conversation does: what the two have in common is not made again (see [`Memo`]).
+    pub fn ask_on(
+        &mut self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, AskError> {
         let turn = self.turn + 1;
         let mut reply = match &mut self.kind {
             Kind::Http { client, endpoint, memo } => {
@@ -300,7 +315,6 @@ fn over_http(
     on_text: &mut dyn FnMut(&str),
     interrupts: &Interrupts,
 ) -> Result<Reply, AskError> {
-    // One run asks about one conversation, whose text only grows.
     let prepared = client.prepare(endpoint.ask_again(ask, memo))?;
     let reply = converse(client, endpoint, &prepared, on_text, interrupts);
     if let Some(body) = prepared.into_body() {

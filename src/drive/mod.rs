@@ -209,7 +209,8 @@ impl World<'_> {
         }
         let observe = &mut self.observe;
         let mut bytes = 0;
-        let result = self.model.ask(
+        // One run asks about one conversation, whose text only grows.
+        let result = self.model.ask_on(
             &ask,
             &mut |text| {
                 bytes += text.len() as u64;

@@ -106,7 +106,7 @@ pub fn key(kind: Kind, limit: Limit, text: &str) -> String {
         Kind::Join => "join",
     };
     let manner = if limit.strict { "at most" } else { "about" };
-    let head = format!("nagent summary 1\n{kind}\n{manner} {}\n", limit.words);
+    let head = format!("nagent summary 2\n{kind}\n{manner} {}\n", limit.words);
     let hash = Sha256::new().chain_update(head).chain_update(text).finalize();
     hash.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

@@ -137,6 +137,29 @@ fn a_large_file_goes_by_segments_that_are_joined() {
 }
 
 #[test]
+fn each_segment_is_summed_up_by_its_own_text() {
+    let sandbox = Sandbox::new().file("f.txt", text(400_000));
+    // The model says which line it saw first. Segments of lines of one length are as long as each other.
+    sandbox.llm.choose(|request| {
+        let line = request
+            .user()
+            .lines()
+            .find(|line| line.starts_with("line "))
+            .unwrap_or("none")
+            .to_owned();
+        Reply::new(line).into()
+    });
+    summarize(&sandbox, &["--output", "parts", "--jobs", "1"]).run().assert_exit(0);
+    let index: Value = serde_json::from_str(&sandbox.read("parts/index.json")).unwrap();
+    let segments = index["segments"].as_array().unwrap();
+    assert!(segments.len() > 10, "{}", segments.len());
+    for segment in segments {
+        let text = std::fs::read_to_string(segment["path"].as_str().unwrap()).unwrap();
+        assert_eq!(text.lines().next(), segment["summary"].as_str());
+    }
+}
+
+#[test]
 fn the_segments_stay_where_a_folder_is_named() {
     let sandbox = large(100_000);
     let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
