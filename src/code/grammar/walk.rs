@@ -163,8 +163,12 @@ impl<'a> Walk<'a> {
     /// The parts of a node that has no members: its head, its body, its operands.
     fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in children.iter().enumerate() {
+            // A comment between a head and its body is often that of the body's first member.
+            let led = number > 0 && children[number - 1].role.is(Role::COMMENT);
+            let led = led && self.line_feeds(children[number - 1].end, child.start) <= 1;
             if number > 0 {
-                self.boundary(child.start, level::PART + depth, false);
+                let level = if led { WITHIN } else { level::PART };
+                self.boundary(child.start, level + depth, false);
             }
             match child.node {
                 Some(node) => work.push((node, depth)),
