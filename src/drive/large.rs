@@ -46,7 +46,8 @@ impl World<'_> {
             .with("type", &index.split_type)
             .with("index_path", index_path.display())
             .with("segment_count", index.segment_count);
-        inline::text(block, listed(&index, &notes), &self.root.outputs())
+        let may_change = self.boundary.open_for_write(&source).is_ok();
+        inline::text(block, listed(&index, &notes, may_change), &self.root.outputs())
     }
 
     fn new_split(&self, splits: &Path, source: &Path) -> Result<Split, Failure> {
@@ -121,7 +122,13 @@ impl World<'_> {
         };
         let done = match patch::patch(&plan, &mut self.boundary, hooks) {
             Ok(done) => done,
-            Err(failure) => return block.with("status", "error").body(failure.to_string()),
+            Err(failure) => {
+                let mut text = failure.to_string();
+                if text.contains(" --") {
+                    text.push_str(" (flags are those of the command nagent-file-patch)");
+                }
+                return block.with("status", "error").body(text);
+            }
         };
         let mut block = block
             .with("status", "ok")
@@ -150,11 +157,14 @@ impl World<'_> {
 }
 
 /// A line for each segment, and what to do with them.
-fn listed(index: &Index, notes: &[String]) -> String {
-    let mut text = String::from(
+fn listed(index: &Index, notes: &[String], may_change: bool) -> String {
+    let mut text = String::from(if may_change {
         "Read the segments that matter, edit them in place if the file is to be changed, then put them back with \
-         <nagent-file-patch> and the index.\n",
-    );
+         <nagent-file-patch> and the index.\n"
+    } else {
+        "Read the segments that matter. This conversation may not change the file; the file's own conversation may: \
+         <nagent-conversation file=\"P\">.\n"
+    });
     for note in notes {
         let _ = writeln!(text, "note: {note}");
     }

@@ -38,6 +38,7 @@ fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_
     let read = last(&sandbox, "nagent-file-read-result");
     assert_eq!((read.get("status"), read.get("mode")), ("ok", "split"), "{read:?}");
     assert_eq!((read.get("type"), read.get("segment_count")), ("py", "3"), "{read:?}");
+    assert!(read.body.starts_with("Read the segments that matter, edit them"), "{read:?}");
     let (index, second) = (read.get("index_path").to_owned(), segment(&read, 2));
     assert!(std::fs::read_to_string(&second).unwrap().starts_with("def f"));
 
@@ -64,6 +65,7 @@ fn file_read_again_says_which_segments_were_edited() {
     let sandbox = Sandbox::new().file("big.py", large_source());
     let read = ok(&sandbox, "<nagent-file-read path=\"big.py\"/>", "nagent-file-read-result");
     let first = segment(&read, 1);
+    assert!(sandbox.work().starts_with("/tmp") || read.body.contains("may not change the file"));
     std::fs::write(&first, "").unwrap();
     let again = ok(&sandbox, "<nagent-file-read path=\"big.py\"/>", "nagent-file-read-result");
     assert_eq!(again.get("index_path"), read.get("index_path"));

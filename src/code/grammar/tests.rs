@@ -75,11 +75,7 @@ fn definitions_keep_their_comments_attributes_and_decorators() {
     check(
         Language::Python,
         40,
-        &[
-            "if a:\n",
-            "    # About f.\n    def f():\n        b()\n",
-            "    def g():\n        c()\n",
-        ],
+        &["if a:\n", "    # About f.\n    def f():\n        b()\n", "    def g():\n        c()\n"],
     );
     check(Language::Tsx, 32, &["class A {\n  @one()\n  b() { }\n\n", "  @two()\n  c() { }\n}\n"]);
 }
