@@ -62,10 +62,10 @@ fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_
 
 #[test]
 fn file_read_again_says_which_segments_were_edited() {
-    let sandbox = Sandbox::new().file("big.py", large_source());
+    let sandbox = Sandbox::outside_temp().file("big.py", large_source());
     let read = ok(&sandbox, "<nagent-file-read path=\"big.py\"/>", "nagent-file-read-result");
     let first = segment(&read, 1);
-    assert!(sandbox.work().starts_with("/tmp") || read.body.contains("may not change the file"));
+    assert!(read.body.contains("This conversation may not change the file"), "{read:?}");
     std::fs::write(&first, "").unwrap();
     let again = ok(&sandbox, "<nagent-file-read path=\"big.py\"/>", "nagent-file-read-result");
     assert_eq!(again.get("index_path"), read.get("index_path"));
