@@ -388,8 +388,8 @@ fn long_names_are_shortened() {
         let name = format!("{}.txt", "n".repeat(length - 4));
         let sandbox = Sandbox::new().file(&name, lines(40));
         splits(&sandbox, &name, &["--target-bytes", "64"]);
-        let names = files(&sandbox.work().join("out")).into_keys();
-        assert!(names.clone().all(|name| name.len() <= 230), "{names:?}");
+        let names: Vec<_> = files(&sandbox.work().join("out")).into_keys().collect();
+        assert!(names.iter().all(|name| name.len() <= 230), "{names:?}");
         sandbox.write(&name, lines(30));
         split(&sandbox, &["--refresh", "out"]).assert_exit(0);
         let index = sandbox.work().join("out/index.json");
