@@ -93,7 +93,7 @@ impl Earlier {
             return Err(Failure::new(Kind::Taken, message));
         }
         let index = load(&path).map_err(|failure| {
-            let path = shown(&path).to_string();
+            let path = shown(&path);
             let why = match failure.message.strip_prefix(&path) {
                 Some(why) => format!("it{why}"),
                 None => failure.message,
