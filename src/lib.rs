@@ -58,7 +58,8 @@
 //! - `{stem}-{n}{suffix}.bak`: an edited segment that `--force` had to make room for. Read by people
 //! - `index.json.new`, `{source}.orig.new`, `{stem}-{n}{suffix}.new`, `{stem}-{n}{suffix}.ours`: a patch that has begun;
 //!   the next run of [`segments::patch`] ends it or takes it back
-//! - `.nagent-split-{uuid}/`: a split that is being written. The next run of [`segments::split`] removes what was left
+//! - `.nagent-split-{uuid}/`: a split that is being written. What a run that was killed had put away into it, the next
+//!   run of [`segments::split`] puts back
 //!
 //! Elsewhere: a recording, where `--record` or `--provider replay` names one ([`llm::replay`]), and the files that the
 //! model reads ([`sys::read`], [`sys::look`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).

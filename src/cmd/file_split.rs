@@ -43,7 +43,7 @@ pub struct Args {
     /// Cut at every natural boundary, not only where a segment is full
     #[arg(long, conflicts_with = "refresh")]
     pub natural: bool,
-    /// Split the file of this index.json again, as it says, in its folder
+    /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
     #[arg(long, value_name = "INDEX", conflicts_with = "file")]
     pub refresh: Option<PathBuf>,
     /// Go on when segments of an earlier split were edited, and keep those beside as .bak

@@ -51,6 +51,31 @@ pub(super) fn given_name(index: &Index) -> Option<&str> {
     kept.strip_suffix(".orig").filter(|name| !name.is_empty())
 }
 
+/// An error where a patch was ended midway: what it has begun is for the next patch to go on with.
+fn refuse_journal(folder: &Path, index: &Path, source: &Path) -> Result<(), Failure> {
+    let own = folder.join(format!(".{}.nagent-new", index::NAME));
+    let plain = folder.join(format!("{}.new", index::NAME));
+    let is_journal = || {
+        fs::exists(&plain)
+            && load(&plain).is_ok_and(|index| Path::new(&index.source_path) == source)
+    };
+    let found = if fs::exists(&own) {
+        own
+    } else if is_journal() {
+        plain
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        Kind::Failed,
+        format!(
+            "a patch was ended midway, and has left {}; run nagent-file-patch --index {} first, which mends that",
+            shown(&found),
+            shown(index)
+        ),
+    ))
+}
+
 impl Earlier {
     /// Looks at a folder. `None` where no index is in it; an error where there is one that is not of this source.
     pub(super) fn find(
@@ -68,7 +93,12 @@ impl Earlier {
             return Err(Failure::new(Kind::Taken, message));
         }
         let index = load(&path).map_err(|failure| {
-            Failure::new(Kind::Taken, format!("will not overwrite it: {}", failure.message))
+            let path = shown(&path);
+            let why = match failure.message.strip_prefix(&path) {
+                Some(why) => format!("it{why}"),
+                None => failure.message,
+            };
+            Failure::new(Kind::Taken, format!("will not overwrite {path}: {why}"))
         })?;
         if Path::new(&index.source_path) != source {
             let message = format!(
@@ -78,6 +108,7 @@ impl Earlier {
             );
             return Err(Failure::new(Kind::Taken, message));
         }
+        refuse_journal(folder, &path, source)?;
         let mut files = Vec::new();
         if let Some(naming) = given_name(&index).map(Naming::new) {
             let segments = index.segments.iter().map(|segment| {

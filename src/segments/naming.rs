@@ -1,5 +1,13 @@
 //! What the files of a split are called. Names follow the source's name as it was given, which may be that of a link.
 
+use crate::sys::fs;
+
+/// The longest name that is taken as it is, in bytes. A file name has 255 at most: the rest is for the number, and for
+/// `.orig`, `.bak2`, `.nagent-new` and their like.
+const LONGEST: usize = 220;
+/// The longest suffix that a shortened name keeps.
+const LONGEST_SUFFIX: usize = 40;
+
 /// The names of a split's files.
 #[derive(Debug, Clone)]
 pub struct Naming {
@@ -9,10 +17,10 @@ pub struct Naming {
 
 impl Naming {
     /// The names for a source of this name. The suffix is what follows the last dot, with it; a dot in front of all is
-    /// part of the stem.
+    /// part of the stem. A name that is too long is shortened, and then has a hash of the whole.
     pub fn new(file_name: &str) -> Self {
-        let dot = file_name.rfind('.').filter(|dot| *dot > 0 && dot + 1 < file_name.len());
-        let (stem, suffix) = file_name.split_at(dot.unwrap_or(file_name.len()));
+        let short = shortened(file_name);
+        let (stem, suffix) = parts(short.as_deref().unwrap_or(file_name));
         Self { stem: stem.to_owned(), suffix: suffix.to_owned() }
     }
 
@@ -44,9 +52,47 @@ impl Naming {
     }
 }
 
+fn parts(name: &str) -> (&str, &str) {
+    let dot = name.rfind('.').filter(|dot| *dot > 0 && dot + 1 < name.len());
+    name.split_at(dot.unwrap_or(name.len()))
+}
+
+/// A shorter name in place of one that is too long. It is one that is taken as it is.
+fn shortened(name: &str) -> Option<String> {
+    if name.len() <= LONGEST {
+        return None;
+    }
+    let (_, suffix) = parts(name);
+    let suffix = if suffix.len() <= LONGEST_SUFFIX { suffix } else { "" };
+    let hash = fs::hash(name.as_bytes());
+    let end = format!("-{}{suffix}", &hash[..8]);
+    let stem = &name[..name.floor_char_boundary(LONGEST - end.len())];
+    Some(format!("{stem}{end}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names() {
+        let check = |name: String, suffix: &str| {
+            let naming = Naming::new(&name);
+            let original = naming.original();
+            let kept = original.strip_suffix(".orig").unwrap();
+            assert!(original.len() <= LONGEST + 5 && kept.ends_with(suffix), "{original}");
+            assert!(naming.segment(99_999).len() <= LONGEST + 6);
+            assert_ne!(original, Naming::new(&format!("x{name}")).original());
+            // From the kept original the names come out again.
+            assert_eq!(Naming::new(kept).segment(7), naming.segment(7));
+        };
+        for count in [217, 221, 250] {
+            check("n".repeat(count) + ".rs", ".rs");
+            check("ü".repeat(count / 2) + ".rs", ".rs");
+            check(format!("a.{}", "n".repeat(count)), "");
+            check(format!(".{}", "n".repeat(count)), "");
+        }
+    }
 
     #[test]
     fn names() {

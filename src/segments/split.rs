@@ -1,8 +1,8 @@
 //! Cuts a file into segments: one pass over it, and then one row of renames.
 //!
 //! The new files wait in a folder of their own until the last of them is written; the index takes its place last. A run
-//! that fails leaves what was there before; one that is killed leaves that too, or no index. What is no regular file is
-//! not read.
+//! that fails leaves what was there before; one that is killed leaves that too, or no index, and then the next run takes
+//! back what it had begun. What is no regular file is not read.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -86,7 +86,7 @@ pub fn default_folder_name(source: &Path) -> String {
 /// Nothing was done then, and nothing is left behind.
 pub fn split(plan: &Plan<'_>, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
     let name = plan.source.file_name().map(|name| utf8(Path::new(name)).map(str::to_owned));
-    run(plan, name.transpose()?, hooks)
+    run(plan, name.transpose()?, None, hooks)
 }
 
 /// Splits a file again, as its index says, into the folder of the index.
@@ -94,10 +94,17 @@ pub fn split(plan: &Plan<'_>, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
 /// # Errors
 /// As [`split`]; and where the index cannot be read.
 pub fn refresh(index: &Path, force: bool, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
+    let inner = index.join(index::NAME);
+    let index = if split_files::is_folder(index) { inner.as_path() } else { index };
     if index.file_name().is_none_or(|name| name != index::NAME) {
         let message = format!("{} is not called {}", shown(index), index::NAME);
         return Err(Failure::new(Kind::Usage, message));
     }
+    // First, since a run that was killed may have put the index away.
+    let given = fs::real_path(index).unwrap_or_else(|| index.to_owned());
+    let place = given.parent().filter(|place| !place.as_os_str().is_empty());
+    let place = place.unwrap_or(Path::new("."));
+    let folder = split_files::is_folder(place).then(|| open(place, false)).transpose()?;
     let known = earlier::load(index)?;
     let language = Language::from_name(&known.split_type).ok_or_else(|| {
         let why =
@@ -114,7 +121,7 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut Hooks<'_>) -> Result<Split
         natural: known.natural,
         force,
     };
-    run(&plan, earlier::given_name(&known).map(str::to_owned), hooks)
+    run(&plan, earlier::given_name(&known).map(str::to_owned), folder, hooks)
 }
 
 /// The names of the segments that do not hold what they held when their index was written, missing ones too.
@@ -138,7 +145,17 @@ fn utf8(path: &Path) -> Result<&str, Failure> {
     })
 }
 
-fn run(plan: &Plan<'_>, name: Option<String>, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
+fn open(path: &Path, private: bool) -> Result<Folder, Failure> {
+    Folder::open(path, private).map_err(|error| Failure::io("use the folder", path, error))
+}
+
+/// `folder`: that of the plan, where it is open already.
+fn run(
+    plan: &Plan<'_>,
+    name: Option<String>,
+    folder: Option<Folder>,
+    hooks: &mut Hooks<'_>,
+) -> Result<Split, Failure> {
     let source = plan.source;
     if plan.target < LEAST_TARGET {
         let message =
@@ -154,8 +171,9 @@ fn run(plan: &Plan<'_>, name: Option<String>, hooks: &mut Hooks<'_>) -> Result<S
     let name = name.unwrap_or_else(|| own_name.clone());
     let naming = Naming::new(&name);
 
-    let mut folder = Folder::open(plan.output, plan.private)
-        .map_err(|error| Failure::io("use the folder", plan.output, error))?;
+    // The names in it tell of what nobody else may read.
+    let private = plan.private || metadata.mode() & 0o044 == 0;
+    let mut folder = folder.map_or_else(|| open(plan.output, private), Ok)?;
     let place = folder.path().to_owned();
     utf8(&place)?;
     let earlier = Earlier::find(&place, &real, hooks.stop)?;
@@ -179,6 +197,11 @@ fn run(plan: &Plan<'_>, name: Option<String>, hooks: &mut Hooks<'_>) -> Result<S
     };
     let all = cutting.read(plan, Tape::new(file), &metadata, &name)?;
     let Cutting { writer, mut notes, .. } = cutting;
+    for (name, kept) in folder.kept() {
+        let kept = shown(place.join(kept));
+        notes
+            .push(format!("{name}, of a split that was killed, was edited, and is kept as {kept}"));
+    }
 
     let index = Index {
         source_path,
@@ -313,7 +336,7 @@ impl Cutting<'_, '_> {
                 break;
             }
         }
-        self.note_unparsed(&cutter, language);
+        self.note_unparsed(&cutter, language, late);
         let view = tape.view();
         cutter.finish(view, &mut settled);
         self.write(view, &mut settled)?;
@@ -339,15 +362,22 @@ impl Cutting<'_, '_> {
         Ok(())
     }
 
-    fn note_unparsed(&mut self, cutter: &Cutter, language: Language) {
+    /// `late`: how many of them took too long.
+    fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
         let parts = cutter.unparsed();
         if let Some((from, to)) = parts.first() {
             let more = match parts.len() {
                 1 => String::new(),
                 count => format!(" and {} parts behind them", count - 1),
             };
+            let when = match late {
+                0 => "",
+                late if late < parts.len() => " (some not in time)",
+                _ => " in time",
+            };
+            let rest = if late >= PATIENCE { ", as is all that follows" } else { "" };
             self.notes.push(format!(
-                "{}: bytes {from} to {to}{more} could not be parsed as {} (in time), and are cut by lines",
+                "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",
                 shown(self.source),
                 language.name()
             ));

@@ -121,9 +121,17 @@ impl<'a> Summarizer<'a> {
         let mut hooks = Hooks { stop: &stop, progress: &mut |_, _| () };
         let mut split = split::split(&plan, &mut hooks).map_err(|failure| {
             let exit = if failure.kind == Trouble::Usage { Exit::Usage } else { Exit::Failed };
+            let advice = match failure.kind {
+                Trouble::Edited => {
+                    "; put them back with nagent-file-patch first, or choose another folder with --output"
+                }
+                Trouble::Taken => "; choose another folder with --output",
+                _ => "",
+            };
+            let message = format!("{}{advice}", failure.message);
             interrupts
                 .pending()
-                .map_or_else(|| Failure::new(exit, failure.message), Failure::interrupted)
+                .map_or_else(|| Failure::new(exit, message), Failure::interrupted)
         })?;
         for note in split.notes.drain(..) {
             self.tell(&note);

@@ -1,7 +1,7 @@
 //! The files of a split, in their folder: made under names that nobody looks at, then put in place in one row of
 //! renames that is taken back when one fails.
 //!
-//! What may be replaced is not decided here.
+//! What may be replaced is not decided here. What a run that was killed has begun is taken back by the next one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -14,8 +14,14 @@ use sha2::{Digest, Sha256};
 
 use super::read::open_regular;
 
+mod mending;
+
 /// What the name of a folder begins with in which new files wait.
 const WAITING: &str = ".nagent-split-";
+/// The folder in that one for files that were put away.
+const OLD: &str = "old";
+/// The folder in it with a file for each that is kept beside, which holds its new name.
+const KEPT: &str = "kept";
 const CHUNK: usize = 256 * 1024;
 
 /// A folder for the files of a split, held by one process at a time.
@@ -27,13 +33,14 @@ pub struct Folder {
     waiting: Option<PathBuf>,
     moves: Vec<(PathBuf, PathBuf)>,
     is_done: bool,
+    kept: Vec<(String, String)>,
     /// The lock ends with it.
     lock: Option<File>,
 }
 
 impl Folder {
     /// Opens a folder, and makes it where it is missing, with its parents: for its owner alone if `private`, else as the
-    /// umask has it.
+    /// umask has it. What a run that was killed has begun there is taken back.
     pub fn open(path: &Path, private: bool) -> io::Result<Self> {
         let mut missing: Vec<&Path> = path
             .ancestors()
@@ -48,6 +55,7 @@ impl Folder {
             waiting: None,
             moves: Vec::new(),
             is_done: false,
+            kept: Vec::new(),
             lock: None,
         };
         for missing in missing {
@@ -72,6 +80,7 @@ impl Folder {
             // A file system without locks.
             _ => folder.lock = Some(open),
         }
+        folder.mend()?;
         Ok(folder)
     }
 
@@ -80,20 +89,22 @@ impl Folder {
         &self.path
     }
 
+    /// Files that a run that was killed had made, and somebody has edited since: their names, and what those are now.
+    pub fn kept(&self) -> &[(String, String)] {
+        &self.kept
+    }
+
     /// Makes the inner folder where new files wait, and gives its path and its group. What a run that was killed left
     /// there is removed.
     pub fn waiting(&mut self) -> io::Result<(PathBuf, u32)> {
-        for entry in fs::read_dir(&self.path)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(WAITING)
-                && entry.file_type().is_ok_and(|kind| kind.is_dir())
-            {
-                fs::remove_dir_all(entry.path())?;
-            }
+        for left in mending::leftovers(&self.path)? {
+            fs::remove_dir_all(left)?;
         }
         let waiting = self.path.join(format!("{WAITING}{}", uuid::Uuid::new_v4().simple()));
         fs::DirBuilder::new().mode(0o700).create(&waiting)?;
         self.waiting = Some(waiting.clone());
-        fs::create_dir(waiting.join("old"))?;
+        fs::create_dir(waiting.join(OLD))?;
+        fs::create_dir(waiting.join(KEPT))?;
         let group = fs::metadata(&waiting)?.gid();
         Ok((waiting, group))
     }
@@ -101,7 +112,7 @@ impl Folder {
     /// Puts a file away that is in the folder, so that its name is free. It is removed when all is done.
     pub fn put_away(&mut self, name: &str) -> io::Result<()> {
         let Some(waiting) = &self.waiting else { return Err(Errno::NOENT.into()) };
-        let to = waiting.join("old").join(name);
+        let to = waiting.join(OLD).join(name);
         self.rename(self.path.join(name), to)
     }
 
@@ -113,6 +124,10 @@ impl Folder {
                 1 => format!("{name}.bak"),
                 number => format!("{name}.bak{number}"),
             };
+            if let Some(waiting) = &self.waiting {
+                // Told before it is so: a run that is killed in between has left the file under its name.
+                fs::write(waiting.join(KEPT).join(name), &kept)?;
+            }
             match self.rename(self.path.join(name), self.path.join(&kept)) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {
                     number += 1;
@@ -130,22 +145,7 @@ impl Folder {
     }
 
     fn rename(&mut self, from: PathBuf, to: PathBuf) -> io::Result<()> {
-        match rustix::fs::renameat_with(
-            rustix::fs::CWD,
-            &from,
-            rustix::fs::CWD,
-            &to,
-            RenameFlags::NOREPLACE,
-        ) {
-            // Some file systems know no such flag.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-                if fs::symlink_metadata(&to).is_ok() {
-                    return Err(Errno::EXIST.into());
-                }
-                fs::rename(&from, &to)?;
-            }
-            result => result?,
-        }
+        rename_free(&from, &to)?;
         self.moves.push((from, to));
         Ok(())
     }
@@ -163,12 +163,13 @@ impl Folder {
 impl Drop for Folder {
     /// Takes back what is not done; what cannot be taken back stays, since the error that led here says more.
     fn drop(&mut self) {
+        let mut is_whole = true;
         if !self.is_done {
             for (from, to) in self.moves.drain(..).rev() {
-                let _ = fs::rename(to, from);
+                is_whole &= rename_free(&to, &from).is_ok();
             }
         }
-        if let Some(waiting) = &self.waiting {
+        if let Some(waiting) = self.waiting.as_ref().filter(|_| is_whole) {
             let _ = fs::remove_dir_all(waiting);
         }
         if !self.is_done {
@@ -176,6 +177,21 @@ impl Drop for Folder {
                 let _ = fs::remove_dir(made);
             }
         }
+    }
+}
+
+/// Gives a file another name, which must be free.
+fn rename_free(from: &Path, to: &Path) -> io::Result<()> {
+    let here = rustix::fs::CWD;
+    match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
+        // Some file systems know no such flag.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            if fs::symlink_metadata(to).is_ok() {
+                return Err(Errno::EXIST.into());
+            }
+            fs::rename(from, to)
+        }
+        result => Ok(result?),
     }
 }
 
@@ -210,6 +226,11 @@ pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Whether a path is that of a folder, links followed.
+pub fn is_folder(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// What tells whether a file was changed: device, inode, size, and its times of change; `None` where there is none.
@@ -297,6 +318,65 @@ mod tests {
         fs::create_dir_all(dir.path().join(".nagent-split-1/old")).unwrap();
         begin(dir.path()).done().unwrap();
         assert!(listing(dir.path()).is_empty());
+    }
+
+    /// Every state between the first rename and the last, and every one of its mending that is cut short.
+    #[test]
+    fn what_was_begun_is_taken_back_wherever_it_was_killed() {
+        const LISTED: &str = r#"{"source_path": "/s", "source_sha256": "HASH", "source_size_bytes": 3,
+            "source_line_count": 1, "split_type": "text", "target_bytes": 16, "natural": false, "created_at": "",
+            "original_path": "/x/s.orig", "segment_count": 2, "segments": [
+            {"segment_index": 1, "path": "/x/a", "start_line_num": 1, "end_line_num": 1, "start_byte": 0, "end_byte": 3,
+             "sha256": "HASH"},
+            {"segment_index": 2, "path": "/x/b", "start_line_num": 1, "end_line_num": 1, "start_byte": 0, "end_byte": 3,
+             "sha256": "HASH"}]}"#;
+        let old =
+            [("a", "old a"), ("b", "edited"), ("b.bak", "before"), ("index.json", "old index")];
+        // After how many steps it is killed, and whether somebody edits a new file then.
+        for (steps, edits) in (0..=6).map(|steps| (steps, false)).chain([(5, true)]) {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, text) in old {
+                fs::write(dir.path().join(name), text).unwrap();
+            }
+            let mut folder = Folder::open(dir.path(), false).unwrap();
+            let (waiting, _) = folder.waiting().unwrap();
+            fs::write(waiting.join("a"), "new").unwrap();
+            let new = hash(&waiting.join("a"), &|| false).unwrap().unwrap();
+            for name in ["b", "s.orig"] {
+                fs::write(waiting.join(name), "new").unwrap();
+            }
+            fs::write(waiting.join("index.json"), LISTED.replace("HASH", &new)).unwrap();
+            for step in 0..steps {
+                match step {
+                    0 => folder.put_away("index.json").unwrap(),
+                    1 => folder.put_away("a").unwrap(),
+                    2 => assert_eq!(folder.keep_beside("b").unwrap(), "b.bak2"),
+                    3 => folder.put_in_place("a").unwrap(),
+                    4 => folder.put_in_place("b").unwrap(),
+                    _ => folder.put_in_place("s.orig").unwrap(),
+                }
+            }
+            // As a kill does.
+            folder.lock = None;
+            std::mem::forget(folder);
+            if edits {
+                fs::write(dir.path().join("a"), "edited since").unwrap();
+            }
+            let folder = Folder::open(dir.path(), false).unwrap();
+            assert_eq!(folder.kept().len(), usize::from(edits));
+            drop(folder);
+            Folder::open(dir.path(), false).unwrap().waiting().unwrap();
+            let mut expect: Vec<_> = old.map(|(name, _)| name).to_vec();
+            if edits {
+                expect.insert(1, "a.bak");
+                let kept = fs::read_to_string(dir.path().join("a.bak")).unwrap();
+                assert_eq!(kept, "edited since");
+            }
+            assert_eq!(listing(dir.path()), expect, "{steps}");
+            for (name, text) in old {
+                assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), text, "{steps}");
+            }
+        }
     }
 
     #[test]

@@ -222,6 +222,7 @@ fn a_name_that_is_no_utf8_is_refused() {
 fn segments_are_readable_to_nobody_who_cannot_read_the_source() {
     let sandbox = Sandbox::new().file("a.txt", lines(20));
     for (mode, expect) in [(0o600, 0o600), (0o440, 0o600), (0o755, 0o644), (0o640, 0o640)] {
+        _ = std::fs::remove_dir_all(sandbox.work().join("out"));
         std::fs::set_permissions(sandbox.work().join("a.txt"), Permissions::from_mode(mode))
             .unwrap();
         let (index, _) = splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
@@ -230,6 +231,8 @@ fn segments_are_readable_to_nobody_who_cannot_read_the_source() {
             let got = std::fs::metadata(sandbox.work().join(path)).unwrap().mode() & 0o777;
             assert_eq!(got & !0o040, expect & !0o040, "{path}: {got:o}");
         }
+        let folder = std::fs::metadata(sandbox.work().join("out")).unwrap().mode() & 0o777;
+        assert_eq!(folder == 0o700, mode & 0o044 == 0, "{folder:o}");
     }
 }
 
@@ -244,7 +247,7 @@ fn a_foreign_index_and_foreign_files_are_not_overwritten() {
         run.stderr_has(words).stderr_has(&["--output"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
     };
-    refused("a.txt", &["no index of segments"]);
+    refused("a.txt", &["will not overwrite /", "index.json: it is no index of segments"]);
     std::fs::remove_file(sandbox.work().join("out/index.json")).unwrap();
     for name in ["a-0002.txt", "a.txt.orig"] {
         let path = sandbox.write(&format!("out/{name}"), "mine");
@@ -323,6 +326,77 @@ fn what_a_killed_run_left_without_an_index_is_no_hindrance() {
     sandbox.write("out/.nagent-split-dead/a-0001.txt", "half");
     splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
     assert!(!sandbox.work().join("out/.nagent-split-dead").exists());
+}
+
+#[test]
+fn what_a_killed_run_has_put_away_comes_back() {
+    let sandbox = Sandbox::new().file("a.txt", lines(40));
+    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+    sandbox.write("out/a-0002.txt", "edited\n");
+    let before = files(&sandbox.work().join("out"));
+    let away = |name: &str| {
+        let old = sandbox.work().join("out/.nagent-split-dead/old");
+        std::fs::create_dir_all(&old).unwrap();
+        std::fs::rename(sandbox.work().join("out").join(name), old.join(name)).unwrap();
+    };
+    for args in [&["--refresh", "out/index.json"][..], &["--refresh", "out"]] {
+        away("index.json");
+        away("a-0001.txt");
+        let run = split(&sandbox, args).assert_exit(1).no_stdout();
+        run.stderr_has(&["edited since", "a-0002.txt", "--force"]);
+        assert_eq!(files(&sandbox.work().join("out")), before);
+    }
+    away("index.json");
+    away("a-0001.txt");
+    let path = sandbox.write("out/a-0001.txt", "somebody's");
+    let run = split(&sandbox, &["--refresh", "out", "--force"]).assert_exit(1);
+    run.stderr_has(&["was killed", "a-0001.txt", "move one of them away"]);
+    assert_eq!(sandbox.read("out/a-0001.txt"), "somebody's");
+    std::fs::remove_file(path).unwrap();
+    split(&sandbox, &["--refresh", "out", "--force"]).assert_exit(0);
+    check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
+    assert_eq!(sandbox.read("out/a-0002.txt.bak"), "edited\n");
+}
+
+#[test]
+fn a_patch_that_was_killed_goes_first() {
+    let sandbox = Sandbox::new().file("a.txt", lines(40));
+    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+    let refused = || {
+        let before = files(&sandbox.work().join("out"));
+        for args in [
+            &["--refresh", "out/index.json", "--force"][..],
+            &["--file", "a.txt", "--output", "out", "--force"],
+        ] {
+            let run = split(&sandbox, args).assert_exit(1).no_stdout();
+            run.stderr_has(&["ended midway", "run nagent-file-patch --index", "out/index.json"]);
+            assert_eq!(files(&sandbox.work().join("out")), before);
+        }
+    };
+    let path = sandbox.write("out/index.json.new", sandbox.read("out/index.json"));
+    refused();
+    // Somebody's own file.
+    std::fs::write(&path, "{}").unwrap();
+    split(&sandbox, &["--refresh", "out/index.json"]).assert_exit(0);
+    sandbox.write("out/.index.json.nagent-new", "half");
+    refused();
+}
+
+#[test]
+fn long_names_are_shortened() {
+    for length in [220, 221, 240, 255] {
+        let name = format!("{}.txt", "n".repeat(length - 4));
+        let sandbox = Sandbox::new().file(&name, lines(40));
+        splits(&sandbox, &name, &["--target-bytes", "64"]);
+        let names: Vec<_> = files(&sandbox.work().join("out")).into_keys().collect();
+        assert!(names.iter().all(|name| name.len() <= 230), "{names:?}");
+        sandbox.write(&name, lines(30));
+        split(&sandbox, &["--refresh", "out"]).assert_exit(0);
+        let index = sandbox.work().join("out/index.json");
+        let index = check_index(&index, &sandbox.work().join(&name));
+        let count = files(&sandbox.work().join("out")).len() as u64;
+        assert_eq!(index["segment_count"].as_u64().unwrap() + 2, count);
+    }
 }
 
 #[test]
