@@ -484,3 +484,33 @@ fn a_kill_at_any_time_is_mended() {
         assert!(killed >= 4, "{killed} were killed, {mended} mended");
     }
 }
+
+#[test]
+fn an_index_that_lost_its_last_entries_removes_nothing() {
+    for left in [3, 1, 0] {
+        for flags in [&[][..], &["--force"], &["--merge"]] {
+            let split = Split::new();
+            let mut index = split.index();
+            index.segments.truncate(left);
+            index.segment_count = left;
+            index.source_size_bytes = index.segments.last().map_or(0, |last| last.end_byte);
+            split.put_index(&index);
+            split.refuses(flags, &["the index is not of one piece"]);
+            // The source has changed too.
+            fs::write(&split.source, numbered(41)).unwrap();
+            split.refuses(&[flags, &["--merge"]].concat(), &["not of one piece"]);
+            fs::remove_file(split.folder.join("big.txt.orig")).unwrap();
+            split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
+        }
+    }
+}
+
+#[test]
+fn a_merge_needs_parts_that_are_what_the_index_says() {
+    let split = Split::new();
+    let mut index = split.index();
+    index.segments[1].sha256 = "0".repeat(64);
+    split.put_index(&index);
+    fs::write(&split.source, numbered(41)).unwrap();
+    split.refuses(&["--merge"], &["big.txt.orig", "is not what the index says of it"]);
+}

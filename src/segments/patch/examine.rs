@@ -37,6 +37,22 @@ pub(super) struct Piece {
 /// What tells one state of a file from another: device, inode, size, times of modification and change.
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
+/// The same without the time of change, which a second name changes too.
+pub(super) type Identity = (u64, u64, u64, (i64, i64));
+
+pub(super) fn identity(metadata: &Metadata) -> Identity {
+    let (device, inode, size, modified, _) = stamp(metadata);
+    (device, inode, size, modified)
+}
+
+impl Piece {
+    /// The file that was read.
+    pub(super) fn identity(&self) -> Identity {
+        let (device, inode, size, modified, _) = self.stamp;
+        (device, inode, size, modified)
+    }
+}
+
 fn stamp(metadata: &Metadata) -> Stamp {
     (
         metadata.dev(),
@@ -89,6 +105,15 @@ pub(super) fn examine(
     let metadata = source.metadata().map_err(|error| Failure::io("look at the source", &error))?;
     let is_sized = metadata.len() == split.index.source_size_bytes;
     let original = split.folder.read(&split.original).ok().flatten();
+    if !is_sized {
+        is_of_one_piece(split, source, hooks)?;
+    }
+    if let Some(original) = &original {
+        let size = original.metadata().map_or(0, |metadata| metadata.len());
+        if size != split.index.source_size_bytes {
+            is_of_one_piece(split, original, hooks)?;
+        }
+    }
     let mut work = Work {
         split,
         source,
@@ -107,6 +132,18 @@ pub(super) fn examine(
     let pieces = (0..count).map(|at| work.piece(at, hooks)).collect::<Result<Vec<_>, _>>()?;
     let source_is_same = is_sized && pieces.iter().all(|piece| piece.same);
     Ok(Found { pieces, whole: work.whole.hex(), source_is_same, notes: work.notes })
+}
+
+/// Fails for a file that has the hash of what was split, though its size is not that: the index has lost entries.
+fn is_of_one_piece(split: &Split, file: &File, hooks: &mut Hooks<'_>) -> Result<(), Failure> {
+    if super::journal::hash(file, hooks)? != split.index.source_sha256 {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "the index is not of one piece: what was split has {} bytes by its hash, and {} by source_size_bytes; split the file again",
+        file.metadata().map_or(0, |metadata| metadata.len()),
+        split.index.source_size_bytes
+    )))
 }
 
 struct Work<'a> {
@@ -362,9 +399,9 @@ pub(super) fn write_text(
     to.write_all(piece.ending)
 }
 
-fn has_changed(split: &Split, at: usize) -> Failure {
+pub(super) fn has_changed(split: &Split, at: usize) -> Failure {
     Failure::Refused(format!(
-        "segment {} ({}) was changed while it was read; run the same again",
+        "segment {} ({}) was changed while it was put back, so the source was not touched; run the same again",
         at + 1,
         shown(split.path(at))
     ))
