@@ -3,6 +3,7 @@
 //! A segment that is as the index says is compared with its part of the source while it is hashed; only the parts of
 //! edited ones are hashed. So all parts are known to be what they were without a hash of the whole source.
 
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -130,8 +131,33 @@ pub(super) fn examine(
     };
     let count = split.segments.len();
     let pieces = (0..count).map(|at| work.piece(at, hooks)).collect::<Result<Vec<_>, _>>()?;
+    if !force {
+        are_in_place(split, &pieces)?;
+    }
     let source_is_same = is_sized && pieces.iter().all(|piece| piece.same);
     Ok(Found { pieces, whole: work.whole.hex(), source_is_same, notes: work.notes })
+}
+
+/// Fails when an edited segment is what another was, and that one is another text too: no edit, but files that were
+/// renamed, or entries that were put in another order. An emptied one is an edit: its text was moved.
+fn are_in_place(split: &Split, pieces: &[Piece]) -> Result<(), Failure> {
+    let strayed = |at: &usize| pieces[*at].edited && pieces[*at].extent.bytes > 0;
+    let was: HashMap<&str, usize> = (0..pieces.len())
+        .filter(strayed)
+        .map(|at| (split.index.segments[at].sha256.as_str(), at))
+        .collect();
+    for at in (0..pieces.len()).filter(strayed) {
+        let Some(other) = was.get(pieces[at].found.as_str()) else { continue };
+        return Err(Failure::Refused(format!(
+            "segment {} ({}) holds what segment {} ({}) was, which is edited too: they look renamed or reordered; \
+             give the files their names again, or --force if they were edited so",
+            at + 1,
+            shown(split.path(at)),
+            other + 1,
+            shown(split.path(*other))
+        )));
+    }
+    Ok(())
 }
 
 /// Fails for a file that has the hash of what was split, though its size is not that: the index has lost entries.

@@ -1,6 +1,8 @@
 //! The steps of a patch on disk, in an order that a kill at any instant leaves repairable.
 //!
 //! ```text
+//! Here NAME.new and NAME.ours stand for .NAME.nagent-new and .NAME.nagent-ours.
+//!
 //! stage    {original}.new: the whole new source; {segment}.ours (a second name of the segment), {segment}.new; durable
 //! commit   {index}.new, durable: from here on it is known what the new source is to be
 //! apply    {segment}.new becomes the segment, which must be what was read until then
@@ -306,7 +308,7 @@ pub(super) fn tidy(split: &Split) -> Result<(), Failure> {
     let there = split.folder.names()?;
     let is_left = |name: &OsStr| {
         let name = name.as_encoded_bytes();
-        name.ends_with(b".new") || name.ends_with(b".ours")
+        name.ends_with(b".nagent-new") || name.ends_with(b".nagent-ours")
     };
     if there.iter().any(|name| is_left(name)) { take_back(split, None) } else { Ok(()) }
 }
@@ -333,7 +335,6 @@ fn remove_all(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -345,12 +346,25 @@ mod tests {
     const READ: &[u8] = b"edited";
     const REWRITTEN: &[u8] = b"edited\n";
 
+    fn put(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+        let mut file =
+            File::options().write(true).create(true).truncate(true).open(path.as_ref()).unwrap();
+        file.write_all(text.as_ref()).unwrap();
+    }
+
+    fn get(path: impl AsRef<Path>) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut file = File::options().read(true).open(path.as_ref()).unwrap();
+        io::Read::read_to_end(&mut file, &mut text).unwrap();
+        text
+    }
+
     /// A split of one segment, edited and staged; the folder lives as long as the first value.
     fn staged() -> (tempfile::TempDir, PathBuf, Split, Index, Vec<Guard>) {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         for name in ["a.txt", "a.txt.orig", "a-0001.txt"] {
-            fs::write(at(name), "text\n").unwrap();
+            put(at(name), "text\n");
         }
         let segment = Segment {
             segment_index: 1,
@@ -376,8 +390,8 @@ mod tests {
             segments: vec![segment],
             summary: None,
         };
-        fs::write(at("index.json"), crate::format::index::format(&index)).unwrap();
-        fs::write(at("a-0001.txt"), READ).unwrap();
+        put(at("index.json"), crate::format::index::format(&index));
+        put(at("a-0001.txt"), READ);
         let root = dir.path().join("root");
         let places =
             Places { cwd: dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
@@ -386,7 +400,7 @@ mod tests {
         let split = Split::load(Folder::of(&opened).unwrap(), "index.json".as_ref()).unwrap();
         let interrupts = Interrupts::none();
         let mut hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
-        let source = File::open(at("a.txt")).unwrap();
+        let source = File::options().read(true).open(at("a.txt")).unwrap();
         let found = examine(&split, &source, false, &mut hooks).unwrap();
         let mut new = index;
         new.segments[0].sha256 = Hash::of(REWRITTEN);
@@ -400,15 +414,15 @@ mod tests {
 
     fn save_by_rename(segment: &Path, text: &str) {
         let beside = segment.with_file_name("editor");
-        fs::write(&beside, text).unwrap();
-        fs::rename(beside, segment).unwrap();
+        put(&beside, text);
+        rustix::fs::rename(beside, segment).unwrap();
     }
 
     #[test]
     fn an_edit_that_is_saved_before_the_segment_is_replaced_stays() {
         let saves: [fn(&Path); 2] = [
             |segment| save_by_rename(segment, "second edit"),
-            |segment| fs::write(segment, "second edit").unwrap(),
+            |segment| put(segment, "second edit"),
         ];
         for save in saves {
             let (_dir, segment, split, new, guards) = staged();
@@ -416,7 +430,7 @@ mod tests {
             let failure = apply(&split, &guards).unwrap_err().to_string();
             assert!(failure.contains("segment 1") && failure.contains("was changed"), "{failure}");
             take_back(&split, Some(&new)).unwrap();
-            assert_eq!(fs::read(&segment).unwrap(), b"second edit");
+            assert_eq!(get(&segment), b"second edit");
             assert_eq!(split.folder.names().unwrap().len(), 6, "{:?}", split.folder.names());
         }
     }
@@ -427,7 +441,7 @@ mod tests {
             let (_dir, segment, split, new, guards) = staged();
             let mut editor = File::options().write(true).open(&segment).unwrap();
             apply(&split, &guards).unwrap();
-            assert_eq!(fs::read(&segment).unwrap(), REWRITTEN);
+            assert_eq!(get(&segment), REWRITTEN);
             are_unwritten(&split, &guards).unwrap();
             editor.write_all(b"second edit").unwrap();
             if is_late {
@@ -437,7 +451,7 @@ mod tests {
                 are_unwritten(&split, &guards).unwrap_err();
                 take_back(&split, Some(&new)).unwrap();
             }
-            assert_eq!(fs::read(&segment).unwrap(), b"second edit");
+            assert_eq!(get(&segment), b"second edit");
             assert_eq!(split.folder.names().unwrap().len(), 6, "{:?}", split.folder.names());
         }
     }
@@ -447,7 +461,7 @@ mod tests {
         let (_dir, segment, split, new, guards) = staged();
         apply(&split, &guards).unwrap();
         assert_eq!(finish(&split, &new, &guards).unwrap(), [] as [&str; 0]);
-        assert_eq!(fs::read(&segment).unwrap(), REWRITTEN);
+        assert_eq!(get(&segment), REWRITTEN);
     }
 
     #[test]
@@ -458,7 +472,7 @@ mod tests {
         editor.write_all(b"second edit").unwrap();
         save_by_rename(&segment, "third edit");
         assert_eq!(finish(&split, &new, &[]).unwrap().len(), 1);
-        assert_eq!(fs::read(&segment).unwrap(), b"third edit");
-        assert_eq!(fs::read(dir.path().join("a-0001.txt.before")).unwrap(), b"second edit");
+        assert_eq!(get(&segment), b"third edit");
+        assert_eq!(get(dir.path().join("a-0001.txt.before")), b"second edit");
     }
 }

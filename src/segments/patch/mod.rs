@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::content::{copy, keep_beside, put_together};
+use self::content::{copy, is_patch_of, keep_beside, put_together};
 use self::examine::Found;
 use self::journal::Left;
 use self::outcome::Outcome;
@@ -386,6 +386,12 @@ impl Task<'_, '_> {
         if own == source.path || is_own || opened.is_linked() {
             return Err(Failure::Refused(format!(
                 "the patch would overwrite {}; name another file with --patch",
+                shown(own)
+            )));
+        }
+        if !opened.file().is_none_or(|file| is_patch_of(file, &source.path)) {
+            return Err(Failure::Refused(format!(
+                "the patch would overwrite {}, which is no patch of this source; name another file with --patch",
                 shown(own)
             )));
         }
