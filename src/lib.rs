@@ -56,8 +56,8 @@
 //! - `{stem}.patch`: the last patch. Read by people and programs
 //! - `{source}.before`: what a source held that was overwritten by `--force` or in place. Read by people
 //! - `{stem}-{n}{suffix}.bak`: an edited segment that `--force` had to make room for. Read by people
-//! - `index.json.new`, `{source}.orig.new`, `{stem}-{n}{suffix}.new`, `{stem}-{n}{suffix}.ours`: a patch that has begun;
-//!   the next run of [`segments::patch`] ends it or takes it back
+//! - `.index.json.nagent-new`, `.{source}.orig.nagent-new`, `.{stem}-{n}{suffix}.nagent-new`,
+//!   `.{stem}-{n}{suffix}.nagent-ours`: a patch that has begun; the next run of [`segments::patch`] ends it or takes it back
 //! - `.nagent-split-{uuid}/`: a split that is being written. What a run that was killed had put away into it, the next
 //!   run of [`segments::split`] puts back
 //!

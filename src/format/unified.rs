@@ -64,6 +64,11 @@ impl Diff {
         Self { text, hunk: None, delta: 0 }
     }
 
+    /// The first line of the diff of such a file.
+    pub fn first_line(name: &[u8]) -> Vec<u8> {
+        first_lines(&Self::new(name).text, 1).to_vec()
+    }
+
     /// Adds a change that lies behind all others.
     pub fn add(&mut self, change: &Change<'_>) {
         let gap = |hunk: &Hunk| usize::try_from(change.line.saturating_sub(hunk.end));

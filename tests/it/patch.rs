@@ -1,4 +1,5 @@
-//! `nagent-file-patch`: edits, bad splits, sources of all kinds, kills.
+//! `nagent-file-patch`: edits, bad splits, sources of all kinds, kills. It is longer than other files: one table of
+//! what may be wrong with a split.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -142,12 +143,12 @@ fn segments_that_are_not_files_are_refused() {
     fs::remove_file(split.segment(3)).unwrap();
     fs::hard_link(&split.source, split.segment(3)).unwrap();
     split.refuses(&[], &["segment 3", "the source itself"]);
-    // Swapped files are edits like any other.
+    // Swapped files are edits when that is said.
     let split = Split::new();
     let (two, three) = (fs::read(split.segment(2)).unwrap(), fs::read(split.segment(3)).unwrap());
     split.edit(2, three);
     split.edit(3, two);
-    split.run(&[]).assert_exit(0);
+    split.run(&["--force"]).assert_exit(0);
     assert!(split.source().contains("line 10\nline 21\n"));
     split.agrees();
 }
@@ -483,4 +484,97 @@ fn a_kill_at_any_time_is_mended() {
         }
         assert!(killed >= 4, "{killed} were killed, {mended} mended");
     }
+}
+
+#[test]
+fn an_index_that_lost_its_last_entries_removes_nothing() {
+    for left in [3, 1, 0] {
+        for flags in [&[][..], &["--force"], &["--merge"]] {
+            let split = Split::new();
+            let mut index = split.index();
+            index.segments.truncate(left);
+            index.segment_count = left;
+            index.source_size_bytes = index.segments.last().map_or(0, |last| last.end_byte);
+            split.put_index(&index);
+            split.refuses(flags, &["the index is not of one piece"]);
+            // The source has changed too.
+            fs::write(&split.source, numbered(41)).unwrap();
+            split.refuses(&["--merge"], &["not of one piece"]);
+            fs::remove_file(split.folder.join("big.txt.orig")).unwrap();
+            split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
+        }
+    }
+}
+
+#[test]
+fn a_merge_needs_parts_that_are_what_the_index_says() {
+    let split = Split::new();
+    let mut index = split.index();
+    index.segments[1].sha256 = "0".repeat(64);
+    split.put_index(&index);
+    fs::write(&split.source, numbered(41)).unwrap();
+    split.refuses(&["--merge"], &["big.txt.orig", "is not what the index says of it"]);
+}
+
+#[test]
+fn only_a_patch_of_this_source_is_overwritten() {
+    let split = Split::new();
+    let notes = split.folder.join("big.patch");
+    split.edit(1, "x\n");
+    for text in ["my own notes", "--- a/other.txt\n+++ b/other.txt\n"] {
+        fs::write(&notes, text).unwrap();
+        split.refuses(&[], &["big.patch", "no patch of this source", "--patch"]);
+        let named = notes.to_str().unwrap();
+        split.refuses(&["--patch", named], &["no patch of this source"]);
+        assert_eq!(fs::read_to_string(&notes).unwrap(), text);
+    }
+    fs::write(&notes, "").unwrap();
+    split.run(&[]).assert_exit(0);
+    split.edit(1, "y\n");
+    split.run(&[]).assert_exit(0);
+    assert!(fs::read_to_string(&notes).unwrap().contains("+y"));
+    split.agrees();
+}
+
+#[test]
+fn files_of_the_user_stay() {
+    let split = Split::new();
+    let names = ["big-0001.txt.new", "big-0001.txt.ours", "index.json.new", "big.txt.orig.new"];
+    for name in names {
+        fs::write(split.folder.join(name), "precious").unwrap();
+    }
+    split.run(&[]).assert_exit(0);
+    split.edit(1, "x");
+    split.run(&[]).assert_exit(0);
+    for name in names {
+        assert_eq!(fs::read_to_string(split.folder.join(name)).unwrap(), "precious");
+    }
+    split.agrees();
+}
+
+#[test]
+fn a_source_with_the_longest_name_is_patched() {
+    let name = format!("{}.txt", "n".repeat(246));
+    let text = numbered(40);
+    let split = Split::of(&name, text.as_bytes(), &by_lines(&text, 10));
+    split.edit(1, "x");
+    split.run(&[]).assert_exit(0);
+    split.agrees();
+}
+
+#[test]
+fn segments_that_were_swapped_are_no_edits() {
+    let split = Split::new();
+    let read = |number: usize| fs::read_to_string(split.segment(number)).unwrap();
+    let (one, two) = (read(1), read(2));
+    split.edit(1, &two);
+    // A text that was moved.
+    split.edit(2, "");
+    split.run(&["--dry-run"]).assert_exit(0);
+    split.edit(2, &one);
+    split.refuses(&[], &["segment 1 (", "segment 2 (", "--force"]);
+    split.refuses(&["--merge"], &["renamed or reordered"]);
+    split.run(&["--force"]).assert_exit(0);
+    split.agrees();
+    assert!(split.source().starts_with(&two));
 }

@@ -146,7 +146,10 @@ impl World {
         let names = fs::read_dir(self.at("split")).unwrap();
         let kind = |path: PathBuf| path.extension().map(OsStr::to_owned);
         let kinds: Vec<_> = names.filter_map(|entry| kind(entry.unwrap().path())).collect();
-        assert!(!kinds.iter().any(|kind| kind == "new" || kind == "ours"), "{kinds:?}");
+        assert!(
+            !kinds.iter().any(|kind| kind == "nagent-new" || kind == "nagent-ours"),
+            "{kinds:?}"
+        );
     }
 
     /// Both programs make the new text of the old one, byte for byte.
@@ -344,13 +347,13 @@ fn what_a_crash_left_is_mended() {
         put("split/big.txt.orig", if step >= 5 { &new } else { &source });
         put("split/index.json", if step >= 6 { &new_index } else { &old_index });
         match step {
-            1 => put("split/big.txt.orig.new", &new[..20]),
-            2..=4 => put("split/big.txt.orig.new", &new),
+            1 => put("split/.big.txt.orig.nagent-new", &new[..20]),
+            2..=4 => put("split/.big.txt.orig.nagent-new", &new),
             _ => {}
         }
         match step {
-            2 => put("split/index.json.new", &new_index[..50]),
-            3..=5 => put("split/index.json.new", &new_index),
+            2 => put("split/.index.json.nagent-new", &new_index[..50]),
+            3..=5 => put("split/.index.json.nagent-new", &new_index),
             _ => {}
         }
         let patched = world.patch().unwrap();
@@ -373,9 +376,9 @@ fn a_source_that_was_half_written_in_place_is_written_again() {
     torn.extend_from_slice(&source[100..]);
     fs::write(world.at("big.txt"), &torn).unwrap();
     fs::write(world.at("split/big.txt.orig"), &source).unwrap();
-    fs::write(world.at("split/big.txt.orig.new"), &new).unwrap();
+    fs::write(world.at("split/.big.txt.orig.nagent-new"), &new).unwrap();
     fs::write(world.at("split/index.json"), old_index).unwrap();
-    fs::write(world.at("split/index.json.new"), new_index).unwrap();
+    fs::write(world.at("split/.index.json.nagent-new"), new_index).unwrap();
     let patched = world.patch().unwrap();
     assert!(patched.mended && !patched.applied);
     assert_eq!(world.source(), new);
@@ -403,11 +406,10 @@ fn a_merge_that_was_killed_starts_again_from_what_was_edited() {
         // Back to where it was before the source was replaced.
         fs::write(world.at("big.txt"), &theirs).unwrap();
         fs::write(world.at("split/big.txt.orig"), &source).unwrap();
-        fs::write(world.at("split/big.txt.orig.new"), &new).unwrap();
+        fs::write(world.at("split/.big.txt.orig.nagent-new"), &new).unwrap();
         fs::write(world.at("split/index.json"), &old_index).unwrap();
-        fs::write(world.at("split/index.json.new"), &new_index).unwrap();
-        let mut ours = world.segment(2).into_os_string();
-        ours.push(".ours");
+        fs::write(world.at("split/.index.json.nagent-new"), &new_index).unwrap();
+        let ours = world.at("split/.big-0002.txt.nagent-ours");
         fs::write(&ours, &edited).unwrap();
         let mut expect = new.clone();
         match step {
@@ -493,7 +495,7 @@ fn an_index_cannot_lead_out_of_the_boundary() {
         let failure = patch(&plan, &mut boundary, hooks).unwrap_err().to_string();
         assert!(failure.contains("outside of the write boundary"), "{failure}");
         assert_eq!(world.source(), source);
-        assert!(!world.at("split/index.json.new").exists());
+        assert!(!world.at("split/.index.json.nagent-new").exists());
     };
     // Only the index itself may be written; the source, and not the split; the split, and not the source.
     check("split/index.json", &[]);

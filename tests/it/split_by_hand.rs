@@ -150,7 +150,9 @@ impl Split {
         let entries = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap());
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names
-            .filter(|name| [".new", ".ours", ".tmp"].iter().any(|end| name.ends_with(end)))
+            .filter(|name| {
+                [".nagent-new", ".nagent-ours", ".tmp"].iter().any(|end| name.ends_with(end))
+            })
             .collect()
     }
 

@@ -3,16 +3,21 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::examine::{self, Found};
 use super::split::Split;
+use crate::format::unified::Diff;
 use crate::sys::folder::Folder;
 use crate::sys::interrupt::Interrupts;
 
 /// Bytes that are copied between two looks at the signals.
 const COPY: u64 = 32 << 20;
+
+/// Bytes in which the first line of a patch ends, its path quoted.
+const PATCH_HEAD: u64 = 32 << 10;
 
 /// A whole file.
 pub(super) fn whole(file: &File) -> Result<Vec<u8>, Failure> {
@@ -80,4 +85,12 @@ pub(super) fn keep_beside(
     folder.create(&kept, name, &mut |to| io::copy(file, to).map(|_| ()))?;
     folder.sync()?;
     Ok(folder.path().join(kept))
+}
+
+/// Whether a file is empty or the patch of a source, by whatever part of its path: what is a repository's top changes.
+pub(super) fn is_patch_of(file: &File, source: &Path) -> bool {
+    let Ok(start) = examine::range(file, 0, PATCH_HEAD) else { return false };
+    let is_of = |name: &Path| start.starts_with(&Diff::first_line(name.as_os_str().as_bytes()));
+    let mut names = source.ancestors().filter_map(|top| source.strip_prefix(top).ok());
+    start.is_empty() || names.any(|name| !name.as_os_str().is_empty() && is_of(name))
 }

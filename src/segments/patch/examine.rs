@@ -3,6 +3,7 @@
 //! A segment that is as the index says is compared with its part of the source while it is hashed; only the parts of
 //! edited ones are hashed. So all parts are known to be what they were without a hash of the whole source.
 
+use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -36,6 +37,22 @@ pub(super) struct Piece {
 
 /// What tells one state of a file from another: device, inode, size, times of modification and change.
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+/// The same without the time of change, which a second name changes too.
+pub(super) type Identity = (u64, u64, u64, (i64, i64));
+
+pub(super) fn identity(metadata: &Metadata) -> Identity {
+    let (device, inode, size, modified, _) = stamp(metadata);
+    (device, inode, size, modified)
+}
+
+impl Piece {
+    /// The file that was read.
+    pub(super) fn identity(&self) -> Identity {
+        let (device, inode, size, modified, _) = self.stamp;
+        (device, inode, size, modified)
+    }
+}
 
 fn stamp(metadata: &Metadata) -> Stamp {
     (
@@ -89,6 +106,15 @@ pub(super) fn examine(
     let metadata = source.metadata().map_err(|error| Failure::io("look at the source", &error))?;
     let is_sized = metadata.len() == split.index.source_size_bytes;
     let original = split.folder.read(&split.original).ok().flatten();
+    if !is_sized {
+        is_of_one_piece(split, source, hooks)?;
+    }
+    if let Some(original) = &original {
+        let size = original.metadata().map_or(0, |metadata| metadata.len());
+        if size != split.index.source_size_bytes {
+            is_of_one_piece(split, original, hooks)?;
+        }
+    }
     let mut work = Work {
         split,
         source,
@@ -105,8 +131,45 @@ pub(super) fn examine(
     };
     let count = split.segments.len();
     let pieces = (0..count).map(|at| work.piece(at, hooks)).collect::<Result<Vec<_>, _>>()?;
+    if !force {
+        are_in_place(split, &pieces)?;
+    }
     let source_is_same = is_sized && pieces.iter().all(|piece| piece.same);
     Ok(Found { pieces, whole: work.whole.hex(), source_is_same, notes: work.notes })
+}
+
+/// Fails when an edited segment is what another was, and that one is another text too: no edit, but files that were
+/// renamed, or entries that were put in another order. An emptied one is an edit: its text was moved.
+fn are_in_place(split: &Split, pieces: &[Piece]) -> Result<(), Failure> {
+    let strayed = |at: &usize| pieces[*at].edited && pieces[*at].extent.bytes > 0;
+    let was: HashMap<&str, usize> = (0..pieces.len())
+        .filter(strayed)
+        .map(|at| (split.index.segments[at].sha256.as_str(), at))
+        .collect();
+    for at in (0..pieces.len()).filter(strayed) {
+        let Some(other) = was.get(pieces[at].found.as_str()) else { continue };
+        return Err(Failure::Refused(format!(
+            "segment {} ({}) holds what segment {} ({}) was, which is edited too: they look renamed or reordered; \
+             give the files their names again, or --force if they were edited so",
+            at + 1,
+            shown(split.path(at)),
+            other + 1,
+            shown(split.path(*other))
+        )));
+    }
+    Ok(())
+}
+
+/// Fails for a file that has the hash of what was split, though its size is not that: the index has lost entries.
+fn is_of_one_piece(split: &Split, file: &File, hooks: &mut Hooks<'_>) -> Result<(), Failure> {
+    if super::journal::hash(file, hooks)? != split.index.source_sha256 {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "the index is not of one piece: what was split has {} bytes by its hash, and {} by source_size_bytes; split the file again",
+        file.metadata().map_or(0, |metadata| metadata.len()),
+        split.index.source_size_bytes
+    )))
 }
 
 struct Work<'a> {
@@ -362,9 +425,9 @@ pub(super) fn write_text(
     to.write_all(piece.ending)
 }
 
-fn has_changed(split: &Split, at: usize) -> Failure {
+pub(super) fn has_changed(split: &Split, at: usize) -> Failure {
     Failure::Refused(format!(
-        "segment {} ({}) was changed while it was read; run the same again",
+        "segment {} ({}) was changed while it was put back, so the source was not touched; run the same again",
         at + 1,
         shown(split.path(at))
     ))

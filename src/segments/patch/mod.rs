@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::content::{copy, keep_beside, put_together};
+use self::content::{copy, is_patch_of, keep_beside, put_together};
 use self::examine::Found;
 use self::journal::Left;
 use self::outcome::Outcome;
@@ -271,13 +271,13 @@ impl Task<'_, '_> {
                 "an earlier run was ended before it had changed the source; what it had begun was taken back"
             }
             Left::New(index) => {
-                journal::finish(&self.split)?;
+                self.notes.append(&mut journal::finish(&self.split, &index, &[])?);
                 self.split.index = *index;
                 "an earlier run was ended before it had written the index; that was mended"
             }
             Left::Torn(index) => {
                 self.rewrite_torn(source)?;
-                journal::finish(&self.split)?;
+                self.notes.append(&mut journal::finish(&self.split, &index, &[])?);
                 self.split.index = *index;
                 "an earlier run was ended while it wrote the source; that was mended"
             }
@@ -389,6 +389,12 @@ impl Task<'_, '_> {
                 shown(own)
             )));
         }
+        if !opened.file().is_none_or(|file| is_patch_of(file, &source.path)) {
+            return Err(Failure::Refused(format!(
+                "the patch would overwrite {}, which is no patch of this source; name another file with --patch",
+                shown(own)
+            )));
+        }
         let written = own.to_owned();
         replace::stream(
             opened,
@@ -409,24 +415,27 @@ impl Task<'_, '_> {
         found: &Found,
         result: &Outcome,
     ) -> Result<Option<PathBuf>, Failure> {
-        let index = index::format(&self.refreshed(found, result));
+        let new = self.refreshed(found, result);
+        let index = index::format(&new);
         let (split, interrupts) = (&self.split, self.hooks.interrupts);
         let mut fill = |to: &mut File| match &result.text {
             Some(text) => to.write_all(text),
             None => put_together(split, &source.file, found, to, interrupts),
         };
-        if let Err(failure) = journal::stage(split, &result.rewrites, &mut fill, &index) {
+        let staged = journal::stage(split, &result.rewrites, &found.pieces, &mut fill, &index);
+        let guards = staged.inspect_err(|_| {
             // The failure says more than one about this; what stays is tidied by the next run.
             _ = journal::take_back(split, None);
-            return Err(failure);
-        }
+        })?;
+        (self.hooks.go_on())
+            .and_then(|()| journal::apply(split, &guards))
+            .and_then(|()| journal::are_unwritten(split, &guards))
+            .inspect_err(|_| _ = journal::take_back(split, Some(&new)))?;
         let replaced =
-            self.hooks.go_on().and_then(|()| journal::apply(&self.split)).and_then(|()| {
-                if result.patch.is_some() { self.replace(source, result.keep) } else { Ok(None) }
-            });
+            if result.patch.is_some() { self.replace(source, result.keep) } else { Ok(None) };
         match replaced {
             Ok(previous) => {
-                journal::finish(&self.split)?;
+                self.notes.append(&mut journal::finish(&self.split, &new, &guards)?);
                 Ok(previous)
             }
             Err(failure) => {
@@ -476,7 +485,7 @@ impl Task<'_, '_> {
         let Ok(source) = self.source() else { return };
         _ = match journal::look(&self.split, &source.file, &mut hooks) {
             Ok(Left::Void(index)) => journal::take_back(&self.split, Some(&index)),
-            Ok(Left::New(_)) => journal::finish(&self.split),
+            Ok(Left::New(index)) => journal::finish(&self.split, &index, &[]).map(|_| ()),
             _ => Ok(()),
         };
     }

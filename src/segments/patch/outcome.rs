@@ -121,11 +121,20 @@ impl Task<'_, '_> {
         let file =
             self.split.folder.read(&self.split.original)?.ok_or_else(|| refuse("is missing"))?;
         let base = whole(&file)?;
-        if split::Hash::of(&base) == self.split.index.source_sha256 {
-            Ok(base)
-        } else {
-            Err(refuse("is not what was split"))
+        let index = &self.split.index;
+        if split::Hash::of(&base) != index.source_sha256 {
+            return Err(refuse("is not what was split"));
         }
+        // What an index does not list would be taken for removed.
+        let part = |range: (u64, u64)| {
+            base.get(usize::try_from(range.0).ok()?..usize::try_from(range.1).ok()?)
+        };
+        let is_whole = base.len() as u64 == index.source_size_bytes
+            && index.segments.iter().all(|entry| {
+                let part = part((entry.start_byte, entry.end_byte));
+                part.is_some_and(|part| split::Hash::of(part) == entry.sha256)
+            });
+        if is_whole { Ok(base) } else { Err(refuse("is not what the index says of it")) }
     }
 
     fn conflict(&self, base: &[u8], conflicts: &[merge::Conflict]) -> Failure {

@@ -37,18 +37,30 @@ pub(super) struct Split {
 
 /// The name of what will take a file's place.
 pub(super) fn new_name(name: &OsStr) -> OsString {
-    with(name, ".new")
+    with(name, "new")
 }
 
 /// The name of a segment as it was before it was rewritten.
 pub(super) fn undo_name(name: &OsStr) -> OsString {
-    with(name, ".ours")
+    with(name, "ours")
 }
 
-fn with(name: &OsStr, suffix: &str) -> OsString {
-    let mut name = name.to_owned();
-    name.push(suffix);
-    name
+/// The longest name of a file, in bytes.
+const NAME_LIMIT: usize = 255;
+
+/// A name that nobody picks: what stands under it is removed.
+fn with(name: &OsStr, what: &str) -> OsString {
+    let around = |name: &OsStr| {
+        let mut own = OsString::from(".");
+        own.push(name);
+        own.push(format!(".nagent-{what}"));
+        own
+    };
+    let own = around(name);
+    if own.len() <= NAME_LIMIT {
+        return own;
+    }
+    around(Hash::of(name.as_encoded_bytes()).as_ref())
 }
 
 impl Split {
