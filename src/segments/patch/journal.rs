@@ -337,6 +337,8 @@ fn remove_all(
 mod tests {
     use std::path::{Path, PathBuf};
 
+    use rustix::fs::{Mode, OFlags};
+
     use super::*;
     use crate::format::index::Segment;
     use crate::segments::patch::examine::examine;
@@ -346,15 +348,18 @@ mod tests {
     const READ: &[u8] = b"edited";
     const REWRITTEN: &[u8] = b"edited\n";
 
+    fn open(path: impl AsRef<Path>, flags: OFlags) -> File {
+        File::from(rustix::fs::open(path.as_ref(), flags, Mode::from_raw_mode(0o600)).unwrap())
+    }
+
     fn put(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
-        let mut file =
-            File::options().write(true).create(true).truncate(true).open(path.as_ref()).unwrap();
+        let mut file = open(path.as_ref(), OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC);
         file.write_all(text.as_ref()).unwrap();
     }
 
     fn get(path: impl AsRef<Path>) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut file = File::options().read(true).open(path.as_ref()).unwrap();
+        let mut file = open(path.as_ref(), OFlags::RDONLY);
         io::Read::read_to_end(&mut file, &mut text).unwrap();
         text
     }
@@ -400,7 +405,7 @@ mod tests {
         let split = Split::load(Folder::of(&opened).unwrap(), "index.json".as_ref()).unwrap();
         let interrupts = Interrupts::none();
         let mut hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
-        let source = File::options().read(true).open(at("a.txt")).unwrap();
+        let source = open(at("a.txt"), OFlags::RDONLY);
         let found = examine(&split, &source, false, &mut hooks).unwrap();
         let mut new = index;
         new.segments[0].sha256 = Hash::of(REWRITTEN);
@@ -439,7 +444,7 @@ mod tests {
     fn what_an_editor_writes_to_the_replaced_file_is_not_lost() {
         for is_late in [false, true] {
             let (_dir, segment, split, new, guards) = staged();
-            let mut editor = File::options().write(true).open(&segment).unwrap();
+            let mut editor = open(&segment, OFlags::WRONLY);
             apply(&split, &guards).unwrap();
             assert_eq!(get(&segment), REWRITTEN);
             are_unwritten(&split, &guards).unwrap();
@@ -467,7 +472,7 @@ mod tests {
     #[test]
     fn both_edits_of_a_replaced_segment_are_kept() {
         let (dir, segment, split, new, guards) = staged();
-        let mut editor = File::options().write(true).open(&segment).unwrap();
+        let mut editor = open(&segment, OFlags::WRONLY);
         apply(&split, &guards).unwrap();
         editor.write_all(b"second edit").unwrap();
         save_by_rename(&segment, "third edit");
