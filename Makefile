@@ -1,4 +1,4 @@
-# make demo and make test need a Rust toolchain, a C compiler and git, nothing else.
+# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1). Nothing else.
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
