@@ -23,7 +23,7 @@ pub enum Denied {
     },
     /// In a repository's own folder.
     #[error(
-        "{path} is part of a repository's own data (.git), which no tag writes; use git itself in <nagent-shell>"
+        "{path} is part of a repository's own data (.git), which is not written; use git itself"
     )]
     Git {
         /// The path that was asked for.
@@ -55,7 +55,7 @@ pub enum Denied {
     },
     /// Nobody, or not this user, may write the file.
     #[error(
-        "{path} is read-only (mode {mode:04o}); if it is meant to be changed, `chmod u+w` it in <nagent-shell> first"
+        "{path} is read-only (mode {mode:04o}); if it is meant to be changed, `chmod u+w` it first"
     )]
     ReadOnly {
         /// The path that was asked for.

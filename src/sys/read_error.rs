@@ -32,7 +32,7 @@ pub enum ReadError {
     },
     /// A file of procfs, sysfs or their kin.
     #[error(
-        "{path} is in {filesystem}, which is not read by tags; use a command in <nagent-shell> for what it tells"
+        "{path} is in {filesystem}, which is not read as a file; use a command for what it tells"
     )]
     Virtual {
         /// The path that was asked for.
