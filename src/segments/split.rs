@@ -21,8 +21,9 @@ use crate::code::language::{self, Language};
 use crate::code::pack::Rules;
 use crate::format::index::{self, Index, Segment};
 use crate::sys::clock::{self, Stopwatch};
+use crate::sys::fs::hex;
 use crate::sys::names::shown;
-use crate::sys::split_files::{self, Folder, hex};
+use crate::sys::split_files::{self, Folder};
 use crate::sys::{fs, read};
 
 /// The size that segments have at most unless another is asked for, in bytes.

@@ -4,12 +4,12 @@
 //! level by level, until one is left. No request has more than [`Sizes::join`] bytes of summaries, and each summary enters
 //! with an eighth of that at most, so that a level has at most a seventh of the texts of the one before.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
 use super::content::Encoding;
+use crate::sys::fs::hex;
 
 /// Files up to this many bytes are summarised in one request.
 pub const SMALL: u64 = 64 * 1024;
@@ -108,10 +108,7 @@ pub fn key(kind: Kind, limit: Limit, text: &str) -> String {
     let manner = if limit.strict { "at most" } else { "about" };
     let head = format!("nagent summary 2\n{kind}\n{manner} {}\n", limit.words);
     let hash = Sha256::new().chain_update(head).chain_update(text).finalize();
-    hash.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&hash)
 }
 
 /// The system prompt.

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::fs::hex;
 use super::read::open_regular;
 
 mod mending;
@@ -219,13 +220,6 @@ pub fn hash(path: &Path, stop: &dyn Fn() -> bool) -> io::Result<Option<String>> 
             Err(error) => return Err(error),
         }
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Whether a path is that of a folder, links followed.

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::Failure;
 use crate::format::index::{self, Index};
 use crate::sys::folder::Folder;
+use crate::sys::fs;
 use crate::sys::names::shown;
 
 /// The largest index that is read, in bytes.
@@ -171,11 +172,7 @@ impl Hash {
 
     /// In lower-case hexadecimal digits.
     pub(super) fn hex(self) -> String {
-        use std::fmt::Write as _;
-        self.0.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        fs::hex(&self.0.finalize())
     }
 
     pub(super) fn of(bytes: &[u8]) -> String {

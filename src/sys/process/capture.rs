@@ -2,7 +2,6 @@
 //! of it, or no UTF-8, a file with the whole, named for its hash. It knows nothing of processes.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
@@ -10,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
+
+use crate::sys::fs::hex;
 
 /// What one stream gave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -248,10 +249,7 @@ impl Spool {
     }
 
     fn persist(self) -> io::Result<Spooled> {
-        let sha256 = self.hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
+        let sha256 = hex(&self.hash.finalize());
         let path = self.folder.join(format!("{sha256}.txt"));
         self.file.as_file().sync_all()?;
         match self.file.persist_noclobber(&path) {
