@@ -14,6 +14,8 @@
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
 //! - [`code`]: where a file may be cut: languages, grammars, the choice among possible cuts
+//! - [`history`]: what a repository's history says of one file
+//! - [`memory`]: what a file's conversation says of its file: changes, and what the model was last shown
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
@@ -42,6 +44,7 @@
 //! - `conversations/saved-index.json`: the saved conversations. [`cmd::nagent`]
 //! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
 //!   [`cmd::nagent`]
+//! - `history/…`: what was read of repositories' histories. [`sys::git`]
 //! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
 //! - `splits/{name}/{slug}-{uuid}/{file}`: a file that a conversation has split. [`drive`], [`segments`]
 //! - `summaries/{sha256}.json`: a summary that was paid for. [`segments::kept`]
@@ -73,7 +76,9 @@ pub mod context;
 pub mod drive;
 pub mod exit;
 pub mod format;
+pub mod history;
 pub mod llm;
+pub mod memory;
 pub mod out;
 pub mod prompt;
 pub mod protocol;

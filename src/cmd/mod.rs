@@ -3,6 +3,7 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_memory;
 pub mod file_patch;
 pub mod file_split;
 pub mod file_summarize;

@@ -68,6 +68,11 @@ impl Root {
         self.folder.join("summaries")
     }
 
+    /// The folder of what was read of repositories' histories.
+    pub fn history(&self) -> PathBuf {
+        self.folder.join("history")
+    }
+
     /// The folder of the splits that were made on behalf of a conversation.
     pub fn splits(&self, conversation: &str) -> PathBuf {
         self.folder.join("splits").join(conversation)

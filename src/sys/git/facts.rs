@@ -4,7 +4,7 @@
 //! is data that anybody may have written: what it says about its own place is not believed, secrets in
 //! addresses are cut out, and no damage in it is an error here.
 
-use super::names::shown;
+use super::super::names::shown;
 use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::fs;

@@ -1,0 +1,12 @@
+//! Git repositories, through libgit2, which starts no program that a repository's configuration names.
+//!
+//! A repository is data that anybody may have written: nothing in it is run, what it says of its own place is not
+//! believed, and no damage in it is more than a note. What its history means is [`crate::history`]'s.
+//!
+//! - [`facts`]: the top of a working tree and its remotes
+//! - [`place`]: where in which repository a file is, whatever folder the clone is in
+
+mod facts;
+pub mod place;
+
+pub use facts::{GitFacts, facts, toplevel};
