@@ -133,6 +133,35 @@ pub fn line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
+/// What a line of a diff is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tint {
+    /// The name of a file.
+    Name,
+    /// A place in it.
+    Place,
+    /// A line that went.
+    Removed,
+    /// A line that came.
+    Added,
+}
+
+/// Writes a line to stderr, in colour where that is a terminal which takes it.
+pub fn tinted(text: &str, tint: Option<Tint>) {
+    let colour = match tint {
+        Some(Tint::Name) => "1",
+        Some(Tint::Place) => "36",
+        Some(Tint::Removed) => "31",
+        Some(Tint::Added) => "32",
+        None => return line(text),
+    };
+    if !terminal::stderr_is_terminal() || terminal::is_plain() {
+        return line(text);
+    }
+    // The last step, behind everything that makes the text harmless.
+    let _ = writeln!(io::stderr().lock(), "\x1b[{colour}m{}\x1b[0m", harmless(text));
+}
+
 /// Writes over the current line of a terminal on stderr; an empty text clears it.
 pub fn overwrite(text: &str) {
     let mut err = io::stderr().lock();

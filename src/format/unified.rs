@@ -55,18 +55,23 @@ struct Hunk {
 impl Diff {
     /// The diff of a file, by its name in the tree.
     pub fn new(name: &[u8]) -> Self {
+        Self { text: Self::heads(name), hunk: None, delta: 0 }
+    }
+
+    /// The two lines that the diff of such a file begins with.
+    pub fn heads(name: &[u8]) -> Vec<u8> {
         let mut text = Vec::new();
         for (mark, side) in [("--- ", "a/"), ("+++ ", "b/")] {
             text.extend_from_slice(mark.as_bytes());
             push_name(&mut text, side, name);
             text.push(b'\n');
         }
-        Self { text, hunk: None, delta: 0 }
+        text
     }
 
     /// The first line of the diff of such a file.
     pub fn first_line(name: &[u8]) -> Vec<u8> {
-        first_lines(&Self::new(name).text, 1).to_vec()
+        first_lines(&Self::heads(name), 1).to_vec()
     }
 
     /// Adds a change that lies behind all others.

@@ -8,11 +8,14 @@
 //!
 //! [`patch`] puts edited segments back, by what [`difference`] finds in them and [`merge`] makes of changes on both sides.
 //!
+//! [`diff_text`] shows what became of a file.
+//!
 //! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
 //! for who asks and [`kept`] for what was paid for already.
 
 pub mod asking;
 pub mod content;
+pub mod diff_text;
 pub mod difference;
 mod earlier;
 pub mod failure;

@@ -300,6 +300,20 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The SHA-256 of what is left to read of an open file, of any size.
+pub fn hash_of_rest(file: &mut File) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(count) => hash.update(&chunk[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("cannot read an open file"),
+        }
+    }
+}
+
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn hash(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

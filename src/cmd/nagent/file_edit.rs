@@ -11,10 +11,10 @@ use crate::sys::env::Env;
 use crate::sys::{fs, lock, names, read, root};
 
 /// The largest index that is read, in bytes.
-const LIMIT: u64 = 64 << 20;
+pub(crate) const LIMIT: u64 = 64 << 20;
 
 /// The file's conversation, or a new name for one. Writes nothing.
-pub(super) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
+pub(crate) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
     let path = absolute(env, path)?;
     let index = read(&settings.root.value.file_index())?;
     Ok(find(&index, &path).unwrap_or_else(|| new_name(&path)))
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Result<FileIndex, Problem> {
 }
 
 /// The path without links, as far as it exists.
-fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
+pub(crate) fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     let folder = env.folder.clone().map_err(Problem::usage)?;
     let path = folder.join(names::expand_home(path, env.home().as_deref()));
     if let Some(real) = fs::real_path(&path) {

@@ -2,11 +2,12 @@
 //!
 //! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
 
-mod file_edit;
-mod input;
+pub(crate) mod changed;
+pub(crate) mod file_edit;
+pub(crate) mod input;
 mod lists;
 mod progress;
-mod start;
+pub(crate) mod start;
 mod status;
 mod upkeep;
 
@@ -37,6 +38,10 @@ of Ollama. Commands run with your own permissions.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+/// The error for a call that asks for nothing.
+pub(crate) const NO_PROMPT: &str =
+    "there is no prompt: nagent \"task\", or the task on stdin, or --read PATH (--help shows all)";
 
 /// Let a language model work in this folder; the conversation is a text file of yours
 ///
@@ -211,7 +216,8 @@ pub(crate) struct Call<'a> {
     quiet: bool,
 }
 
-fn run(args: &Args) -> Result<Report, Problem> {
+/// Does what the flags say. `nagent-file-edit` runs through here too.
+pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
     // These two need no settings, and work with broken ones.
     let mut report = Report::done("");
     if let Some(form) = args.print_protocol {
@@ -321,9 +327,7 @@ impl Call<'_> {
             input::Prompt::Text(text) => Some(text),
         };
         if prompt.is_none() && args.read.is_empty() && !has_command && !args.show_request {
-            return Err(Problem::usage(
-                "there is no prompt: nagent \"task\", or the task on stdin, or --read PATH (--help shows all)",
-            ));
+            return Err(Problem::usage(NO_PROMPT));
         }
         if !args.show_request {
             self.settings.root.value.prepare().map_err(|error| root_problem(&error))?;
@@ -333,16 +337,33 @@ impl Call<'_> {
         {
             self.name = file_edit::register(self, path)?;
         }
+        let target = match &args.file_edit {
+            Some(path) if !args.show_request => Some(changed::target(self, path)?),
+            _ => None,
+        };
         let upkeep = if args.show_request { Report::done("") } else { upkeep::run(self)? };
         if prompt.is_none() && args.read.is_empty() && !args.show_request {
-            return Ok(upkeep);
+            return Ok(match &target {
+                Some(target) => changed::about(self, target, upkeep),
+                None => upkeep,
+            });
         }
         // Stdout is the answer's; what the upkeep did is told beside it.
         if !args.json && !self.quiet {
             upkeep.text.lines().for_each(out::line);
         }
         let upkeep = Report { text: String::new(), ..upkeep };
-        let report = upkeep.then_try(|| start::run(self, prompt));
+        let before = target.as_deref().map(changed::Content::now);
+        let mut report = upkeep.then_try(|| start::run(self, prompt));
+        if let (Some(path), Some(before)) = (&target, &before) {
+            let after = changed::Content::now(path);
+            let changed = changed::Changed { path, before, after: &after };
+            let diff = changed.diff();
+            if !self.quiet {
+                changed.show(&self.settings.root.value, diff.as_ref());
+            }
+            report = changed.tell(changed::about(self, path, report), diff.as_ref());
+        }
         input::tell_of_ignored(args);
         Ok(report)
     }

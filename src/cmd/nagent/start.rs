@@ -201,7 +201,7 @@ fn open(call: &Call<'_>) -> Result<Journal, Problem> {
 }
 
 /// A lock that was not had, as an exit.
-pub(super) fn lock_problem(error: LockError) -> Problem {
+pub(crate) fn lock_problem(error: LockError) -> Problem {
     match error {
         LockError::Interrupted(signal) => {
             Problem { exit: Exit::Signal(signal), message: error.to_string() }
@@ -367,7 +367,7 @@ fn opening(
 }
 
 /// Results that the last reply's actions still lack.
-pub(super) fn missing(text: &str, pieces: &[Piece]) -> Vec<Block> {
+pub(crate) fn missing(text: &str, pieces: &[Piece]) -> Vec<Block> {
     let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
         return Vec::new();
     };

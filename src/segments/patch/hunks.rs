@@ -7,8 +7,9 @@ use std::fs::File;
 use super::Failure;
 use super::examine::{Found, range, read_at};
 use crate::format::index::Segment;
-use crate::format::unified::{CONTEXT, Change, Diff, first_lines, last_lines};
-use crate::segments::difference::{line_feeds, regions};
+use crate::format::unified::{CONTEXT, Diff};
+use crate::segments::diff_text::add;
+use crate::segments::difference::line_feeds;
 
 /// Bytes that are read at a time in search of a line's ends.
 const STEP: usize = 4 << 10;
@@ -64,48 +65,14 @@ pub(super) fn of_segments(
             ..usize::try_from(end - around.0).unwrap_or_default();
         let Some(before) = old.get(..inner.start) else { return Err(changed()) };
         let first_line = line.saturating_sub(line_feeds(before));
-        add(&mut diff, &old, &inner_of(&old, inner)?, &new, first_line);
+        let part = old.get(inner.clone()).ok_or_else(changed)?;
+        add(&mut diff, &old, inner.start, part, &new, first_line);
     }
     Ok(diff.finish())
 }
 
-/// The diff of one text against another.
-pub(super) fn of_texts(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
-    let mut diff = Diff::new(name);
-    add(&mut diff, old, &Inner { start: 0, text: old }, new, 0);
-    diff.finish()
-}
-
-/// A part of a text.
-struct Inner<'a> {
-    start: usize,
-    text: &'a [u8],
-}
-
-fn inner_of(old: &[u8], inner: std::ops::Range<usize>) -> Result<Inner<'_>, Failure> {
-    let start = inner.start;
-    old.get(inner).map(|text| Inner { start, text }).ok_or_else(changed)
-}
-
 fn changed() -> Failure {
     Failure::Refused("the source was changed while it was read; run the same again".to_owned())
-}
-
-/// Adds what differs between a part of `old` and `new`. `old` begins with the line of this number, from 0.
-fn add(diff: &mut Diff, old: &[u8], inner: &Inner<'_>, new: &[u8], first_line: u64) {
-    let (mut line, mut counted) = (first_line, 0);
-    for region in regions(inner.text, new) {
-        let (from, to) = (inner.start + region.old.start, inner.start + region.old.end);
-        line += line_feeds(&old[counted..from]);
-        counted = from;
-        diff.add(&Change {
-            line,
-            before: last_lines(&old[..from], CONTEXT),
-            old: &old[from..to],
-            new: &new[region.new],
-            after: first_lines(&old[to..], CONTEXT),
-        });
-    }
 }
 
 /// Where lines of a file begin and end.

@@ -13,7 +13,6 @@ mod split;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use self::outcome::Outcome;
 use self::split::Split;
 use crate::exit::Signal;
 use crate::format::index;
+use crate::segments::diff_text::tree_name;
 use crate::sys::boundary::Boundary;
 use crate::sys::denied::Denied;
 use crate::sys::folder::{Folder, NoLock};
@@ -31,7 +31,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 use crate::sys::opening::Opened;
 use crate::sys::replace::{self, Content, Keep};
-use crate::sys::{fs, git, read};
+use crate::sys::{fs, read};
 
 /// How long another patch of the same split is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -319,7 +319,7 @@ impl Task<'_, '_> {
         let found = examine::examine(&self.split, &source.file, self.plan.force, self.hooks)?;
         let numbers = found.pieces.iter().enumerate().filter(|(_, piece)| piece.edited);
         let edited: Vec<usize> = numbers.map(|(at, _)| at + 1).collect();
-        let name = patch_name(&source.path);
+        let name = tree_name(&source.path);
         let result = if found.source_is_same {
             self.plain(&name, &source, &found)?
         } else if self.plan.merge {
@@ -489,12 +489,4 @@ impl Task<'_, '_> {
             _ => Ok(()),
         };
     }
-}
-
-/// The name of a source in a patch: from the top of its repository on, or its own.
-fn patch_name(source: &Path) -> Vec<u8> {
-    let top = source.parent().and_then(git::toplevel);
-    let name = top.and_then(|top| source.strip_prefix(top).ok().map(Path::to_owned));
-    let name = name.unwrap_or_else(|| PathBuf::from(source.file_name().unwrap_or_default()));
-    name.as_os_str().as_bytes().to_vec()
 }

@@ -6,6 +6,7 @@ use super::content::whole;
 use super::examine::{self, Extent, Found};
 use super::{Failure, Source, Task, hunks, split};
 use crate::format::index::Index;
+use crate::segments::diff_text;
 use crate::segments::difference::line_feeds;
 use crate::segments::merge;
 use crate::sys::names::shown;
@@ -87,7 +88,7 @@ impl Task<'_, '_> {
         let merged = merge::merge(&base, &ours, &theirs, &ends)
             .map_err(|conflicts| self.conflict(&base, &conflicts))?;
         let mut result = Outcome {
-            patch: hunks::of_texts(name, &theirs, &merged.text),
+            patch: diff_text::of_texts(name, &theirs, &merged.text),
             extents: Vec::new(),
             whole: split::Hash::of(&merged.text),
             text: None,
@@ -182,7 +183,7 @@ impl Task<'_, '_> {
             .map(|(at, piece)| Ok((at, examine::text(&self.split, at, piece)?)))
             .collect::<Result<_, Failure>>()?;
         Ok(Outcome {
-            patch: hunks::of_texts(name, &theirs, &ours),
+            patch: diff_text::of_texts(name, &theirs, &ours),
             extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
             whole: found.whole.clone(),
             text: Some(ours),

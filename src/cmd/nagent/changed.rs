@@ -1,0 +1,151 @@
+//! What became of a file's own file in a run or an undo: on a terminal as a diff, in `--json` as keys. It writes nothing
+//! but lines on stderr.
+//!
+//! Shared by `nagent --file-edit` and `nagent-file-edit`.
+
+use std::path::{Path, PathBuf};
+
+use super::Call;
+use crate::cmd::settings::Problem;
+use crate::format::file_index::FileIndex;
+use crate::out::{self, Report, Tint};
+use crate::segments::diff_text::{COMPARED, DiffText, diff_text, tree_name};
+use crate::sys::names::shown;
+use crate::sys::root::Root;
+use crate::sys::{fs, read, terminal};
+
+/// Lines of a diff that a terminal gets.
+const LINES: usize = 200;
+
+/// What a file held at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Its SHA-256; `None`: there was no file.
+    pub(crate) sha256: Option<String>,
+    /// Its bytes; `None` also where they are too many to compare.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl Content {
+    /// What these bytes are; `None` stands for no file.
+    pub(crate) fn of(bytes: Option<Vec<u8>>) -> Self {
+        Self { sha256: bytes.as_deref().map(fs::hash), bytes }
+    }
+
+    /// What the file holds now. One that cannot be read counts as none.
+    pub(crate) fn now(path: &Path) -> Self {
+        let Ok((mut file, metadata)) = read::open_regular(path) else { return Self::default() };
+        if metadata.len() > COMPARED as u64 {
+            return Self { sha256: fs::hash_of_rest(&mut file).ok(), bytes: None };
+        }
+        Self::of(fs::read_all(&mut file).ok())
+    }
+}
+
+/// What a file held before and after.
+#[derive(Debug)]
+pub(crate) struct Changed<'a> {
+    /// The file.
+    pub(crate) path: &'a Path,
+    /// Before.
+    pub(crate) before: &'a Content,
+    /// After.
+    pub(crate) after: &'a Content,
+}
+
+impl Changed<'_> {
+    /// The diff; nothing where both are alike.
+    pub(crate) fn diff(&self) -> Option<DiffText> {
+        let (before, after) = (self.before, self.after);
+        if before.sha256 == after.sha256 {
+            return None;
+        }
+        let is_known = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
+        if is_known(before) && is_known(after) {
+            return diff_text(&tree_name(self.path), before.bytes.as_deref(), after.bytes.as_deref());
+        }
+        let text = format!(
+            "{} has changed; it has over {} bytes, which is too much to compare\n",
+            shown(self.path),
+            COMPARED
+        );
+        Some(DiffText { text, is_cut: false, removed: None, added: None })
+    }
+
+    /// Adds the keys to a report.
+    pub(crate) fn tell(&self, report: Report, diff: Option<&DiffText>) -> Report {
+        report
+            .with("changed", self.before.sha256 != self.after.sha256)
+            .with("before_sha256", self.before.sha256.clone())
+            .with("after_sha256", self.after.sha256.clone())
+            .with("diff", diff.map(|diff| diff.text.clone()))
+            .with("diff_cut", diff.is_some_and(|diff| diff.is_cut))
+    }
+
+    /// Shows the diff where stderr is a terminal.
+    pub(crate) fn show(&self, root: &Root, diff: Option<&DiffText>) {
+        let Some(diff) = diff.filter(|_| terminal::stderr_is_terminal()) else { return };
+        let previous = self.before.sha256.as_ref().map(|hash| kept(root, hash));
+        show(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
+    }
+}
+
+/// Where a content is kept, when it is.
+pub(crate) fn kept(root: &Root, sha256: &str) -> PathBuf {
+    root.outputs().join(format!("{sha256}.txt"))
+}
+
+/// Writes a diff to stderr, in colour where that is a terminal that takes it, and says how to see all of a long one.
+pub(crate) fn show(path: &Path, previous: Option<&Path>, diff: &DiffText) {
+    let mut lines = diff.text.lines();
+    for line in lines.by_ref().take(LINES) {
+        let tint = match line.as_bytes() {
+            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => Some(Tint::Name),
+            [b'-', ..] => Some(Tint::Removed),
+            [b'+', ..] => Some(Tint::Added),
+            [b'@', ..] => Some(Tint::Place),
+            _ => None,
+        };
+        out::tinted(line, tint);
+    }
+    let left = lines.count();
+    if left > 0 || diff.is_cut {
+        let all = match previous {
+            Some(previous) => format!("diff -u {} {}", shown(previous), shown(path)),
+            None => format!("{} is all new", shown(path)),
+        };
+        let more = if diff.is_cut { " and more" } else { "" };
+        out::line(&format!("[{left}{more} lines left out; to see all: {all}]"));
+    }
+}
+
+/// Adds to a report which file and which conversation it is about.
+pub(super) fn about(call: &Call<'_>, path: &Path, report: Report) -> Report {
+    let root = &call.settings.root.value;
+    let name = report
+        .json
+        .get("conversation_path")
+        .and_then(|path| path.as_str()?.rsplit('/').next())
+        .unwrap_or(&call.name)
+        .to_owned();
+    let file_id = file_id(root, &call.name);
+    report
+        .with("source_path", path.display().to_string())
+        .with("file_id", file_id)
+        .with("conversation_name", name)
+        .with("file_index_path", root.file_index().display().to_string())
+        .with("cleared", call.args.clear)
+}
+
+/// The id that the index has for the file of a conversation.
+pub(crate) fn file_id(root: &Root, conversation: &str) -> Option<String> {
+    let text = fs::read_text(&root.file_index(), super::file_edit::LIMIT).ok()??;
+    let index = FileIndex::parse(&text).ok()?;
+    let mut entries = index.by_file_id.into_values();
+    entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)
+}
+
+/// The target's true path, as far as it exists.
+pub(super) fn target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Problem> {
+    super::file_edit::absolute(call.env, path)
+}
