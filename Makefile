@@ -2,7 +2,7 @@
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
-TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-split nagent-file-patch nagent-file-summarize
+TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-summarize
 
 .PHONY: build demo test check install live bench quality
 

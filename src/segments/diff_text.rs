@@ -141,7 +141,11 @@ mod tests {
             &format!("{heads}@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"),
         );
         assert_eq!((changed.removed, changed.added), (Some(1), Some(2)));
-        check(None, Some("x"), "--- /dev/null\n+++ b/d/a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n");
+        check(
+            None,
+            Some("x"),
+            "--- /dev/null\n+++ b/d/a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n",
+        );
         check(Some("x\n"), None, "--- a/d/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n");
         check(None, Some(""), "--- /dev/null\n+++ b/d/a.txt\n");
         assert_eq!(diff(Some("x"), Some("x")), None);

@@ -300,18 +300,28 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The SHA-256 of what is left to read of an open file, of any size.
-pub fn hash_of_rest(file: &mut File) -> Result<String> {
-    let mut hash = Sha256::new();
-    let mut chunk = vec![0; 256 * 1024];
-    loop {
-        match file.read(&mut chunk) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(count) => hash.update(&chunk[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("cannot read an open file"),
-        }
+/// What was kept under a hash, held against it.
+///
+/// # Errors
+/// It is not there any more, cannot be read, or is not what its name says.
+pub fn read_kept(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
+    // The hash may stand in a file that anybody edits.
+    let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_hash {
+        bail!("\"{}\" names no kept content", sha256.escape_debug());
     }
+    let path = outputs.join(format!("{sha256}.txt"));
+    let what = || format!("cannot read the kept content {}", path.display());
+    let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(&path);
+    let mut file = opened.with_context(what)?;
+    if !file.metadata().with_context(what)?.is_file() {
+        bail!("{}: it is no regular file", what());
+    }
+    let bytes = read_all(&mut file).with_context(what)?;
+    if hash(&bytes) != sha256 {
+        bail!("{} is not what was kept there: its hash is another", path.display());
+    }
+    Ok(bytes)
 }
 
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.

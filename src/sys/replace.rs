@@ -36,6 +36,16 @@ pub struct Written {
     pub previous: Option<PathBuf>,
 }
 
+/// The content of a file, whatever its size; `None`: there is no such file.
+pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, Denied> {
+    let Some((file, _)) = &opened.old else { return Ok(None) };
+    let failed = |error| Denied::io("read", &opened.path, error);
+    let (mut file, mut bytes) = (file, Vec::new());
+    file.rewind().map_err(failed)?;
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes))
+}
+
 /// The content of a file that is to be edited, at most 64 MiB.
 pub fn read_target(opened: &Opened) -> Result<Vec<u8>, Denied> {
     let Some((file, stat)) = &opened.old else { return Err(missing(&opened.path)) };
@@ -73,6 +83,23 @@ pub fn replace(
     let previous = stream(opened, &mut content)?;
     let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
     Ok(Written { path, bytes, lines, created, previous })
+}
+
+/// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.
+pub fn remove(
+    mut opened: Opened,
+    keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
+) -> Result<Option<PathBuf>, Denied> {
+    let mut content =
+        Content { write: &mut |_| Ok(()), bytes: 0, keep_previous, keep: Keep::Always };
+    let previous = keep_old(&mut opened, &mut content)?;
+    check(&opened)?;
+    if opened.old.is_some() {
+        rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
+            .map_err(|errno| Denied::io("remove", &opened.path, errno))?;
+        sync_folder(&opened)?;
+    }
+    Ok(previous)
 }
 
 /// What a file is to hold, written piece by piece.
@@ -283,9 +310,14 @@ fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
         Err(Errno::EXIST) => return Err(Denied::Changed { path: shown(&opened.path) }),
         Err(errno) => return Err(Denied::io("replace", &opened.path, errno)),
     }
+    sync_folder(opened)
+}
+
+/// Makes the names in the file's folder durable.
+fn sync_folder(opened: &Opened) -> Result<(), Denied> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
     match rustix::fs::openat(
-        dir,
+        &opened.dir,
         ".",
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),

@@ -6,7 +6,7 @@
 mod several;
 mod undo;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -160,14 +160,14 @@ fn run(args: &Args) -> Result<Report, Problem> {
 }
 
 /// Does what is asked for one file, in this process.
-fn one(args: &Args, file: &PathBuf) -> Result<Report, Problem> {
+fn one(args: &Args, file: &Path) -> Result<Report, Problem> {
     let result = if let Some(count) = args.undo {
         undo::run(args, file, usize::try_from(count).unwrap_or(usize::MAX))
     } else if args.history {
         history(args, file)
     } else {
         let mut call = plain(args);
-        call.file_edit = Some(file.clone());
+        call.file_edit = Some(file.to_owned());
         nagent::run(&call)
     };
     result.map_err(in_our_words)
@@ -224,7 +224,7 @@ impl Ground {
     }
 }
 
-fn history(args: &Args, file: &PathBuf) -> Result<Report, Problem> {
+fn history(args: &Args, file: &Path) -> Result<Report, Problem> {
     let Ground { interrupts, env, settings } = Ground::find(args)?;
     let path = nagent::file_edit::absolute(&env, file)?;
     file_memory::history_report(&settings, &env, &interrupts, &path)

@@ -3,16 +3,18 @@
 //!
 //! Shared by `nagent --file-edit` and `nagent-file-edit`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use serde_json::Value;
 
 use super::Call;
-use crate::cmd::settings::Problem;
 use crate::format::file_index::FileIndex;
+use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report, Tint};
-use crate::segments::diff_text::{COMPARED, DiffText, diff_text, tree_name};
+use crate::segments::diff_text::{DiffText, diff_text, tree_name};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{fs, read, terminal};
+use crate::sys::{fs, terminal};
 
 /// Lines of a diff that a terminal gets.
 const LINES: usize = 200;
@@ -22,7 +24,7 @@ const LINES: usize = 200;
 pub(crate) struct Content {
     /// Its SHA-256; `None`: there was no file.
     pub(crate) sha256: Option<String>,
-    /// Its bytes; `None` also where they are too many to compare.
+    /// Its bytes; `None` also where they are not to be had.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
@@ -32,13 +34,10 @@ impl Content {
         Self { sha256: bytes.as_deref().map(fs::hash), bytes }
     }
 
-    /// What the file holds now. One that cannot be read counts as none.
-    pub(crate) fn now(path: &Path) -> Self {
-        let Ok((mut file, metadata)) = read::open_regular(path) else { return Self::default() };
-        if metadata.len() > COMPARED as u64 {
-            return Self { sha256: fs::hash_of_rest(&mut file).ok(), bytes: None };
-        }
-        Self::of(fs::read_all(&mut file).ok())
+    /// What was kept under a hash.
+    pub(crate) fn kept(root: &Root, sha256: Option<&str>) -> Self {
+        let bytes = sha256.and_then(|hash| fs::read_kept(&root.outputs(), hash).ok());
+        Self { sha256: sha256.map(str::to_owned), bytes }
     }
 }
 
@@ -60,39 +59,62 @@ impl Changed<'_> {
         if before.sha256 == after.sha256 {
             return None;
         }
-        let is_known = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
-        if is_known(before) && is_known(after) {
-            return diff_text(&tree_name(self.path), before.bytes.as_deref(), after.bytes.as_deref());
+        let is_had = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
+        if is_had(before) && is_had(after) {
+            return diff_text(
+                &tree_name(self.path),
+                before.bytes.as_deref(),
+                after.bytes.as_deref(),
+            );
         }
         let text = format!(
-            "{} has changed; it has over {} bytes, which is too much to compare\n",
-            shown(self.path),
-            COMPARED
+            "{} differs, and one of the two contents is no longer kept\n",
+            shown(self.path)
         );
         Some(DiffText { text, is_cut: false, removed: None, added: None })
     }
 
-    /// Adds the keys to a report.
-    pub(crate) fn tell(&self, report: Report, diff: Option<&DiffText>) -> Report {
-        report
-            .with("changed", self.before.sha256 != self.after.sha256)
-            .with("before_sha256", self.before.sha256.clone())
-            .with("after_sha256", self.after.sha256.clone())
-            .with("diff", diff.map(|diff| diff.text.clone()))
-            .with("diff_cut", diff.is_some_and(|diff| diff.is_cut))
-    }
-
-    /// Shows the diff where stderr is a terminal.
-    pub(crate) fn show(&self, root: &Root, diff: Option<&DiffText>) {
-        let Some(diff) = diff.filter(|_| terminal::stderr_is_terminal()) else { return };
-        let previous = self.before.sha256.as_ref().map(|hash| kept(root, hash));
+    /// Shows the diff on stderr.
+    pub(crate) fn show(&self, root: &Root, diff: &DiffText) {
+        let previous = self.before.sha256.as_ref();
+        let previous = previous.map(|hash| root.outputs().join(format!("{hash}.txt")));
         show(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
     }
 }
 
-/// Where a content is kept, when it is.
-pub(crate) fn kept(root: &Root, sha256: &str) -> PathBuf {
-    root.outputs().join(format!("{sha256}.txt"))
+/// Adds a diff's keys to a report.
+pub(crate) fn with_diff(report: Report, diff: Option<&DiffText>) -> Report {
+    report
+        .with("diff", diff.map(|diff| diff.text.clone()))
+        .with("diff_cut", diff.is_some_and(|diff| diff.is_cut))
+}
+
+/// Tells what a run did to its file, by what its report says of it: on a terminal, and as keys.
+pub(super) fn tell(call: &Call<'_>, path: &Path, report: Report) -> Report {
+    let root = &call.settings.root.value;
+    let is_changed = report.json.get("changed").and_then(Value::as_bool).unwrap_or(false);
+    let diff = if is_changed {
+        let content = |key: &str| {
+            let hash = report.json.get(key).and_then(Value::as_str);
+            Content::kept(root, hash.filter(|hash| *hash != NO_FILE))
+        };
+        let (before, after) = (content("before_sha256"), content("after_sha256"));
+        let changed = Changed { path, before: &before, after: &after };
+        let diff = changed.diff();
+        if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal())
+        {
+            changed.show(root, diff);
+        }
+        diff
+    } else {
+        None
+    };
+    let mut report = with_diff(about(call, path, report), diff.as_ref());
+    for key in ["before_sha256", "after_sha256"] {
+        let hash = report.json.get(key).filter(|hash| *hash != NO_FILE).cloned();
+        report = report.with(key, hash.unwrap_or_default());
+    }
+    report.with("changed", is_changed)
 }
 
 /// Writes a diff to stderr, in colour where that is a terminal that takes it, and says how to see all of a long one.
@@ -143,9 +165,4 @@ pub(crate) fn file_id(root: &Root, conversation: &str) -> Option<String> {
     let index = FileIndex::parse(&text).ok()?;
     let mut entries = index.by_file_id.into_values();
     entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)
-}
-
-/// The target's true path, as far as it exists.
-pub(super) fn target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Problem> {
-    super::file_edit::absolute(call.env, path)
 }

@@ -9,7 +9,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::{stdin, terminal};
 
 /// What was found.
-pub(super) enum Prompt {
+pub(crate) enum Prompt {
     /// No prompt.
     None,
     /// A prompt that is not empty.
@@ -19,7 +19,7 @@ pub(super) enum Prompt {
 }
 
 /// Settles the prompt. `has_command`: the call does something without one.
-pub(super) fn prompt(
+pub(crate) fn prompt(
     args: &Args,
     has_command: bool,
     interrupts: &Interrupts,
@@ -47,7 +47,7 @@ pub(super) fn prompt(
 
 /// Tells of input that stands ready and was not read. Asked at the end of a run: at its start a pipe's writer may not
 /// have come so far.
-pub(super) fn tell_of_ignored(args: &Args) {
+pub(crate) fn tell_of_ignored(args: &Args) {
     let was_read = args.prompt.last().is_some_and(|last| last == "-")
         || (args.prompt.is_empty() && args.read.is_empty());
     if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {

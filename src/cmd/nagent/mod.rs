@@ -338,7 +338,7 @@ impl Call<'_> {
             self.name = file_edit::register(self, path)?;
         }
         let target = match &args.file_edit {
-            Some(path) if !args.show_request => Some(changed::target(self, path)?),
+            Some(path) if !args.show_request => Some(file_edit::absolute(self.env, path)?),
             _ => None,
         };
         let upkeep = if args.show_request { Report::done("") } else { upkeep::run(self)? };
@@ -353,16 +353,9 @@ impl Call<'_> {
             upkeep.text.lines().for_each(out::line);
         }
         let upkeep = Report { text: String::new(), ..upkeep };
-        let before = target.as_deref().map(changed::Content::now);
         let mut report = upkeep.then_try(|| start::run(self, prompt));
-        if let (Some(path), Some(before)) = (&target, &before) {
-            let after = changed::Content::now(path);
-            let changed = changed::Changed { path, before, after: &after };
-            let diff = changed.diff();
-            if !self.quiet {
-                changed.show(&self.settings.root.value, diff.as_ref());
-            }
-            report = changed.tell(changed::about(self, path, report), diff.as_ref());
+        if let Some(path) = &target {
+            report = changed::tell(self, path, report);
         }
         input::tell_of_ignored(args);
         Ok(report)

@@ -1,0 +1,537 @@
+//! `nagent-file-edit`: a file's own conversation, its diff, taking changes back, several files at once.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::answers::Answer;
+use crate::process_under_test::Run;
+use crate::sandbox::{CANARY, Invocation, Sandbox, answer, wait_until};
+
+pub(crate) const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
+
+impl Sandbox {
+    pub(crate) fn file_edit(&self, args: &[&str]) -> Invocation<'_> {
+        self.program(FILE_EDIT, args)
+    }
+}
+
+fn edit(path: &str, from: &str, to: &str) -> String {
+    format!(
+        "<nagent-edit path=\"{path}\">\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>"
+    )
+}
+
+fn write(path: &str, text: &str) -> String {
+    format!("<nagent-write path=\"{path}\">\n{text}</nagent-write>")
+}
+
+/// One run on `a.txt` with a prompt, which changes a line.
+#[track_caller]
+fn change(sandbox: &Sandbox, prompt: &str, from: &str, to: &str) -> Run {
+    sandbox.llm.push(edit("a.txt", from, to));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--file", "a.txt", prompt]).run().assert_exit(0)
+}
+
+fn undo(sandbox: &Sandbox, more: &[&str]) -> Run {
+    sandbox.file_edit(&[&["--file", "a.txt", "--undo"], more].concat()).run()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
+}
+
+// One file.
+
+#[test]
+fn the_answer_goes_to_stdout_and_the_whole_story_into_json() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    change(&sandbox, "make it 2", "two", "2").stdout_is("done\n").no_stderr();
+    assert_eq!(sandbox.read("a.txt"), "one\n2\n");
+
+    sandbox.llm.push(edit("a.txt", "one", "1"));
+    sandbox.llm.push(answer("again"));
+    let run = sandbox.file_edit(&["--file", "a.txt", "--json", "make", "it 1"]).run();
+    let json = run.assert_exit(0).no_stderr().json();
+    assert_eq!(json["responses"], serde_json::json!(["again"]));
+    let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n 2\n";
+    assert_eq!((text(&json["diff"]), &json["diff_cut"]), (diff, &Value::Bool(false)));
+    assert_eq!((&json["changed"], &json["cleared"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!(json["before_sha256"], nagent::sys::fs::hash(b"one\n2\n"));
+    assert_eq!(json["after_sha256"], nagent::sys::fs::hash(b"1\n2\n"));
+    let path = sandbox.work().canonicalize().unwrap().join("a.txt");
+    assert_eq!(text(&json["source_path"]), path.to_str().unwrap());
+    let conversation = sandbox.conversation_path();
+    assert_eq!(text(&json["conversation_path"]), conversation.to_str().unwrap());
+    assert!(conversation.ends_with(text(&json["conversation_name"])));
+    let index = std::fs::read_to_string(text(&json["file_index_path"])).unwrap();
+    assert!(index.contains(text(&json["file_id"])), "{index}");
+    assert!(sandbox.requests()[2].user().contains("make it 2"), "one conversation a file");
+
+    sandbox.llm.push(answer("nothing to do"));
+    let json = sandbox.file_edit(&["--file", "a.txt", "--json", "look"]).run().json();
+    assert_eq!((&json["changed"], &json["diff"]), (&Value::Bool(false), &Value::Null));
+}
+
+#[test]
+fn the_prompt_comes_from_words_from_stdin_or_from_both() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
+    let file = ["--file", "a.txt"];
+    for _ in 0..3 {
+        sandbox.llm.push(answer("ok"));
+    }
+    sandbox.file_edit(&file).stdin("from stdin").run().answers("ok");
+    sandbox.file_edit(&["--file", "a.txt", "words", "-"]).stdin("and more").run().answers("ok");
+    sandbox.file_edit(&["--file", "a.txt", "--read", "a.txt"]).run().answers("ok");
+    let prompts: Vec<String> =
+        sandbox.blocks_of("user-prompt").iter().map(|block| block.body.clone()).collect();
+    assert_eq!(prompts, ["from stdin", "words\nand more"]);
+    let run = sandbox.file_edit(&file).run().assert_exit(2).no_stdout();
+    run.stderr_has(&["nagent-file-edit: there is no prompt", "nagent-file-edit --file PATH"]);
+}
+
+#[test]
+fn exit_codes_are_those_of_nagent() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
+    sandbox.llm.allow_rewrites();
+    let run = |args: &[&str]| sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run();
+    run(&["--max-turns", "0", "x"]).assert_exit(2);
+    sandbox.file_edit(&["prompt"]).run().assert_exit(2).stderr_has(&["--file"]);
+    let missing = sandbox.file_edit(&["--file", "no/where.txt", "x"]).run().assert_exit(2);
+    missing.stderr_has(&["--file no/where.txt", "no such folder"]);
+    sandbox.file_edit(&["--file", "a.txt", "x"]).env("OPENAI_API_KEY", "").run();
+    sandbox.llm.choose(|_| Answer::error(401, "auth"));
+    run(&["x"]).assert_exit(3);
+    sandbox.llm.choose(|_| "no tag".into());
+    run(&["x"]).assert_exit(4);
+    sandbox.llm.choose(|_| "<nagent-next>on</nagent-next>".into());
+    run(&["--max-turns", "2", "x"]).assert_exit(5);
+    sandbox.llm.choose(|_| answer("done").into());
+    let unchecked = run(&["--check", "false", "--json", "x"]).assert_exit(6).json();
+    assert_eq!((&unchecked["exit_code"], &unchecked["changed"]), (&6.into(), &false.into()));
+}
+
+#[test]
+fn clear_and_a_prompt_make_one_document() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "first", "one", "two");
+    sandbox.llm.push(answer("fresh"));
+    sandbox.llm.allow_rewrites();
+    let run = sandbox.file_edit(&["--file", "a.txt", "--clear", "--json", "second"]).run();
+    let json = run.assert_exit(0).json();
+    assert_eq!((&json["cleared"], &json["responses"][0]), (&true.into(), &"fresh".into()));
+    assert!(PathBuf::from(text(&json["archived_path"])).is_file());
+    assert!(!sandbox.requests()[2].user().contains("first"));
+
+    let json = sandbox.file_edit(&["--file", "a.txt", "--clear", "--json"]).run().json();
+    assert_eq!((&json["cleared"], &json["exit_code"]), (&true.into(), &0.into()));
+    assert!(json["source_path"].is_string() && json["file_id"].is_string(), "{json}");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+}
+
+#[test]
+fn a_file_that_is_new_is_created_by_the_first_write() {
+    let sandbox = Sandbox::outside_temp().reply(write("new.txt", "hello\n")).reply(answer("made"));
+    let run = sandbox.file_edit(&["--file", "new.txt", "--json", "make it"]).run();
+    let json = run.assert_exit(0).json();
+    assert_eq!(sandbox.read("new.txt"), "hello\n");
+    assert_eq!(text(&json["diff"]), "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+hello\n");
+    assert_eq!((&json["before_sha256"], &json["changed"]), (&Value::Null, &true.into()));
+}
+
+#[test]
+fn a_terminal_gets_the_diff_in_colour_without_what_could_steer_it() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.push(edit("a.txt", "one", "t\x1b[2Jwo"));
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.file_edit(&["--file", "a.txt", "x"]).run_on_terminal().assert_exit(0);
+    assert!(run.stderr.contains("\x1b[31m-one\x1b[0m"), "{:?}", run.stderr);
+    assert!(run.stderr.contains("\x1b[32m+t\\u{1b}[2Jwo\x1b[0m"), "{:?}", run.stderr);
+    assert_eq!(run.stdout, "done\n");
+
+    let long: String = (0..400).map(|n| format!("{n}\n")).collect();
+    for extra in [&[][..], &["--quiet"]] {
+        sandbox.llm.push(write("a.txt", &format!("{}{long}", extra.len())));
+        sandbox.llm.push(answer("done"));
+        let args = [&["--file", "a.txt", "x"], extra].concat();
+        let run = sandbox.file_edit(&args).env("NO_COLOR", "1").run_on_terminal().assert_exit(0);
+        assert!(!run.stderr.contains('\x1b'), "{:?}", run.stderr);
+        if extra.is_empty() {
+            run.stderr_has(&["+++ b/a.txt", "lines left out; to see all: diff -u /"]);
+        } else {
+            assert!(!run.stderr.contains("+++"), "{:?}", run.stderr);
+        }
+    }
+    // And so it is with nagent --file-edit.
+    sandbox.llm.push(write("a.txt", "short\n"));
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.cmd(&["--file-edit", "a.txt", "x"]).run_on_terminal().assert_exit(0);
+    run.stderr_has(&["+short", "lines left out"]);
+}
+
+#[test]
+fn what_a_command_changed_and_what_is_no_text_is_in_the_diff_too() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.push("<nagent-shell>printf 'two\\n' > a.txt</nagent-shell>");
+    sandbox.llm.push(answer("done"));
+    let json = sandbox.file_edit(&["--file", "a.txt", "--json", "x"]).run().json();
+    assert!(text(&json["diff"]).ends_with("-one\n+two\n"), "{json}");
+    sandbox.llm.push("<nagent-shell>printf 'a\\0b' > a.txt</nagent-shell>");
+    sandbox.llm.push(answer("done"));
+    let json = sandbox.file_edit(&["--file", "a.txt", "--json", "x"]).run().json();
+    assert_eq!(text(&json["diff"]), "Binary files a/a.txt and b/a.txt differ\n");
+    undo(&sandbox, &["2"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+// Undo.
+
+#[test]
+fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    let path = sandbox.work().join("a.txt");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o754)).unwrap();
+    change(&sandbox, "first thing\nand more", "two", "2\n3");
+    sandbox.llm.push(answer("an idle run"));
+    sandbox.file_edit(&["--file", "a.txt", "only look"]).run().assert_exit(0);
+    change(&sandbox, "second thing", "one", "1");
+    assert_eq!(sandbox.read("a.txt"), "1\n2\n3\n");
+
+    // Neither a model nor a credential is needed.
+    let run = sandbox.file_edit(&["--file", "a.txt", "--undo", "--json"]);
+    let json = run.env("OPENAI_API_KEY", "").run().assert_exit(0).no_stderr().json();
+    assert_eq!(sandbox.read("a.txt"), "one\n2\n3\n");
+    assert_eq!(json["undone"].as_array().unwrap().len(), 1);
+    let undone = &json["undone"][0];
+    assert_eq!(undone["prompt"], "second thing");
+    assert_eq!((&undone["lines_removed"], &undone["lines_added"]), (&1.into(), &1.into()));
+    assert!(text(&undone["at"]).ends_with('Z'));
+    assert_eq!(undone["before_sha256"], nagent::sys::fs::hash(b"one\n2\n3\n"));
+    assert_eq!(undone["before_sha256"], json["restored_sha256"]);
+    assert_eq!(undone["after_sha256"], nagent::sys::fs::hash(b"1\n2\n3\n"));
+    let previous = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
+    assert_eq!(previous, "1\n2\n3\n", "what was undone is kept");
+    assert!(text(&json["diff"]).contains("-1\n+one\n"), "{json}");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o754);
+
+    let block = sandbox.blocks_of("system").pop().unwrap();
+    assert_eq!((block.get("change"), block.get("count")), ("undo", "1"));
+    for words in ["the user took back", "second thing", "-1\n+one"] {
+        assert!(block.body.contains(words), "{block:?}");
+    }
+
+    // A second one undoes the change before.
+    let run = undo(&sandbox, &[]).assert_exit(0).no_stderr();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert!(lines[0].ends_with("a.txt: it is as it was before"), "{lines:?}");
+    assert!(lines[1].ends_with("Z  -1 +2  first thing"), "{lines:?}");
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "a.txt"]);
+
+    // The model is told, and the conversation goes on.
+    sandbox.llm.push(answer("I see"));
+    sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
+    assert!(sandbox.requests().pop().unwrap().last().contains("the user took back a change"));
+}
+
+#[test]
+fn undo_takes_back_several_and_no_more_than_there_are() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "0\n");
+    for n in 0..3 {
+        change(&sandbox, &format!("to {}", n + 1), &n.to_string(), &(n + 1).to_string());
+    }
+    undo(&sandbox, &["4"]).assert_exit(1).stderr_has(&["cannot undo 4", "there are 3 changes"]);
+    assert_eq!(sandbox.read("a.txt"), "3\n");
+    undo(&sandbox, &["0"]).assert_exit(2);
+    let json = undo(&sandbox, &["2", "--json"]).assert_exit(0).json();
+    let prompts: Vec<&str> =
+        json["undone"].as_array().unwrap().iter().map(|one| text(&one["prompt"])).collect();
+    assert_eq!(prompts, ["to 3", "to 2"], "the newest first");
+    assert_eq!(sandbox.read("a.txt"), "1\n");
+    undo(&sandbox, &["2"]).assert_exit(1).stderr_has(&["there is one change"]);
+    // What came after an undo can be undone like all else.
+    change(&sandbox, "to 9", "1", "9");
+    undo(&sandbox, &["2"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "0\n");
+}
+
+#[test]
+fn a_file_that_was_changed_since_is_left_alone_unless_forced() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    sandbox.write("a.txt", "two\nby hand\n");
+    let run = undo(&sandbox, &[]).assert_exit(1).no_stdout();
+    run.stderr_has(&["nothing was undone", "changed by something else", "+by hand", "--force"]);
+    let json = undo(&sandbox, &["--json"]).assert_exit(1).json();
+    assert!(text(&json["diff_since"]).ends_with(" two\n+by hand\n"), "{json}");
+    assert_eq!(sandbox.read("a.txt"), "two\nby hand\n");
+    let json = undo(&sandbox, &["--force", "--json"]).assert_exit(0).json();
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+    let kept = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
+    assert_eq!(kept, "two\nby hand\n");
+    let block = sandbox.blocks_of("system").pop().unwrap();
+    assert!(block.body.contains("something else had changed"), "{block:?}");
+}
+
+#[test]
+fn what_something_else_changed_between_two_runs_is_not_taken_back_unasked() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    sandbox.write("a.txt", "by hand\ntwo\n");
+    change(&sandbox, "y", "two", "three");
+    undo(&sandbox, &["2"]).assert_exit(1).stderr_has(&["last 1 of these changes", "--undo 1"]);
+    assert_eq!(sandbox.read("a.txt"), "by hand\nthree\n");
+    undo(&sandbox, &["1"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "by hand\ntwo\n");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["+by hand"]);
+    undo(&sandbox, &["--force"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_file_that_a_run_created_is_removed_and_one_that_it_removed_comes_back() {
+    let sandbox = Sandbox::outside_temp().reply(write("a.txt", "new\n")).reply(answer("made"));
+    sandbox.file_edit(&["--file", "a.txt", "make"]).run().assert_exit(0);
+    let json = undo(&sandbox, &["--json"]).assert_exit(0).json();
+    assert!(!sandbox.work().join("a.txt").exists());
+    assert_eq!((&json["restored_sha256"], &json["after_sha256"]), (&Value::Null, &Value::Null));
+    let kept = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
+    assert_eq!(kept, "new\n");
+
+    let sandbox = Sandbox::outside_temp().file("a.txt", "old\r\n");
+    sandbox.llm.push("<nagent-shell>rm a.txt</nagent-shell>");
+    sandbox.llm.push(answer("gone"));
+    sandbox.file_edit(&["--file", "a.txt", "remove it"]).run().assert_exit(0);
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "old\r\n");
+    // Removed by something else: brought back on demand alone.
+    change(&sandbox, "x", "old", "new");
+    std::fs::remove_file(sandbox.work().join("a.txt")).unwrap();
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["was removed by something else"]);
+    undo(&sandbox, &["--force"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "old\r\n");
+}
+
+#[test]
+fn a_file_that_was_brought_back_by_hand_counts_as_undone() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    sandbox.write("a.txt", "one\n");
+    let run = undo(&sandbox, &[]).assert_exit(0);
+    assert!(run.stdout.contains("held that already"), "{}", run.stdout);
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+}
+
+#[test]
+fn a_kept_content_that_is_gone_or_forged_is_not_put_back() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    let hash = nagent::sys::fs::hash(b"one\n");
+    let kept = sandbox.root().join(format!("outputs/{hash}.txt"));
+    std::fs::write(&kept, "forged\n").unwrap();
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "its hash is another"]);
+    std::fs::remove_file(&kept).unwrap();
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["is not to be had", &hash]);
+    // An attribute that a hand has edited leads nowhere else.
+    sandbox.edit_conversation(|text| text.replace(&hash, "../../../../etc/hostname"));
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["names no kept content"]);
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+}
+
+#[test]
+fn undo_waits_for_a_run_and_gives_up_when_told_to() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    sandbox.llm.push(Answer::StallHead);
+    let running = sandbox.file_edit(&["--file", "a.txt", "long"]).spawn();
+    sandbox.llm.wait_for_requests(3);
+    let run = undo(&sandbox, &["--lock-timeout", "0.2"]).assert_exit(1);
+    run.stderr_has(&["waiting for conversation", "in use"]);
+    running.signal(Signal::INT);
+    running.wait().assert_exit(130);
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_killed_runs_writes_can_be_undone() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    sandbox.llm.push(edit("a.txt", "one", "two"));
+    sandbox.llm.push(Answer::StallHead);
+    let running = sandbox.file_edit(&["--file", "a.txt", "x"]).spawn();
+    sandbox.llm.wait_for_requests(2);
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+#[test]
+fn what_does_not_go_with_undo_is_refused() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
+    let cases: [&[&str]; 6] = [
+        &["--undo", "1", "prompt"],
+        &["--undo", "--clear"],
+        &["--undo", "--history"],
+        &["--undo", "--check", "true"],
+        &["--force", "prompt"],
+        &["--history", "prompt"],
+    ];
+    for args in cases {
+        sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run().assert_exit(2);
+    }
+}
+
+// Several files.
+
+/// Answers each file's run by what its first context says of the target: it appends a line, then answers.
+fn append_a_line(sandbox: &Sandbox) {
+    sandbox.llm.choose(|request| {
+        let system = request.system();
+        let name = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"]
+            .into_iter()
+            .find(|name| system.contains(&format!("/{name}")))
+            .unwrap();
+        if request.user().contains("nagent-edit-result") {
+            answer(&format!("did {name}")).into()
+        } else {
+            edit(name, "old", "new").into()
+        }
+    });
+}
+
+#[test]
+fn several_files_are_worked_on_side_by_side_each_in_its_own_conversation() {
+    let sandbox = Sandbox::outside_temp();
+    let names = ["a.txt", "b.txt", "c.txt"];
+    for name in names {
+        sandbox.write(name, "old\n");
+    }
+    append_a_line(&sandbox);
+    let files = ["--file", "c.txt", "--file", "a.txt", "--file", "b.txt"];
+    let run = sandbox.file_edit(&[&files[..], &["-"]].concat()).stdin("change it").run();
+    let expect =
+        "==> c.txt <==\ndid c.txt\n\n==> a.txt <==\ndid a.txt\n\n==> b.txt <==\ndid b.txt\n";
+    run.assert_exit(0).stdout_is(expect).no_stderr();
+    for name in names {
+        assert_eq!(sandbox.read(name), "new\n");
+    }
+    assert_eq!(sandbox.conversation_paths().len(), 3);
+    for request in sandbox.requests() {
+        assert!(request.user().contains("change it"));
+    }
+
+    let json = sandbox.file_edit(&[&files[..], &["--undo", "--json"]].concat()).run().json();
+    let undone = json["files"].as_array().unwrap();
+    assert_eq!(undone.len(), 3);
+    assert_eq!((&undone[0]["file"], &undone[0]["exit_code"]), (&"c.txt".into(), &0.into()));
+    for name in names {
+        assert_eq!(sandbox.read(name), "old\n");
+    }
+    let run = sandbox.file_edit(&[&files[..], &["--undo"]].concat()).run().assert_exit(1);
+    run.stderr_has(&["a.txt: nothing to undo", "3 of 3 files failed: c.txt, a.txt, b.txt"]);
+}
+
+#[test]
+fn several_files_make_one_document_and_one_exit_code() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "old\n").file("b.txt", "other\n");
+    let mut failed = false;
+    sandbox.llm.choose(move |request| {
+        if request.system().contains("/b.txt") {
+            failed = true;
+            return "no tag".into();
+        }
+        if request.user().contains("nagent-edit-result") {
+            answer("did it").into()
+        } else {
+            edit("a.txt", "old", "new").into()
+        }
+    });
+    let args = ["--file", "a.txt", "--file", "b.txt", "--json", "x"];
+    let run = sandbox.file_edit(&args).run().assert_exit(4);
+    let json = run.json();
+    run.stderr_has(&["nagent-file-edit: b.txt: ", "1 of 2 files failed: b.txt"]);
+    let (a, b) = (&json["files"][0], &json["files"][1]);
+    assert_eq!((&a["exit_code"], &a["responses"][0]), (&0.into(), &"did it".into()));
+    assert!(text(&a["diff"]).ends_with("-old\n+new\n"), "{a}");
+    assert_eq!((&b["exit_code"], &b["changed"]), (&4.into(), &false.into()));
+    assert!(b["error"].is_string());
+    assert_eq!(json["exit_code"], 4);
+    let sum = a["tokens_in"].as_u64().unwrap() + b["tokens_in"].as_u64().unwrap();
+    assert_eq!(json["tokens_in"], sum);
+    assert_eq!(json["turn_count"], 2 + b["turn_count"].as_u64().unwrap());
+}
+
+#[test]
+fn so_many_files_at_once_and_no_more() {
+    for (jobs, at_once) in [(None, 4), (Some("2"), 2)] {
+        let sandbox = Sandbox::outside_temp();
+        let mut args = vec!["--json", "x"];
+        let names = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"];
+        for name in names {
+            sandbox.write(name, "old\n");
+            args.extend(["--file", name]);
+        }
+        args.extend(jobs.into_iter().flat_map(|jobs| ["--jobs", jobs]));
+        sandbox.llm.choose(|_| Answer::StallHead);
+        let running = sandbox.file_edit(&args).spawn();
+        sandbox.llm.wait_for_requests(at_once);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(sandbox.requests().len(), at_once);
+        running.signal(Signal::INT);
+        let run = running.wait().within(1.5).assert_exit(130);
+        let json = run.json();
+        let codes: Vec<&Value> =
+            json["files"].as_array().unwrap().iter().map(|file| &file["exit_code"]).collect();
+        assert_eq!(codes, vec![&Value::from(130); 5], "{json}");
+        wait_until("no process is left", || sandbox.processes().is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_is_named_twice_is_worked_on_once() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "old\n");
+    symlink("a.txt", sandbox.work().join("link")).unwrap();
+    std::fs::hard_link(sandbox.work().join("a.txt"), sandbox.work().join("hard")).unwrap();
+    append_a_line(&sandbox);
+    let args = ["--file", "a.txt", "--file", "./a.txt", "--file", "link", "--file", "hard", "x"];
+    let run = sandbox.file_edit(&args).run().assert_exit(0).stdout_is("did a.txt\n");
+    run.stderr_has(&["link is the same file as a.txt", "hard is the same file as a.txt"]);
+    assert_eq!(std::fs::read_to_string(sandbox.work().join("hard")).unwrap(), "new\n");
+    // So it is with a file that does not exist yet.
+    let args = ["--file", "n.txt", "--file", "./n.txt", "--undo"];
+    sandbox.file_edit(&args).run().assert_exit(1).stderr_has(&["./n.txt is the same file"]);
+}
+
+#[test]
+fn several_files_take_no_check_no_look_and_no_wrong_name() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
+    let both = ["--file", "a.txt", "--file", "b.txt"];
+    let run = sandbox.file_edit(&[&both[..], &["--check", "true", "x"]].concat()).run();
+    run.assert_exit(2).stderr_has(&["--check", "one --file"]);
+    let run = sandbox.file_edit(&[&both[..], &["--show-request", "x"]].concat()).run();
+    run.assert_exit(2).stderr_has(&["--show-request"]);
+    let run = sandbox.file_edit(&["--file", "a.txt", "--file", "no/b.txt", "x"]).run();
+    run.assert_exit(2).stderr_has(&["--file no/b.txt"]);
+    let run = sandbox.file_edit(&both).run().assert_exit(2);
+    run.stderr_has(&["there is no prompt"]);
+    assert_eq!(sandbox.requests().len(), 0, "nothing is begun");
+}
+
+#[test]
+fn names_of_any_bytes_and_leading_dashes_are_files_too() {
+    let sandbox = Sandbox::outside_temp();
+    for name in ["-x y.txt", "q\"'\n.txt"] {
+        sandbox.write(name, "old\n");
+    }
+    sandbox.llm.choose(|_| answer("ok").into());
+    let args = ["--file=-x y.txt", "--file=q\"'\n.txt", "--clear", "--json", "x"];
+    let json = sandbox.file_edit(&args).run().assert_exit(0).json();
+    assert_eq!(json["files"][0]["file"], "-x y.txt");
+    assert_eq!(json["files"][1]["cleared"], true);
+    assert!(!sandbox.everything_at_home().contains(CANARY));
+}
