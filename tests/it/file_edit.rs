@@ -1,6 +1,6 @@
-//! `nagent-file-edit`: a file's own conversation, its diff, taking changes back, several files at once.
+//! `nagent-file-edit`: a file's own conversation, its diff, several files at once.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
@@ -18,29 +18,29 @@ impl Sandbox {
     }
 }
 
-fn edit(path: &str, from: &str, to: &str) -> String {
+pub(crate) fn edit(path: &str, from: &str, to: &str) -> String {
     format!(
         "<nagent-edit path=\"{path}\">\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>"
     )
 }
 
-fn write(path: &str, text: &str) -> String {
+pub(crate) fn write(path: &str, text: &str) -> String {
     format!("<nagent-write path=\"{path}\">\n{text}</nagent-write>")
 }
 
 /// One run on `a.txt` with a prompt, which changes a line.
 #[track_caller]
-fn change(sandbox: &Sandbox, prompt: &str, from: &str, to: &str) -> Run {
+pub(crate) fn change(sandbox: &Sandbox, prompt: &str, from: &str, to: &str) -> Run {
     sandbox.llm.push(edit("a.txt", from, to));
     sandbox.llm.push(answer("done"));
     sandbox.file_edit(&["--file", "a.txt", prompt]).run().assert_exit(0)
 }
 
-fn undo(sandbox: &Sandbox, more: &[&str]) -> Run {
+pub(crate) fn undo(sandbox: &Sandbox, more: &[&str]) -> Run {
     sandbox.file_edit(&[&["--file", "a.txt", "--undo"], more].concat()).run()
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
@@ -101,8 +101,10 @@ fn exit_codes_are_those_of_nagent() {
     run(&["--max-turns", "0", "x"]).assert_exit(2);
     sandbox.file_edit(&["prompt"]).run().assert_exit(2).stderr_has(&["--file"]);
     let missing = sandbox.file_edit(&["--file", "no/where.txt", "x"]).run().assert_exit(2);
-    missing.stderr_has(&["--file no/where.txt", "no such folder"]);
-    sandbox.file_edit(&["--file", "a.txt", "x"]).env("OPENAI_API_KEY", "").run();
+    missing.stderr_has(&["--file /", "/no/where.txt", "no such folder"]);
+    let bare = Sandbox::outside_temp().no_config().file("a.txt", "x\n");
+    let keyless = bare.file_edit(&["--file", "a.txt", "--provider", "openai", "x"]);
+    keyless.env("OPENAI_API_KEY", "").run().assert_exit(2).stderr_has(&["no credential"]);
     sandbox.llm.choose(|_| Answer::error(401, "auth"));
     run(&["x"]).assert_exit(3);
     sandbox.llm.choose(|_| "no tag".into());
@@ -139,7 +141,7 @@ fn a_file_that_is_new_is_created_by_the_first_write() {
     let json = run.assert_exit(0).json();
     assert_eq!(sandbox.read("new.txt"), "hello\n");
     assert_eq!(text(&json["diff"]), "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+hello\n");
-    assert_eq!((&json["before_sha256"], &json["changed"]), (&Value::Null, &true.into()));
+    assert_eq!((&json["before_sha256"], &json["changed"]), (&"none".into(), &true.into()));
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn a_terminal_gets_the_diff_in_colour_without_what_could_steer_it() {
     sandbox.llm.push(write("a.txt", "short\n"));
     sandbox.llm.push(answer("done"));
     let run = sandbox.cmd(&["--file-edit", "a.txt", "x"]).run_on_terminal().assert_exit(0);
-    run.stderr_has(&["+short", "lines left out"]);
+    run.stderr_has(&["-10", "lines left out"]);
 }
 
 #[test]
@@ -187,209 +189,12 @@ fn what_a_command_changed_and_what_is_no_text_is_in_the_diff_too() {
     assert_eq!(sandbox.read("a.txt"), "one\n");
 }
 
-// Undo.
-
-#[test]
-fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
-    let path = sandbox.work().join("a.txt");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o754)).unwrap();
-    change(&sandbox, "first thing\nand more", "two", "2\n3");
-    sandbox.llm.push(answer("an idle run"));
-    sandbox.file_edit(&["--file", "a.txt", "only look"]).run().assert_exit(0);
-    change(&sandbox, "second thing", "one", "1");
-    assert_eq!(sandbox.read("a.txt"), "1\n2\n3\n");
-
-    // Neither a model nor a credential is needed.
-    let run = sandbox.file_edit(&["--file", "a.txt", "--undo", "--json"]);
-    let json = run.env("OPENAI_API_KEY", "").run().assert_exit(0).no_stderr().json();
-    assert_eq!(sandbox.read("a.txt"), "one\n2\n3\n");
-    assert_eq!(json["undone"].as_array().unwrap().len(), 1);
-    let undone = &json["undone"][0];
-    assert_eq!(undone["prompt"], "second thing");
-    assert_eq!((&undone["lines_removed"], &undone["lines_added"]), (&1.into(), &1.into()));
-    assert!(text(&undone["at"]).ends_with('Z'));
-    assert_eq!(undone["before_sha256"], nagent::sys::fs::hash(b"one\n2\n3\n"));
-    assert_eq!(undone["before_sha256"], json["restored_sha256"]);
-    assert_eq!(undone["after_sha256"], nagent::sys::fs::hash(b"1\n2\n3\n"));
-    let previous = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
-    assert_eq!(previous, "1\n2\n3\n", "what was undone is kept");
-    assert!(text(&json["diff"]).contains("-1\n+one\n"), "{json}");
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o754);
-
-    let block = sandbox.blocks_of("system").pop().unwrap();
-    assert_eq!((block.get("change"), block.get("count")), ("undo", "1"));
-    for words in ["the user took back", "second thing", "-1\n+one"] {
-        assert!(block.body.contains(words), "{block:?}");
-    }
-
-    // A second one undoes the change before.
-    let run = undo(&sandbox, &[]).assert_exit(0).no_stderr();
-    let lines: Vec<&str> = run.stdout.lines().collect();
-    assert!(lines[0].ends_with("a.txt: it is as it was before"), "{lines:?}");
-    assert!(lines[1].ends_with("Z  -1 +2  first thing"), "{lines:?}");
-    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo", "a.txt"]);
-
-    // The model is told, and the conversation goes on.
-    sandbox.llm.push(answer("I see"));
-    sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
-    assert!(sandbox.requests().pop().unwrap().last().contains("the user took back a change"));
-}
-
-#[test]
-fn undo_takes_back_several_and_no_more_than_there_are() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "0\n");
-    for n in 0..3 {
-        change(&sandbox, &format!("to {}", n + 1), &n.to_string(), &(n + 1).to_string());
-    }
-    undo(&sandbox, &["4"]).assert_exit(1).stderr_has(&["cannot undo 4", "there are 3 changes"]);
-    assert_eq!(sandbox.read("a.txt"), "3\n");
-    undo(&sandbox, &["0"]).assert_exit(2);
-    let json = undo(&sandbox, &["2", "--json"]).assert_exit(0).json();
-    let prompts: Vec<&str> =
-        json["undone"].as_array().unwrap().iter().map(|one| text(&one["prompt"])).collect();
-    assert_eq!(prompts, ["to 3", "to 2"], "the newest first");
-    assert_eq!(sandbox.read("a.txt"), "1\n");
-    undo(&sandbox, &["2"]).assert_exit(1).stderr_has(&["there is one change"]);
-    // What came after an undo can be undone like all else.
-    change(&sandbox, "to 9", "1", "9");
-    undo(&sandbox, &["2"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "0\n");
-}
-
-#[test]
-fn a_file_that_was_changed_since_is_left_alone_unless_forced() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    change(&sandbox, "x", "one", "two");
-    sandbox.write("a.txt", "two\nby hand\n");
-    let run = undo(&sandbox, &[]).assert_exit(1).no_stdout();
-    run.stderr_has(&["nothing was undone", "changed by something else", "+by hand", "--force"]);
-    let json = undo(&sandbox, &["--json"]).assert_exit(1).json();
-    assert!(text(&json["diff_since"]).ends_with(" two\n+by hand\n"), "{json}");
-    assert_eq!(sandbox.read("a.txt"), "two\nby hand\n");
-    let json = undo(&sandbox, &["--force", "--json"]).assert_exit(0).json();
-    assert_eq!(sandbox.read("a.txt"), "one\n");
-    let kept = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
-    assert_eq!(kept, "two\nby hand\n");
-    let block = sandbox.blocks_of("system").pop().unwrap();
-    assert!(block.body.contains("something else had changed"), "{block:?}");
-}
-
-#[test]
-fn what_something_else_changed_between_two_runs_is_not_taken_back_unasked() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    change(&sandbox, "x", "one", "two");
-    sandbox.write("a.txt", "by hand\ntwo\n");
-    change(&sandbox, "y", "two", "three");
-    undo(&sandbox, &["2"]).assert_exit(1).stderr_has(&["last 1 of these changes", "--undo 1"]);
-    assert_eq!(sandbox.read("a.txt"), "by hand\nthree\n");
-    undo(&sandbox, &["1"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "by hand\ntwo\n");
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["+by hand"]);
-    undo(&sandbox, &["--force"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "one\n");
-}
-
-#[test]
-fn a_file_that_a_run_created_is_removed_and_one_that_it_removed_comes_back() {
-    let sandbox = Sandbox::outside_temp().reply(write("a.txt", "new\n")).reply(answer("made"));
-    sandbox.file_edit(&["--file", "a.txt", "make"]).run().assert_exit(0);
-    let json = undo(&sandbox, &["--json"]).assert_exit(0).json();
-    assert!(!sandbox.work().join("a.txt").exists());
-    assert_eq!((&json["restored_sha256"], &json["after_sha256"]), (&Value::Null, &Value::Null));
-    let kept = std::fs::read_to_string(text(&json["previous_path"])).unwrap();
-    assert_eq!(kept, "new\n");
-
-    let sandbox = Sandbox::outside_temp().file("a.txt", "old\r\n");
-    sandbox.llm.push("<nagent-shell>rm a.txt</nagent-shell>");
-    sandbox.llm.push(answer("gone"));
-    sandbox.file_edit(&["--file", "a.txt", "remove it"]).run().assert_exit(0);
-    undo(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "old\r\n");
-    // Removed by something else: brought back on demand alone.
-    change(&sandbox, "x", "old", "new");
-    std::fs::remove_file(sandbox.work().join("a.txt")).unwrap();
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["was removed by something else"]);
-    undo(&sandbox, &["--force"]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "old\r\n");
-}
-
-#[test]
-fn a_file_that_was_brought_back_by_hand_counts_as_undone() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    change(&sandbox, "x", "one", "two");
-    sandbox.write("a.txt", "one\n");
-    let run = undo(&sandbox, &[]).assert_exit(0);
-    assert!(run.stdout.contains("held that already"), "{}", run.stdout);
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
-}
-
-#[test]
-fn a_kept_content_that_is_gone_or_forged_is_not_put_back() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    change(&sandbox, "x", "one", "two");
-    let hash = nagent::sys::fs::hash(b"one\n");
-    let kept = sandbox.root().join(format!("outputs/{hash}.txt"));
-    std::fs::write(&kept, "forged\n").unwrap();
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "its hash is another"]);
-    std::fs::remove_file(&kept).unwrap();
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["is not to be had", &hash]);
-    // An attribute that a hand has edited leads nowhere else.
-    sandbox.edit_conversation(|text| text.replace(&hash, "../../../../etc/hostname"));
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["names no kept content"]);
-    assert_eq!(sandbox.read("a.txt"), "two\n");
-}
-
-#[test]
-fn undo_waits_for_a_run_and_gives_up_when_told_to() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    change(&sandbox, "x", "one", "two");
-    sandbox.llm.push(Answer::StallHead);
-    let running = sandbox.file_edit(&["--file", "a.txt", "long"]).spawn();
-    sandbox.llm.wait_for_requests(3);
-    let run = undo(&sandbox, &["--lock-timeout", "0.2"]).assert_exit(1);
-    run.stderr_has(&["waiting for conversation", "in use"]);
-    running.signal(Signal::INT);
-    running.wait().assert_exit(130);
-    undo(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "one\n");
-}
-
-#[test]
-fn a_killed_runs_writes_can_be_undone() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    sandbox.llm.push(edit("a.txt", "one", "two"));
-    sandbox.llm.push(Answer::StallHead);
-    let running = sandbox.file_edit(&["--file", "a.txt", "x"]).spawn();
-    sandbox.llm.wait_for_requests(2);
-    running.signal(Signal::KILL);
-    running.wait();
-    assert_eq!(sandbox.read("a.txt"), "two\n");
-    undo(&sandbox, &[]).assert_exit(0);
-    assert_eq!(sandbox.read("a.txt"), "one\n");
-}
-
-#[test]
-fn what_does_not_go_with_undo_is_refused() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
-    let cases: [&[&str]; 6] = [
-        &["--undo", "1", "prompt"],
-        &["--undo", "--clear"],
-        &["--undo", "--history"],
-        &["--undo", "--check", "true"],
-        &["--force", "prompt"],
-        &["--history", "prompt"],
-    ];
-    for args in cases {
-        sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run().assert_exit(2);
-    }
-}
-
 // Several files.
 
 /// Answers each file's run by what its first context says of the target: it appends a line, then answers.
 fn append_a_line(sandbox: &Sandbox) {
+    // Conversations that begin with the same words are taken for one.
+    sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|request| {
         let system = request.system();
         let name = ["a.txt", "b.txt", "c.txt", "d.txt", "e.txt"]
@@ -439,10 +244,8 @@ fn several_files_are_worked_on_side_by_side_each_in_its_own_conversation() {
 #[test]
 fn several_files_make_one_document_and_one_exit_code() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "old\n").file("b.txt", "other\n");
-    let mut failed = false;
-    sandbox.llm.choose(move |request| {
+    sandbox.llm.choose(|request| {
         if request.system().contains("/b.txt") {
-            failed = true;
             return "no tag".into();
         }
         if request.user().contains("nagent-edit-result") {
@@ -516,7 +319,7 @@ fn several_files_take_no_check_no_look_and_no_wrong_name() {
     let run = sandbox.file_edit(&[&both[..], &["--show-request", "x"]].concat()).run();
     run.assert_exit(2).stderr_has(&["--show-request"]);
     let run = sandbox.file_edit(&["--file", "a.txt", "--file", "no/b.txt", "x"]).run();
-    run.assert_exit(2).stderr_has(&["--file no/b.txt"]);
+    run.assert_exit(2).stderr_has(&["--file /", "/no/b.txt"]);
     let run = sandbox.file_edit(&both).run().assert_exit(2);
     run.stderr_has(&["there is no prompt"]);
     assert_eq!(sandbox.requests().len(), 0, "nothing is begun");

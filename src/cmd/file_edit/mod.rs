@@ -153,6 +153,10 @@ impl Tool for Args {
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
+    // The parser forgets it where a prompt stands, which --undo does not go with.
+    if args.force && args.undo.is_none() {
+        return Err(Problem::usage("--force goes with --undo alone"));
+    }
     if args.file.len() > 1 {
         return several::run(args);
     }
@@ -170,7 +174,9 @@ fn one(args: &Args, file: &Path) -> Result<Report, Problem> {
         call.file_edit = Some(file.to_owned());
         nagent::run(&call)
     };
-    result.map_err(in_our_words)
+    let mut report = result.map_err(in_our_words)?;
+    report.error = report.error.map(our_words);
+    Ok(report)
 }
 
 /// What `nagent` is told, but for the file.
@@ -197,15 +203,18 @@ fn plain(args: &Args) -> nagent::Args {
 }
 
 /// An error of `nagent`, with the flags that this tool has.
+fn our_words(message: String) -> String {
+    if message == NO_PROMPT {
+        return USAGE.to_owned();
+    }
+    match message.strip_prefix("--file-edit") {
+        Some(rest) => format!("--file{rest}"),
+        None => message,
+    }
+}
+
 fn in_our_words(problem: Problem) -> Problem {
-    let message = if problem.message == NO_PROMPT {
-        USAGE.to_owned()
-    } else if let Some(rest) = problem.message.strip_prefix("--file-edit") {
-        format!("--file{rest}")
-    } else {
-        return problem;
-    };
-    Problem { message, ..problem }
+    Problem { message: our_words(problem.message), ..problem }
 }
 
 /// What the parts of this tool that need no model work with.

@@ -331,11 +331,12 @@ fn report(finished: &Finished) -> Report {
     };
     let code = json.remove("exit_code").and_then(|code| code.as_u64()).unwrap_or(1);
     let error = json.remove("error").and_then(|error| error.as_str().map(str::to_owned));
-    let exit = match (exit_of(code), &ended_by) {
-        (Exit::Done, Some((exit, _))) => *exit,
-        (exit, _) => exit,
+    // A child is told to end by SIGTERM, whatever this process got.
+    let is_done = code == 0 && matches!(finished.outcome, Outcome::Interrupted(_));
+    let (exit, error) = match ended_by {
+        Some((exit, why)) if !is_done => (exit, Some(why)),
+        _ => (exit_of(code), error),
     };
-    let error = error.or_else(|| ended_by.map(|(_, why)| why));
     let text: Vec<&str> = json
         .get("responses")
         .and_then(Value::as_array)

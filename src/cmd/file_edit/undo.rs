@@ -107,9 +107,9 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         .with("conversation_path", journal.path().display().to_string())
         .with("undone", undone.iter().map(Undone::json).collect::<Vec<_>>())
         .with("changed", !is_there_already)
-        .with("before_sha256", now.sha256.clone())
-        .with("after_sha256", goal.sha256.clone())
-        .with("restored_sha256", goal.sha256.clone())
+        .with("before_sha256", now.name())
+        .with("after_sha256", goal.name())
+        .with("restored_sha256", goal.name())
         .with("previous_path", previous.map(|path| path.display().to_string()));
     Ok(changed::with_diff(report, diff.as_ref()))
 }
@@ -251,8 +251,8 @@ impl Undone {
         json!({
             "at": self.at,
             "prompt": self.prompt,
-            "before_sha256": self.before,
-            "after_sha256": self.after,
+            "before_sha256": self.before.as_deref().unwrap_or(NO_FILE),
+            "after_sha256": self.after.as_deref().unwrap_or(NO_FILE),
             "lines_removed": self.lines.map(|lines| lines.0),
             "lines_added": self.lines.map(|lines| lines.1),
         })
@@ -284,13 +284,12 @@ fn block(
     undone: &[Undone],
     diff: Option<&DiffText>,
 ) -> Block {
-    let name = |content: &Content| content.sha256.clone().unwrap_or_else(|| NO_FILE.to_owned());
     let path_name = path.display().to_string();
     let mut block = Block::new("system")
         .with("change", "undo")
         .with("path", &path_name)
-        .with("before", name(now))
-        .with("after", name(goal))
+        .with("before", now.name())
+        .with("after", goal.name())
         .with("count", undone.len());
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {

@@ -34,6 +34,11 @@ impl Content {
         Self { sha256: bytes.as_deref().map(fs::hash), bytes }
     }
 
+    /// Its name in blocks and in `--json`.
+    pub(crate) fn name(&self) -> &str {
+        self.sha256.as_deref().unwrap_or(NO_FILE)
+    }
+
     /// What was kept under a hash.
     pub(crate) fn kept(root: &Root, sha256: Option<&str>) -> Self {
         let bytes = sha256.and_then(|hash| fs::read_kept(&root.outputs(), hash).ok());
@@ -109,12 +114,15 @@ pub(super) fn tell(call: &Call<'_>, path: &Path, report: Report) -> Report {
     } else {
         None
     };
-    let mut report = with_diff(about(call, path, report), diff.as_ref());
-    for key in ["before_sha256", "after_sha256"] {
-        let hash = report.json.get(key).filter(|hash| *hash != NO_FILE).cloned();
-        report = report.with(key, hash.unwrap_or_default());
+    let report = with_diff(about(call, path, report), diff.as_ref());
+    if report.json.contains_key("changed") {
+        return report;
     }
-    report.with("changed", is_changed)
+    // The run did not come so far.
+    report
+        .with("before_sha256", Value::Null)
+        .with("after_sha256", Value::Null)
+        .with("changed", false)
 }
 
 /// Writes a diff to stderr, in colour where that is a terminal that takes it, and says how to see all of a long one.
