@@ -19,6 +19,7 @@ mod conversation; // the conversation file: blocks, fences, damage, older files
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table
+mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files
 mod file_undo; // changes that runs made, taken back
 mod forgery; // what results, names and outputs may hold, and what commands may know

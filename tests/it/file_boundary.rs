@@ -1,0 +1,529 @@
+//! What a file's own conversation may write, through the executables: links, swaps, hard links, forged indexes, and how
+//! it is written.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::blocks::Block;
+use crate::file_edit::{edit, write};
+use crate::sandbox::{Sandbox, answer};
+
+/// What happens while the model thinks, and its reply.
+type Step = (Box<dyn FnMut() + Send>, String);
+
+fn nothing(reply: impl Into<String>) -> Step {
+    (Box::new(|| ()), reply.into())
+}
+
+fn after(happens: impl FnMut() + Send + 'static, reply: impl Into<String>) -> Step {
+    (Box::new(happens), reply.into())
+}
+
+/// Runs replies one by one on a file's conversation; before each goes out, its step happens.
+fn run(sandbox: &Sandbox, file: &str, steps: Vec<Step>) {
+    let mut steps = steps.into_iter().chain([nothing(answer("done"))]);
+    sandbox.llm.choose(move |_| {
+        let (mut happens, reply) = steps.next().expect("no more requests than steps");
+        happens();
+        reply.into()
+    });
+    sandbox.file_edit(&["--file", file, "task"]).run().assert_exit(0);
+}
+
+/// The results of writes, edits and patches, in order.
+fn results(sandbox: &Sandbox) -> Vec<Block> {
+    let is_one = |block: &Block| {
+        ["nagent-write-result", "nagent-edit-result", "nagent-file-patch-result"]
+            .contains(&block.name.as_str())
+    };
+    sandbox.blocks().into_iter().filter(is_one).collect()
+}
+
+fn statuses(sandbox: &Sandbox) -> Vec<String> {
+    results(sandbox).iter().map(|block| block.get("status").to_owned()).collect()
+}
+
+#[track_caller]
+fn refused(block: &Block, words: &str) {
+    assert_eq!(block.get("status"), "error", "{block:?}");
+    assert!(block.body.contains(words), "{words:?} in {block:?}");
+}
+
+/// A world with `a.txt` and, out of its reach, `out/a.txt` and `out/victim`.
+fn world() -> Sandbox {
+    Sandbox::outside_temp()
+        .file("in/a.txt", "old\n")
+        .file("out/a.txt", "outside\n")
+        .file("out/victim", "outside\n")
+}
+
+/// All that stands in `out`, by name and content.
+fn outside(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let mut all: Vec<_> = fs::read_dir(sandbox.work().join("out"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[track_caller]
+fn nothing_outside_was_written(sandbox: &Sandbox) {
+    let expect = ["a.txt", "victim"].map(|name| (name.to_owned(), "outside\n".to_owned()));
+    assert_eq!(outside(sandbox), expect);
+}
+
+// Which files.
+
+#[test]
+fn the_target_is_written_and_nothing_beside_it() {
+    let sandbox = world().file("in/b.txt", "b\n");
+    let tmp = sandbox.tmp().join("x.txt");
+    let root = sandbox.root().join("context.md");
+    let git = sandbox.work().join(".git/config");
+    let before = fs::read_to_string(&git).unwrap();
+    let mut steps = vec![nothing(write("in/a.txt", "new\n"))];
+    let others = [
+        ("in/b.txt", "outside of the write boundary"),
+        ("in/new.txt", "outside of the write boundary"),
+        ("in/../out/victim", "outside of the write boundary"),
+        (tmp.to_str().unwrap(), "outside of the write boundary"),
+        (root.to_str().unwrap(), "nagent's own folder"),
+        (git.to_str().unwrap(), "repository's own data"),
+        (".git/hooks/pre-commit", "repository's own data"),
+    ];
+    steps.extend(others.iter().map(|(path, _)| nothing(write(path, "new\n"))));
+    run(&sandbox, "in/a.txt", steps);
+    let results = results(&sandbox);
+    assert_eq!((results[0].get("status"), sandbox.read("in/a.txt").as_str()), ("ok", "new\n"));
+    for (block, (_, words)) in results[1..].iter().zip(others) {
+        refused(block, words);
+    }
+    assert_eq!(sandbox.read("in/b.txt"), "b\n");
+    assert!(!tmp.exists() && !root.exists());
+    assert_eq!(fs::read_to_string(git).unwrap(), before);
+    nothing_outside_was_written(&sandbox);
+}
+
+#[test]
+fn a_folder_that_the_user_names_may_be_written_too() {
+    let sandbox = world();
+    sandbox.llm.push(write("out/new.txt", "new\n"));
+    sandbox.llm.push(answer("done"));
+    let args = ["--file", "in/a.txt", "--write", "out", "task"];
+    sandbox.file_edit(&args).run().assert_exit(0);
+    assert_eq!(sandbox.read("out/new.txt"), "new\n");
+}
+
+#[test]
+fn what_cannot_be_a_target_is_refused_before_a_model_is_asked() {
+    let sandbox = world();
+    symlink("nowhere", sandbox.work().join("broken")).unwrap();
+    fs::set_permissions(sandbox.work().join("in/a.txt"), fs::Permissions::from_mode(0o444))
+        .unwrap();
+    let fifo = sandbox.work().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    for (file, words) in [
+        (".git/config", "repository's own data"),
+        (".git/new", "repository's own data"),
+        ("in", "folder"),
+        ("fifo", "FIFO"),
+        ("/dev/null", "device"),
+        ("/proc/self/status", "proc"),
+        ("in/a.txt", "read-only"),
+        ("no/such/folder/a.txt", "no such folder"),
+    ] {
+        let run = sandbox.file_edit(&["--file", file, "task"]).run().assert_exit(2).no_stdout();
+        run.stderr_has(&[words]);
+    }
+    assert_eq!(sandbox.requests().len(), 0);
+}
+
+#[test]
+fn a_target_in_the_root_that_the_user_named_may_be_written() {
+    let sandbox = world();
+    let path = sandbox.root().join("context.md");
+    fs::write(&path, "old\n").unwrap();
+    let path = path.to_str().unwrap();
+    run(&sandbox, path, vec![nothing(write(path, "new\n"))]);
+    assert_eq!(fs::read_to_string(path).unwrap(), "new\n");
+}
+
+// Links.
+
+#[test]
+fn links_that_the_user_names_lead_to_the_target_and_stay_links() {
+    let sandbox = world();
+    symlink("in/a.txt", sandbox.work().join("link")).unwrap();
+    symlink("in", sandbox.work().join("folder")).unwrap();
+    for (file, text) in [("link", "1\n"), ("folder/a.txt", "2\n"), ("folder/../link", "3\n")] {
+        sandbox.llm.allow_rewrites();
+        run(&sandbox, file, vec![nothing(write(file, text))]);
+        assert_eq!(sandbox.read("in/a.txt"), text, "{file}");
+    }
+    assert_eq!(statuses(&sandbox), ["ok", "ok", "ok"], "one conversation for all names");
+    for link in ["link", "folder"] {
+        assert!(fs::symlink_metadata(sandbox.work().join(link)).unwrap().is_symlink());
+    }
+}
+
+#[test]
+fn a_link_that_is_planted_at_the_targets_path_leads_nowhere() {
+    let sandbox = world();
+    let (path, victim) = (sandbox.work().join("in/a.txt"), sandbox.work().join("out/victim"));
+    let plant = move || {
+        fs::remove_file(&path).unwrap();
+        symlink(&victim, &path).unwrap();
+    };
+    let steps =
+        vec![after(plant, write("in/a.txt", "new\n")), nothing(edit("in/a.txt", "outside", "new"))];
+    run(&sandbox, "in/a.txt", steps);
+    for block in results(&sandbox) {
+        refused(&block, "outside of the write boundary");
+    }
+    nothing_outside_was_written(&sandbox);
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_leads_nowhere() {
+    let sandbox = world();
+    let work = sandbox.work();
+    let plant = move || {
+        fs::rename(work.join("in"), work.join("aside")).unwrap();
+        symlink("out", work.join("in")).unwrap();
+    };
+    let steps = vec![
+        after(plant, write("in/a.txt", "new\n")),
+        nothing(edit("in/a.txt", "outside", "new")),
+        // The target is still the target where it was moved to.
+        nothing(write("aside/a.txt", "new\n")),
+    ];
+    run(&sandbox, "in/a.txt", steps);
+    let results = results(&sandbox);
+    refused(&results[0], "outside of the write boundary");
+    refused(&results[1], "outside of the write boundary");
+    assert_eq!(results[2].get("status"), "ok", "{:?}", results[2]);
+    assert_eq!(sandbox.read("aside/a.txt"), "new\n");
+    nothing_outside_was_written(&sandbox);
+}
+
+#[test]
+fn hard_links_are_written_in_place_and_a_planted_one_is_not() {
+    let sandbox = world();
+    let (path, other) = (sandbox.work().join("in/a.txt"), sandbox.work().join("in/other"));
+    fs::hard_link(&path, &other).unwrap();
+    let inode = fs::metadata(&other).unwrap().ino();
+    run(&sandbox, "in/a.txt", vec![nothing(write("in/a.txt", "both\n"))]);
+    assert_eq!(
+        (sandbox.read("in/a.txt"), sandbox.read("in/other")),
+        ("both\n".into(), "both\n".into())
+    );
+    assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+    let kept = results(&sandbox)[0].get("previous").to_owned();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "old\n", "what it held is kept first");
+
+    let victim = sandbox.work().join("out/victim");
+    let plant = move || {
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&victim, &path).unwrap();
+    };
+    sandbox.llm.allow_rewrites();
+    let steps =
+        vec![after(plant, write("in/a.txt", "new\n")), nothing(edit("in/a.txt", "outside", "new"))];
+    run(&sandbox, "in/a.txt", steps);
+    for block in &results(&sandbox)[1..] {
+        refused(block, "several hard links");
+    }
+    nothing_outside_was_written(&sandbox);
+}
+
+// Swaps.
+
+/// Lets two names change places and back in a loop while a model writes the target, over and over.
+fn while_swapping(sandbox: &Sandbox, one: &str, other: &str) -> Vec<String> {
+    let (going, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (goes, stopped) = (Arc::clone(&going), Arc::clone(&stop));
+    let (one, other) = (sandbox.work().join(one), sandbox.work().join(other));
+    let swapper = std::thread::spawn(move || {
+        // In one step each, whatever stands there.
+        let exchange = || {
+            let (flags, cwd) = (rustix::fs::RenameFlags::EXCHANGE, rustix::fs::CWD);
+            rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+        };
+        while !stopped.load(Ordering::Relaxed) {
+            if goes.load(Ordering::Relaxed) {
+                exchange();
+                std::thread::yield_now();
+                exchange();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(300));
+        }
+    });
+    let writes = |round: usize| -> String {
+        let one = |n: usize| write("in/a.txt", &format!("round {round}, {n}\n"));
+        (0..40).map(one).collect::<Vec<_>>().join("\n")
+    };
+    sandbox.llm.allow_rewrites();
+    let start = {
+        let text = writes(0);
+        after(move || going.store(true, Ordering::Relaxed), text)
+    };
+    let rest = (1..10).map(|round| nothing(writes(round)));
+    run(sandbox, "in/a.txt", std::iter::once(start).chain(rest).collect());
+    stop.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    statuses(sandbox)
+}
+
+/// Both happened: else the loop was no test.
+#[track_caller]
+fn some_of_both(statuses: &[String]) {
+    let good = statuses.iter().filter(|status| *status == "ok").count();
+    assert!(good > 0 && good < statuses.len(), "{good} of {} writes were done", statuses.len());
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_in_a_loop_never_lets_a_write_out() {
+    let sandbox = world();
+    symlink("out", sandbox.work().join("link")).unwrap();
+    some_of_both(&while_swapping(&sandbox, "in", "link"));
+    nothing_outside_was_written(&sandbox);
+    assert!(sandbox.read("in/a.txt").starts_with("round "));
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_another_in_a_loop_never_lets_a_write_out() {
+    // The other folder's file has two names, so that a write in place would show.
+    let sandbox = world().file("other/x", "x");
+    let work = sandbox.work();
+    fs::hard_link(work.join("out/victim"), work.join("other/a.txt")).unwrap();
+    some_of_both(&while_swapping(&sandbox, "in", "other"));
+    nothing_outside_was_written(&sandbox);
+}
+
+#[test]
+fn a_target_that_is_swapped_for_a_link_in_a_loop_never_lets_a_write_out() {
+    let sandbox = world();
+    symlink("../out/victim", sandbox.work().join("in/link")).unwrap();
+    some_of_both(&while_swapping(&sandbox, "in/a.txt", "in/link"));
+    nothing_outside_was_written(&sandbox);
+}
+
+#[test]
+fn a_target_that_is_swapped_for_a_hard_link_in_a_loop_never_lets_a_write_out() {
+    let sandbox = world();
+    fs::hard_link(sandbox.work().join("out/victim"), sandbox.work().join("in/hard")).unwrap();
+    some_of_both(&while_swapping(&sandbox, "in/a.txt", "in/hard"));
+    nothing_outside_was_written(&sandbox);
+}
+
+// Indexes.
+
+/// A source of three segments.
+fn large() -> String {
+    (0..200).map(|n| format!("def f{n}():\n    return \"{}\"\n\n\n", "x".repeat(370))).collect()
+}
+
+/// Reads a large target by segments, edits one, forges the index, patches. Gives the patch's result.
+fn patch_with(sandbox: &Sandbox, forge: impl Fn(&str) -> String + Send + 'static) -> Block {
+    let splits = sandbox.root().join("splits");
+    let find = move || -> PathBuf {
+        let mut folder = splits.clone();
+        loop {
+            let index = folder.join("index.json");
+            if index.exists() {
+                return index;
+            }
+            folder = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        }
+    };
+    let mut request = 0;
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(move |_| {
+        request += 1;
+        match request {
+            1 => "<nagent-file-read path=\"in/big.py\"/>".into(),
+            2 => {
+                let index = find();
+                let segment = index.parent().unwrap().join("big-0001.py");
+                let text = fs::read_to_string(&segment).unwrap();
+                fs::write(&segment, text.replacen("def f0", "def forged", 1)).unwrap();
+                fs::write(&index, forge(&fs::read_to_string(&index).unwrap())).unwrap();
+                format!("<nagent-file-patch index=\"{}\"/>", index.display()).into()
+            }
+            _ => answer("done").into(),
+        }
+    });
+    sandbox.file_edit(&["--file", "in/big.py", "task"]).run().assert_exit(0);
+    results(sandbox).pop().unwrap()
+}
+
+/// A world whose target is large, with the same text wherever a forged index could lead.
+fn large_world() -> (Sandbox, Vec<PathBuf>) {
+    let sandbox = Sandbox::outside_temp().file("in/big.py", large()).file("out/big.py", large());
+    fs::write(sandbox.root().join("context.md"), large()).unwrap();
+    fs::write(sandbox.tmp().join("big.py"), large()).unwrap();
+    fs::write(sandbox.work().join(".git/big.py"), large()).unwrap();
+    symlink("../out/big.py", sandbox.work().join("in/link.py")).unwrap();
+    let others = vec![
+        sandbox.work().join("out/big.py"),
+        sandbox.root().join("context.md"),
+        sandbox.tmp().join("big.py"),
+        sandbox.work().join(".git/big.py"),
+    ];
+    (sandbox, others)
+}
+
+#[test]
+fn a_patch_of_the_target_itself_is_applied() {
+    let (sandbox, _) = large_world();
+    let block = patch_with(&sandbox, str::to_owned);
+    assert_eq!(block.get("status"), "ok", "{block:?}");
+    assert_eq!(sandbox.read("in/big.py"), large().replacen("def f0", "def forged", 1));
+}
+
+#[test]
+fn an_index_that_names_another_file_patches_nothing() {
+    let sources = |sandbox: &Sandbox, others: &[PathBuf]| {
+        let mut sources: Vec<PathBuf> = others.to_vec();
+        sources.extend(["in/../out/big.py", "in/link.py"].map(|path| sandbox.work().join(path)));
+        sources
+    };
+    let count = {
+        let (sandbox, others) = large_world();
+        sources(&sandbox, &others).len()
+    };
+    for at in 0..count {
+        let (sandbox, others) = large_world();
+        let source = sources(&sandbox, &others).swap_remove(at);
+        let target = sandbox.work().canonicalize().unwrap().join("in/big.py");
+        let (from, to) = (target.display().to_string(), source.display().to_string());
+        let block = patch_with(&sandbox, move |index| {
+            let forged = index.replace(&format!("\"{from}\""), &format!("\"{to}\""));
+            assert_ne!(forged, index);
+            forged
+        });
+        refused(&block, "");
+        for other in others.iter().chain([&target]) {
+            assert_eq!(fs::read_to_string(other).unwrap(), large(), "{}", other.display());
+        }
+    }
+}
+
+#[test]
+fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
+    let (sandbox, _) = large_world();
+    let foreign = sandbox.work().join("foreign");
+    let split = ["--file", "out/big.py", "--output", foreign.to_str().unwrap()];
+    sandbox.program(env!("CARGO_BIN_EXE_nagent-file-split"), &split).run().assert_exit(0);
+    let files = |folder: &Path| -> Vec<(PathBuf, Vec<u8>)> {
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        files.sort();
+        files
+    };
+    let before = files(&foreign);
+    let to = format!("\"{}/big-000", foreign.display());
+    let block = patch_with(&sandbox, move |index| {
+        let forged = regex::Regex::new("\"[^\"]*/big-000").unwrap().replace_all(index, &to);
+        assert_ne!(forged, index);
+        forged.into_owned()
+    });
+    // By their names they are taken for the split's own, beside its index.
+    assert_eq!((block.get("status"), block.get("edited")), ("ok", "1"), "{block:?}");
+    assert_eq!(files(&foreign), before);
+}
+
+// How it is written.
+
+#[test]
+fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
+    let sandbox = world();
+    let long = |n: usize| format!("{n}\n").repeat(20_000);
+    sandbox.write("in/a.txt", long(0));
+    let path = sandbox.work().join("in/a.txt");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, watched) = (Arc::clone(&stop), path.clone());
+    let reader = std::thread::spawn(move || {
+        let mut reads = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            let text = fs::read_to_string(&watched).unwrap();
+            let first = text.lines().next().unwrap_or_default();
+            assert_eq!(text, format!("{first}\n").repeat(20_000));
+            reads += 1;
+        }
+        reads
+    });
+    run(&sandbox, "in/a.txt", (1..20).map(|n| nothing(write("in/a.txt", &long(n)))).collect());
+    stop.store(true, Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 5);
+    assert_eq!(statuses(&sandbox), ["ok"; 19]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+    let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing is left beside it: {names:?}");
+    for (n, block) in results(&sandbox).iter().enumerate() {
+        assert_eq!(fs::read_to_string(block.get("previous")).unwrap(), long(n), "all is kept");
+    }
+}
+
+#[test]
+fn an_edit_keeps_line_ends_marks_and_bytes_that_are_not_its_own() {
+    let sandbox = world().file("in/a.txt", "\u{feff}one\r\ntwo\r\nthree");
+    run(&sandbox, "in/a.txt", vec![nothing(edit("in/a.txt", "two", "2\nmore"))]);
+    assert_eq!(sandbox.read("in/a.txt"), "\u{feff}one\r\n2\r\nmore\r\nthree");
+}
+
+#[test]
+fn an_editor_that_saves_by_renaming_makes_no_stranger_of_the_target() {
+    let sandbox = world();
+    let folder = sandbox.work().join("in");
+    let save = move || {
+        fs::write(folder.join("a.txt~"), "old\n").unwrap();
+        fs::rename(folder.join("a.txt~"), folder.join("a.txt")).unwrap();
+    };
+    let steps =
+        vec![after(save.clone(), write("in/a.txt", "1\n")), nothing(write("in/a.txt", "2\n"))];
+    run(&sandbox, "in/a.txt", steps);
+    assert_eq!(statuses(&sandbox), ["ok", "ok"]);
+    assert_eq!(sandbox.read("in/a.txt"), "2\n");
+}
+
+#[test]
+fn a_target_that_becomes_read_only_is_left_alone() {
+    let sandbox = world();
+    let path = sandbox.work().join("in/a.txt");
+    let lock = move || fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+    run(&sandbox, "in/a.txt", vec![after(lock, write("in/a.txt", "new\n"))]);
+    refused(&results(&sandbox)[0], "read-only");
+    assert_eq!(sandbox.read("in/a.txt"), "old\n");
+}
+
+#[test]
+fn a_target_on_another_device_is_written_there() {
+    let sandbox = world();
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let here = device(&sandbox.work());
+    let elsewhere = ["/dev/shm", "/run/user", "/tmp", "/var/tmp"].map(Path::new);
+    let elsewhere =
+        elsewhere.into_iter().find(|path| device(path).is_some_and(|d| Some(d) != here));
+    let folder = tempfile::tempdir_in(elsewhere.expect("a folder on another device")).unwrap();
+    let path = folder.path().join("a.txt");
+    fs::write(&path, "old\r\n").unwrap();
+    symlink(&path, sandbox.work().join("link")).unwrap();
+    run(&sandbox, "link", vec![nothing(edit("link", "old", "new"))]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new\r\n");
+    let kept = results(&sandbox)[0].get("previous").to_owned();
+    assert!(Path::new(&kept).starts_with(sandbox.root()));
+    let undo = sandbox.file_edit(&["--file", path.to_str().unwrap(), "--undo"]);
+    undo.run().assert_exit(0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old\r\n");
+}
