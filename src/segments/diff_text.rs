@@ -11,7 +11,7 @@ use crate::sys::git;
 /// The longest diff that is given, in bytes.
 pub const LONGEST: usize = 1 << 20;
 /// The largest contents that are compared, in bytes, both together.
-pub const COMPARED: usize = 32 << 20;
+pub const COMPARED: usize = 16 << 20;
 /// The bytes of a content's head in which a NUL means that it is no text, as git has it.
 const HEAD: usize = 8000;
 

@@ -204,3 +204,73 @@ fn what_does_not_go_with_undo_is_refused() {
         sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run().assert_exit(2);
     }
 }
+
+#[test]
+fn the_model_knows_the_file_as_the_undo_left_it() {
+    // Otherwise its next edit of these lines would be refused, as of lines that have changed since.
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    undo(&sandbox, &[]).assert_exit(0);
+    let block = sandbox.blocks_of("system").pop().unwrap();
+    let path = sandbox.work().canonicalize().unwrap().join("a.txt");
+    assert_eq!(block.get("resolved"), path.to_str().unwrap());
+    sandbox.llm.push(write("a.txt", "three\n"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--file", "a.txt", "again"]).run().assert_exit(0);
+    assert_eq!(sandbox.block("nagent-write-result").get("status"), "ok");
+    assert_eq!(sandbox.read("a.txt"), "three\n");
+    // What it was not shown, it does not know: here the diff is too long to be told.
+    let long: String = (0..3000).map(|n| format!("{n}\n")).collect();
+    sandbox.llm.push(write("a.txt", &long));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--file", "a.txt", "again"]).run().assert_exit(0);
+    undo(&sandbox, &[]).assert_exit(0);
+    let block = sandbox.blocks_of("system").pop().unwrap();
+    assert!(!block.attributes.contains_key("resolved"), "{block:?}");
+    assert!(block.body.contains("Read the file again"), "{block:?}");
+}
+
+#[test]
+fn a_link_that_is_planted_since_leads_no_undo_elsewhere() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("victim", "mine\n");
+    change(&sandbox, "x", "one", "two");
+    let path = sandbox.work().join("a.txt");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("victim", &path).unwrap();
+    for force in [&[][..], &["--force"]] {
+        undo(&sandbox, force).assert_exit(1).stderr_has(&["nothing to undo", "victim"]);
+    }
+    assert_eq!(sandbox.read("victim"), "mine\n");
+}
+
+#[test]
+fn undo_from_a_command_of_the_same_conversation_is_refused() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    let program = crate::file_edit::FILE_EDIT;
+    sandbox.llm.push(format!("<nagent-shell>{program} --file a.txt --undo</nagent-shell>"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--file", "a.txt", "undo it"]).run().assert_exit(0);
+    let block = sandbox.block("nagent-shell-result");
+    assert_eq!(block.get("exit_code"), "2", "{block:?}");
+    assert!(block.body.contains("is at work"), "{block:?}");
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+}
+
+#[test]
+fn a_file_whose_links_are_several_is_brought_back_in_place() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    std::fs::hard_link(sandbox.work().join("a.txt"), sandbox.work().join("other")).unwrap();
+    change(&sandbox, "x", "one", "two");
+    assert_eq!(sandbox.read("other"), "two\n");
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("other"), "one\n");
+}
+
+#[test]
+fn a_terminal_gets_the_diff_of_an_undo() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    let run = sandbox.file_edit(&["--file", "a.txt", "--undo"]).run_on_terminal();
+    run.assert_exit(0).stderr_has(&["-two", "+one"]);
+}
