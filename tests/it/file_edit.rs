@@ -291,6 +291,9 @@ fn so_many_files_at_once_and_no_more() {
         let codes: Vec<&Value> =
             json["files"].as_array().unwrap().iter().map(|file| &file["exit_code"]).collect();
         assert_eq!(codes, vec![&Value::from(130); 5], "{json}");
+        // Those that ran had the time to record it.
+        let told = |file: &&Value| file["conversation_path"].is_string();
+        assert_eq!(json["files"].as_array().unwrap().iter().filter(told).count(), at_once);
         wait_until("no process is left", || sandbox.processes().is_empty());
     }
 }
