@@ -107,6 +107,9 @@ pub struct Args {
     /// List the saved conversations
     #[arg(long, help_heading = "Information")]
     pub list_conversations: bool,
+    /// List the files that have conversations of their own
+    #[arg(long, help_heading = "Information")]
+    pub list_file_edits: bool,
     /// List the provider's models
     #[arg(long, help_heading = "Information")]
     pub list_models: bool,
@@ -263,6 +266,9 @@ fn run(args: &Args) -> Result<Report, Problem> {
     if args.list_conversations {
         report = report.then_try(|| lists::conversations(&call));
     }
+    if args.list_file_edits {
+        report = report.then_try(|| file_edit::list(&call));
+    }
     if args.list_models {
         report = report.then_try(|| lists::models(&call));
     }
@@ -287,7 +293,7 @@ impl Args {
 
     /// Whether there is a question about settings and conversations.
     fn looks_around(&self) -> bool {
-        self.status || self.list_conversations || self.list_models
+        self.status || self.list_conversations || self.list_file_edits || self.list_models
     }
 }
 
@@ -343,6 +349,9 @@ impl Call<'_> {
         }
         let upkeep = Report { text: String::new(), ..upkeep };
         let report = upkeep.then_try(|| start::run(self, prompt));
+        if args.file_edit.is_some() && !args.show_request {
+            file_edit::settle(self);
+        }
         input::tell_of_ignored(args);
         Ok(report)
     }
