@@ -317,3 +317,31 @@ fn used(root: &Root, entry: &Entry) -> u64 {
     root::check_name(&entry.conversation)
         .map_or(0, |()| fs::modified(&root.conversation(&entry.conversation)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_time_of_birth_an_inode_counts_only_with_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root { folder: folder.path().join("root") };
+        let (here, other) = (folder.path().join("here"), folder.path().join("other"));
+        let find = |entry_id: &str, file_id: &str, path: &Path| {
+            let mut index = FileIndex::default();
+            index.put(Entry {
+                file_id: entry_id.to_owned(),
+                path: here.clone(),
+                conversation: "c".to_owned(),
+                repository: None,
+                other: Map::new(),
+            });
+            let file = File { path, id: Some(file_id.to_owned()), spot: None };
+            file.entry(&root, &index).is_some()
+        };
+        assert!(find("1:2:3", "1:2:3", &other), "renamed");
+        assert!(find("1:2:0", "1:2:0", &here));
+        assert!(!find("1:2:0", "1:2:0", &other), "renamed, or another one's");
+        assert!(find("1:2:0", "1:5:0", &here), "saved by renaming");
+    }
+}

@@ -80,7 +80,29 @@ fn an_editors_backup_takes_no_memory_away_and_a_renamed_file_takes_its_along() {
     std::fs::rename(at("a.txt"), at("b.txt")).unwrap();
     sandbox.write("a.txt", "c\n");
     assert_ne!(open(&sandbox, "a.txt"), name, "its own file is b.txt now");
+    let path = |name: &str| at(name).to_str().unwrap().to_owned();
+    let of = |name: &str| {
+        let mut all = entries(&sandbox).into_iter();
+        all.find(|e| e["conversation"] == name).unwrap()["path"].clone()
+    };
+    assert_eq!(of(&name), path("b.txt"), "before anybody opens it");
     assert_eq!(open(&sandbox, "b.txt"), name);
+}
+
+#[test]
+fn a_file_that_took_anothers_path_leaves_one_entry_there() {
+    let sandbox = world().file("a.txt", "a\n").file("sub/x", "x\n");
+    let at = |name: &str| sandbox.work().join(name);
+    let name = open(&sandbox, "a.txt");
+    std::fs::rename(at("a.txt"), at("sub/b.txt")).unwrap();
+    assert_eq!(open(&sandbox, "sub/b.txt"), name);
+    sandbox.write("a.txt", "other\n");
+    assert_ne!(open(&sandbox, "a.txt"), name);
+    std::fs::rename(at("sub/b.txt"), at("a.txt")).unwrap();
+    assert_eq!(open(&sandbox, "a.txt"), name);
+    assert_eq!(entries(&sandbox).len(), 1);
+    save(&at("a.txt"), "new\n");
+    assert_eq!(open(&sandbox, "a.txt"), name);
 }
 
 #[test]

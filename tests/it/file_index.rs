@@ -211,9 +211,13 @@ fn a_forged_name_leads_nowhere() {
     for name in ["../../evil", "/etc/passwd", "", "x.run", "a\nb"] {
         let sandbox = world().file("a", "a\n");
         let path = sandbox.work().join("a");
-        let id = identity(&path);
-        let entry = json!({"file_id": id, "path": path, "conversation": name});
-        put_index(&sandbox, "file-index.json", &json!({"by_file_id": {&id: entry}}).to_string());
+        let forge = |id: &str| {
+            let entry = json!({"file_id": id, "path": path, "conversation": name});
+            put_index(&sandbox, "file-index.json", &json!({"by_file_id": {id: entry}}).to_string());
+        };
+        forge("1:2:3");
+        assert!(open(&sandbox, "a").starts_with("a-"));
+        forge(&identity(&path));
         let list = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
         assert!(list["files"][0]["conversation_path"].is_null(), "{list}");
         assert!(open(&sandbox, "a").starts_with("a-"));
