@@ -16,6 +16,7 @@ mod actions; // every row of the tag table: its result, and its error
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
+mod digest; // a summary of a conversation, which stays as it was
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table

@@ -2,6 +2,7 @@
 //!
 //! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
 
+mod digest;
 mod file_edit;
 mod input;
 mod lists;
@@ -100,6 +101,9 @@ pub struct Args {
     /// Put the conversation aside and go on from a copy of another one, by name
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub branch_conversation: Option<String>,
+    /// Print a summary of the conversation, and append nothing to it
+    #[arg(long, conflicts_with = "show_request", help_heading = "Conversation")]
+    pub summarize: bool,
     /// Wait so many seconds for a conversation that another run holds, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
@@ -263,6 +267,9 @@ fn run(args: &Args) -> Result<Report, Problem> {
     if args.has_work() || (report.json.is_empty() && !args.looks_around()) {
         report = report.then_try(|| call.work());
     }
+    if args.summarize {
+        report = report.then_try(|| digest::report(&call));
+    }
     if args.list_conversations {
         report = report.then_try(|| lists::conversations(&call));
     }
@@ -293,7 +300,11 @@ impl Args {
 
     /// Whether there is a question about settings and conversations.
     fn looks_around(&self) -> bool {
-        self.status || self.list_conversations || self.list_file_edits || self.list_models
+        self.status
+            || self.summarize
+            || self.list_conversations
+            || self.list_file_edits
+            || self.list_models
     }
 }
 
