@@ -1,66 +1,285 @@
 //! `file-index.json`: which file has which conversation. Text ↔ value; reads no file, asks no file system.
 //!
 //! ```json
-//! {"by_file_id": {"2050:123:456": {"file_id": "2050:123:456", "path": "/p/x.py", "conversation": "x-0c2f"}}}
+//! {"by_file_id": {"2050:123:456": {"file_id": "2050:123:456", "path": "/p/x.py", "conversation": "x-0c2f",
+//!                                  "repository": {"first_commit": "83d1…", "path": "x.py"}}}}
 //! ```
-//! The id is device, inode and time of birth together, since inodes are reused. The toolkit wrote it, so reading it is
-//! a `Result`. Keys that it does not know are kept.
+//! The id is device, inode and time of birth together, since inodes are reused; the time is 0 where the file system has
+//! none. A file that does not exist yet is noted under `path:PATH`. A path that is no UTF-8 stands beside its readable
+//! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept.
+//!
+//! Older forms are read too: ids of device and inode alone, and one flat object of paths and conversations.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The index.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileIndex {
     /// Entries by the id of their file.
-    #[serde(default)]
     pub by_file_id: BTreeMap<String, Entry>,
     /// Whatever else stands in the file.
-    #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 /// One file's conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The id, as in the key.
     pub file_id: String,
-    /// Where the file was, absolute.
-    pub path: String,
-    /// The conversation's name.
+    /// Where the file was, absolute and without links.
+    pub path: PathBuf,
+    /// The conversation's name. It is data: whoever makes a path of it checks it first.
     pub conversation: String,
+    /// Where it was in its repository, where that is known.
+    pub repository: Option<Spot>,
     /// Whatever else stands in the entry.
-    #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
+/// A file's place in a repository, the same in every clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// The id of the repository's first commit.
+    pub first_commit: String,
+    /// The path from the top of the working tree.
+    pub path: PathBuf,
+}
+
+/// An entry as JSON has it.
+#[derive(Serialize, Deserialize)]
+struct WrittenEntry {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    file_id: String,
+    #[serde(flatten)]
+    path: WrittenPath,
+    conversation: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repository: Option<WrittenSpot>,
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenSpot {
+    first_commit: String,
+    #[serde(flatten)]
+    path: WrittenPath,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenPath {
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
 impl FileIndex {
-    /// Reads an index.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+    /// Reads the index.
+    ///
+    /// # Errors
+    /// Which part of it is no index, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text, false)
+    }
+
+    /// Reads an index that an older tool wrote: what in it is no entry is passed over.
+    ///
+    /// # Errors
+    /// The text is no JSON object.
+    pub fn parse_old(text: &str) -> Result<Self, String> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &str, is_old: bool) -> Result<Self, String> {
+        let mut other: Map<String, Value> =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut index = Self::default();
+        match other.remove("by_file_id") {
+            None => {
+                let (flat, rest) = other
+                    .into_iter()
+                    .partition(|(key, value)| value.is_string() && path_of(key).starts_with('/'));
+                other = rest;
+                index.read_flat(flat);
+            }
+            Some(Value::Object(entries)) => {
+                for (id, value) in entries {
+                    match serde_json::from_value::<WrittenEntry>(value) {
+                        Ok(written) => index.put(Entry::from_written(id, written)),
+                        Err(_) if is_old => {}
+                        Err(error) => return Err(format!("the entry {id}: {error}")),
+                    }
+                }
+            }
+            Some(_) if is_old => {}
+            Some(_) => return Err("\"by_file_id\" is no object".to_owned()),
+        }
+        if !is_old {
+            index.other = other;
+        }
+        Ok(index)
+    }
+
+    fn read_flat(&mut self, flat: Map<String, Value>) {
+        for (key, value) in flat {
+            let Value::String(conversation) = value else { continue };
+            let path = PathBuf::from(path_of(&key));
+            self.put(Entry {
+                file_id: path_id(&path),
+                path,
+                conversation,
+                repository: None,
+                other: Map::new(),
+            });
+        }
     }
 
     /// Writes it.
     pub fn format(&self) -> String {
-        let value = serde_json::to_value(self).unwrap_or(Value::Null);
-        format!("{value:#}\n")
+        let entries: Map<String, Value> = self
+            .by_file_id
+            .iter()
+            .map(|(id, entry)| {
+                (id.clone(), serde_json::to_value(entry.written()).unwrap_or_default())
+            })
+            .collect();
+        let mut object = self.other.clone();
+        object.insert("by_file_id".to_owned(), entries.into());
+        format!("{:#}\n", Value::Object(object))
     }
 
-    /// The conversation of a file, by its id (none when the file does not exist yet), else by its path when the file
-    /// that the path was noted for is no longer there: an editor saved by renaming.
-    pub fn find(&self, id: Option<&str>, path: &str) -> Option<&Entry> {
-        id.and_then(|id| self.by_file_id.get(id))
-            .or_else(|| self.by_file_id.values().find(|entry| entry.path == path))
-    }
-
-    /// Notes a file's conversation, in place of what was noted for its id, path or conversation before.
+    /// Notes an entry under its id, in place of what was there.
     pub fn put(&mut self, entry: Entry) {
-        self.by_file_id
-            .retain(|_, old| old.path != entry.path && old.conversation != entry.conversation);
         self.by_file_id.insert(entry.file_id.clone(), entry);
     }
+
+    /// The entries whose file was last at a path.
+    pub fn at(&self, path: &Path) -> impl Iterator<Item = &Entry> {
+        self.by_file_id.values().filter(move |entry| entry.path == path)
+    }
+
+    /// The first commit of the repository at the top of a working tree, as far as the entries know it.
+    pub fn first_commit(&self, toplevel: &Path) -> Option<String> {
+        self.by_file_id.values().find_map(|entry| {
+            let spot = entry.repository.as_ref()?;
+            (toplevel.join(&spot.path) == entry.path).then(|| spot.first_commit.clone())
+        })
+    }
+}
+
+impl Entry {
+    fn from_written(id: String, written: WrittenEntry) -> Self {
+        let spot =
+            |spot: WrittenSpot| Spot { first_commit: spot.first_commit, path: spot.path.read() };
+        Self {
+            file_id: id,
+            path: written.path.read(),
+            conversation: written.conversation,
+            repository: written.repository.map(spot),
+            other: written.other,
+        }
+    }
+
+    fn written(&self) -> WrittenEntry {
+        let spot = |spot: &Spot| WrittenSpot {
+            first_commit: spot.first_commit.clone(),
+            path: WrittenPath::of(&spot.path),
+        };
+        WrittenEntry {
+            file_id: self.file_id.clone(),
+            path: WrittenPath::of(&self.path),
+            conversation: self.conversation.clone(),
+            repository: self.repository.as_ref().map(spot),
+            other: self.other.clone(),
+        }
+    }
+
+    /// The path's bytes in hexadecimal digits where it is no UTF-8.
+    pub fn path_bytes(&self) -> Option<String> {
+        WrittenPath::of(&self.path).path_bytes
+    }
+
+    /// Whether the id tells this file from one that got its inode later.
+    pub fn is_certain(&self) -> bool {
+        is_certain(&self.file_id)
+    }
+}
+
+impl WrittenPath {
+    fn of(path: &Path) -> Self {
+        let bytes = path.as_os_str().as_bytes();
+        let is_text = std::str::from_utf8(bytes).is_ok();
+        Self {
+            path: String::from_utf8_lossy(bytes).into_owned(),
+            path_bytes: (!is_text).then(|| hex(bytes)),
+        }
+    }
+
+    /// The bytes count while they are those of the readable form: a hand may have changed that.
+    fn read(self) -> PathBuf {
+        let bytes = self.path_bytes.as_deref().and_then(from_hex);
+        match bytes.filter(|bytes| String::from_utf8_lossy(bytes) == self.path) {
+            Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+            None => PathBuf::from(self.path),
+        }
+    }
+}
+
+/// Whether an id has a time of birth.
+pub fn is_certain(id: &str) -> bool {
+    let parts: Vec<&str> = id.split(':').collect();
+    matches!(parts.as_slice(), [_, _, born] if born.parse::<u128>().is_ok_and(|born| born != 0))
+}
+
+/// The id of a file that does not exist yet.
+pub fn path_id(path: &Path) -> String {
+    path.to_str().map_or_else(
+        || format!("path-bytes:{}", hex(path.as_os_str().as_bytes())),
+        |text| format!("path:{text}"),
+    )
+}
+
+/// Whether an id is that of a file which existed.
+pub fn is_made(id: &str) -> bool {
+    !id.starts_with("path")
+}
+
+/// The path that an older tool's key is.
+fn path_of(key: &str) -> &str {
+    key.strip_prefix("path:").unwrap_or(key)
+}
+
+/// Whether a file that is called `name` now is one that an editor put aside when it saved `original`: `x.py~`, `#x.py#`,
+/// `.x.py.bak`, `x.bak`. Its memory stays with the path.
+pub fn is_backup(name: &OsStr, original: &OsStr) -> bool {
+    const ENDINGS: [&str; 4] = ["bak", "orig", "old", "tmp"];
+    let (name, original) = (Path::new(name), Path::new(original));
+    let ending = name.extension().and_then(OsStr::to_str).unwrap_or_default();
+    if name.file_stem() == original.file_stem() && ENDINGS.contains(&ending) {
+        return true;
+    }
+    let (name, original) = (name.as_os_str().as_bytes(), original.as_os_str().as_bytes());
+    let bare = name.iter().position(|byte| !b"#.~_".contains(byte)).unwrap_or(0);
+    [name, &name[bare..]].into_iter().any(|name| {
+        name.strip_prefix(original)
+            .is_some_and(|rest| rest.first().is_some_and(|byte| !byte.is_ascii_alphanumeric()))
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
 }
 
 #[cfg(test)]
@@ -69,42 +288,130 @@ mod tests {
 
     use super::*;
 
-    fn entry(id: &str, path: &str, conversation: &str) -> Entry {
+    fn path(bytes: &[u8]) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(bytes))
+    }
+
+    fn entry(id: &str, path: PathBuf, conversation: &str) -> Entry {
         Entry {
             file_id: id.into(),
-            path: path.into(),
+            path,
             conversation: conversation.into(),
+            repository: None,
             other: Map::new(),
         }
     }
 
     #[test]
-    fn a_file_is_found_by_id_then_by_path() {
-        let mut index = FileIndex::default();
-        index.put(entry("1:2:3", "/a", "a-1"));
-        assert_eq!(index.find(Some("1:2:3"), "/moved").unwrap().conversation, "a-1");
-        assert_eq!(index.find(Some("9:9:9"), "/a").unwrap().conversation, "a-1");
-        assert_eq!(index.find(None, "/b"), None);
-        index.put(entry("9:9:9", "/a", "a-1"));
-        assert_eq!(index.by_file_id.len(), 1);
+    fn unknown_keys_are_kept() {
+        let text = r#"{"by_file_id":{"i":{"file_id":"i","path":"/p","conversation":"c","note":1}},"more":{}}"#;
+        let index = FileIndex::parse(text).unwrap();
+        assert_eq!(index.by_file_id["i"].path, Path::new("/p"));
+        let again = FileIndex::parse(&index.format()).unwrap();
+        assert_eq!(again.by_file_id["i"].other["note"], 1);
+        assert!(again.other.contains_key("more"));
+        assert_eq!(again, index);
     }
 
     #[test]
-    fn unknown_keys_are_kept() {
-        let text = r#"{"by_file_id":{"i":{"file_id":"i","path":"/p","conversation":"c","note":1}},"by_path":{}}"#;
-        let again = FileIndex::parse(&FileIndex::parse(text).unwrap().format()).unwrap();
-        assert_eq!(again.by_file_id["i"].other["note"], 1);
-        assert!(again.other.contains_key("by_path"));
+    fn a_path_that_is_no_text_keeps_its_bytes() {
+        let mut index = FileIndex::default();
+        let spot = Spot { first_commit: "ab".into(), path: path(b"x\xff") };
+        let entry = Entry { repository: Some(spot), ..entry("1:2:3", path(b"/p/x\xff"), "c") };
+        index.put(entry.clone());
+        let text = index.format();
+        assert!(
+            text.contains("\"path\": \"/p/x\u{fffd}\"") && text.contains("2f702f78ff"),
+            "{text}"
+        );
+        assert_eq!(FileIndex::parse(&text).unwrap().by_file_id["1:2:3"], entry);
+        // Who edits the readable form means it.
+        let edited = text.replace("/p/x\u{fffd}", "/p/y");
+        assert_eq!(FileIndex::parse(&edited).unwrap().by_file_id["1:2:3"].path, Path::new("/p/y"));
+    }
+
+    #[test]
+    fn damage_is_told_and_old_forms_are_read() {
+        let error = |text: &str| FileIndex::parse(text).unwrap_err();
+        assert!(error("[]").contains("invalid type"));
+        assert!(error("{\"by_file_id\": {\"1:2").contains("EOF"));
+        assert!(error("{\"by_file_id\": []}").contains("by_file_id"));
+        assert!(error("{\"by_file_id\": {\"1:2:3\": {\"path\": \"/x\"}}}").contains("1:2:3"));
+        assert!(FileIndex::parse_old("[]").is_err());
+        let found = |text: &str| -> Vec<(String, String, String)> {
+            let index = FileIndex::parse_old(text).unwrap();
+            let entries = index.by_file_id.into_values();
+            entries.map(|e| (e.file_id, e.path.display().to_string(), e.conversation)).collect()
+        };
+        let one = |id: &str, path: &str, name: &str| {
+            vec![(id.to_owned(), path.to_owned(), name.to_owned())]
+        };
+        assert_eq!(
+            found("{\"/a\": \"c\", \"/b\": 1, \"/d\": null, \"x\": \"y\"}"),
+            one("path:/a", "/a", "c")
+        );
+        assert_eq!(found("{\"path:/a\": \"c\"}"), one("path:/a", "/a", "c"));
+        assert_eq!(
+            found(
+                "{\"by_file_id\": {\"1:2\": {\"file_id\": \"1:2\", \"path\": \"/a\", \"conversation\": \"c\"}, \"3:4\": 5}}"
+            ),
+            one("1:2", "/a", "c")
+        );
+        assert_eq!(found("{}"), []);
+    }
+
+    #[test]
+    fn ids_with_a_time_of_birth_are_certain() {
+        for (id, expect) in [
+            ("2050:12:1790000000000000000", true),
+            ("2050:12:0", false),
+            ("2050:12", false),
+            ("path:/a:b:3", false),
+            ("1:2:3:4", false),
+            ("", false),
+        ] {
+            assert_eq!(is_certain(id), expect, "{id}");
+        }
+        assert!(!is_certain(&path_id(Path::new("/a"))));
+        assert_eq!(path_id(&path(b"/\xff")), "path-bytes:2fff");
+    }
+
+    #[test]
+    fn backups_are_told_from_renamed_files() {
+        let check = |name: &str, expect: bool| {
+            assert_eq!(is_backup(name.as_ref(), "x.py".as_ref()), expect, "{name}");
+        };
+        for name in
+            ["x.py~", "#x.py#", ".x.py.swp", "x.py.~1~", "x.py.bak", "x.bak", "x.orig", "_x.py_"]
+        {
+            check(name, true);
+        }
+        for name in ["y.py", "x.pyc", "xx.py", "x.py", "x.rs", "x", "x2.bak"] {
+            check(name, false);
+        }
     }
 
     proptest! {
         #[test]
-        fn parse_undoes_format(entries in prop::collection::vec(("\\PC{0,6}", "\\PC{0,6}", "\\PC{0,6}"), 0..4)) {
+        fn parse_undoes_format(
+            entries in prop::collection::vec(
+                ("\\PC{0,6}", prop::collection::vec(any::<u8>(), 0..8), "\\PC{0,6}", prop::option::of(("[0-9a-f]{4}", prop::collection::vec(any::<u8>(), 0..5)))),
+                0..4,
+            )
+        ) {
             let mut index = FileIndex::default();
-            for (id, path, conversation) in &entries {
-                index.put(entry(id, path, conversation));
+            for (id, bytes, conversation, spot) in &entries {
+                let spot = spot.as_ref().map(|(commit, bytes)| Spot { first_commit: commit.clone(), path: path(bytes) });
+                index.put(Entry { repository: spot, ..entry(id, path(bytes), conversation) });
             }
             prop_assert_eq!(FileIndex::parse(&index.format()).unwrap(), index);
+        }
+
+        #[test]
+        fn nothing_that_stands_in_a_file_panics(text in "\\PC{0,60}", bytes in "[0-9a-gü]{0,9}") {
+            let _ = FileIndex::parse(&text);
+            let _ = FileIndex::parse_old(&text);
+            let _ = from_hex(&bytes);
         }
     }
 }

@@ -11,15 +11,18 @@
 //! [`diff_text`] shows what became of a file.
 //!
 //! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
-//! for who asks and [`kept`] for what was paid for already.
+//! for who asks, `levels` for one summary out of many, and [`kept`] for what was paid for already. [`dialogue`] does the
+//! same for a conversation.
 
 pub mod asking;
 pub mod content;
+pub mod dialogue;
 pub mod diff_text;
 pub mod difference;
 mod earlier;
 pub mod failure;
 pub mod kept;
+mod levels;
 pub mod merge;
 pub mod naming;
 pub mod patch;

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use super::asking::{Asking, Came, Failure, Request, Rules, Summary, Totals, Work};
 use super::content::{self, Content, Encoding};
 use super::failure::Kind as Trouble;
+use super::levels::{self, Whole};
 use super::split::{self, Hooks, Plan, Split};
 use super::summary_plan::{self as plan, Kind, Limit, Sizes};
 use crate::exit::Exit;
@@ -95,7 +96,7 @@ impl<'a> Summarizer<'a> {
             let place = format!("File: {}", shown(path));
             let make = |_| Ok(self.ask(&head, encoding, limit, place.clone(), shown(path)));
             let Came { summaries, failure } = self.asking.run(1, &mut |_, _| (), &make);
-            let summary = one(summaries, failure)?;
+            let summary = levels::one(summaries, failure)?;
             return Ok(FileSummary { summary, bytes: size, split: None });
         }
         let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
@@ -220,7 +221,6 @@ impl<'a> Summarizer<'a> {
         limit: Limit,
         may_ask: bool,
     ) -> Result<Option<Summary>, Failure> {
-        let mut parts = parts;
         if let [(_, _, only)] = parts.as_slice()
             && (only.by.is_none() || !limit.is_over(plan::words(&only.text)))
         {
@@ -235,49 +235,14 @@ impl<'a> Summarizer<'a> {
             let text = texts.into_iter().collect::<Vec<_>>().join("; ");
             return Ok(Some(Summary { text: limit.cut(&text), by: None }));
         }
-        let most = source.sizes.join;
-        loop {
-            let paragraph = |part: &(u64, u64, Summary)| {
-                plan::paragraph(part.0, part.1, &part.2.text, most / 8)
-            };
-            let lengths: Vec<u64> = parts.iter().map(|part| paragraph(part).len() as u64).collect();
-            let groups = plan::group(&lengths, most);
-            let is_last = groups.len() == 1;
-            let limit = if is_last { limit } else { Limit::DEFAULT };
-            let make = |at: usize| {
-                let group = groups[at].clone();
-                let text: String = parts[group.clone()].iter().map(paragraph).collect();
-                let (first, last) = (parts[group.start].0, parts[group.end - 1].1);
-                Ok(Work::Ask(Request {
-                    kind: Kind::Join,
-                    limit,
-                    place: format!(
-                        "File: {}\nSummaries of lines {first} to {last} of {}",
-                        source.name, source.index.source_line_count
-                    ),
-                    subject: format!(
-                        "the joined summary of lines {first} to {last} of {}",
-                        source.name
-                    ),
-                    source_sha256: fs::hash(text.as_bytes()),
-                    text,
-                }))
-            };
-            let Came { summaries, failure } = self.asking.run(groups.len(), &mut |_, _| (), &make);
-            if is_last {
-                return one(summaries, failure).map(Some);
-            }
-            if let Some(failure) = failure {
-                return Err(failure);
-            }
-            parts = groups
-                .iter()
-                .zip(summaries)
-                .filter_map(|(group, summary)| {
-                    Some((parts[group.start].0, parts[group.end - 1].1, summary?))
-                })
-                .collect();
-        }
+        let whole = Whole {
+            kind: Kind::Join,
+            what: "File",
+            name: &source.name,
+            lines: source.index.source_line_count,
+            most: source.sizes.join,
+        };
+        levels::join(&self.asking, &whole, parts, limit).map(Some)
     }
 
     /// The work that a unit is.
@@ -440,15 +405,6 @@ fn local(kind: Content, bytes: u64) -> Option<String> {
         Content::Blank => Some("Blank: nothing but white space.".to_owned()),
         Content::Binary(what) => Some(format!("Binary, {bytes} bytes: {what}.")),
         Content::Text(_) => None,
-    }
-}
-
-/// The only summary of one.
-fn one(summaries: Vec<Option<Summary>>, failure: Option<Failure>) -> Result<Summary, Failure> {
-    match (summaries.into_iter().flatten().next(), failure) {
-        (_, Some(failure)) => Err(failure),
-        (Some(summary), None) => Ok(summary),
-        (None, None) => Err(Failure::new(Exit::Failed, "a summary was not asked for")),
     }
 }
 

@@ -96,6 +96,10 @@ pub enum Kind {
     Content,
     /// Summaries of the parts of one.
     Join,
+    /// A conversation, or a part of one.
+    Dialogue,
+    /// Summaries of the parts of one.
+    DialogueJoin,
 }
 
 /// The name under which a summary is kept: the SHA-256 of all that it depends on. Neither the path nor the lines are part
@@ -104,6 +108,8 @@ pub fn key(kind: Kind, limit: Limit, text: &str) -> String {
     let kind = match kind {
         Kind::Content => "content",
         Kind::Join => "join",
+        Kind::Dialogue => "dialogue",
+        Kind::DialogueJoin => "dialogue join",
     };
     let manner = if limit.strict { "at most" } else { "about" };
     let head = format!("nagent summary 2\n{kind}\n{manner} {}\n", limit.words);
@@ -124,6 +130,19 @@ pub fn system(kind: Kind, limit: Limit) -> String {
              one summary of the whole out of them for a reader who decides from your words whether to open the file and \
              where in it to look: its purpose, how it is built and at which lines, the names that carry it, and whatever \
              in it is odd, broken or unfinished."
+        }
+        Kind::Dialogue => {
+            "You are given a conversation between a user and an assistant that works with files and commands, or one part of \
+             it, in blocks as its file holds them. Sum it up for a reader who goes on with it without having read it: what \
+             the user asked for, what was done and with which files, what was found out and decided and why, what failed, \
+             and what is left to do."
+        }
+        Kind::DialogueJoin => {
+            "You are given summaries of the parts of one conversation between a user and an assistant that works with files \
+             and commands, in their order, each behind the lines that it covers. Make one summary of the whole out of them \
+             for a reader who goes on with it without having read it: what the user asked for, what was done and with which \
+             files, what was found out and decided and why, what failed, and what is left to do; where a later part \
+             overrides an earlier one, the later one counts."
         }
     };
     format!(

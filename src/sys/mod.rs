@@ -6,6 +6,7 @@
 //!
 //! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
 //! - [`fs`], [`root`], [`lock`], [`journal`]: the toolkit's own files, and the conversation among them
+//! - [`file_index`]: which conversation belongs to a file of the user's
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`mod@slice`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
 //! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod context_files;
 pub mod denied;
 pub mod env;
+pub mod file_index;
 pub mod folder;
 pub mod fs;
 pub mod git;

@@ -16,11 +16,14 @@ mod actions; // every row of the tag table: its result, and its error
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
+mod digest; // a summary of a conversation, which stays as it was
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files
+mod file_identity; // what makes a file the same one: identity, place, path
+mod file_index; // which file has which conversation: many at once, older forms, damage, refusals
 mod file_undo; // changes that runs made, taken back
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod interrupts; // a signal at each stage of a run

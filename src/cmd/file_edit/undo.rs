@@ -24,7 +24,7 @@ use crate::sys::denied::Denied;
 use crate::sys::journal::{Appended, Journal};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{env, fs, replace, terminal};
+use crate::sys::{env, file_index, fs, replace, terminal};
 
 /// Characters of a prompt's first line that are told.
 const PROMPT: usize = 100;
@@ -87,6 +87,10 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         Some(bytes) => replace::replace(opened, bytes, &mut keep).map_err(denied)?.previous,
         None => replace::remove(opened, &mut keep).map_err(denied)?,
     };
+    // Found by its identity when it is moved next.
+    if let Err(error) = file_index::settle(root, &name) {
+        out::line(&format!("nagent-file-edit: note: {error:#}"));
+    }
     // From here on the file is changed: a failure to record it is said with that.
     let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref());
     if let Err(error) = record(&mut journal, block) {

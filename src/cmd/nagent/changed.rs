@@ -8,13 +8,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Call;
-use crate::format::file_index::FileIndex;
 use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report, Tint};
 use crate::segments::diff_text::{DiffText, diff_text, tree_name};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{fs, terminal};
+use crate::sys::{file_index, fs, terminal};
 
 /// Lines of a diff that a terminal gets.
 const LINES: usize = 200;
@@ -169,8 +168,7 @@ pub(super) fn about(call: &Call<'_>, path: &Path, report: Report) -> Report {
 
 /// The id that the index has for the file of a conversation.
 pub(crate) fn file_id(root: &Root, conversation: &str) -> Option<String> {
-    let text = fs::read_text(&root.file_index(), super::file_edit::LIMIT).ok()??;
-    let index = FileIndex::parse(&text).ok()?;
+    let index = file_index::load(root).ok()?.index;
     let mut entries = index.by_file_id.into_values();
     entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)
 }

@@ -1,62 +1,106 @@
-//! `--file-edit`: which conversation belongs to a file. One file, one conversation, whatever shell asks.
+//! `--file-edit`: which conversation belongs to a file, and which files are refused before a model is asked.
+//! `--list-file-edits`: what the index of files holds. How a file is found there is [`crate::sys::file_index`]'s.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use serde_json::{Value, json};
 
 use super::Call;
 use crate::cmd::settings::{Problem, Settings};
-use crate::format::file_index::{Entry, FileIndex};
+use crate::exit::Exit;
+use crate::format::file_index::Entry;
+use crate::out::{self, Report};
+use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
-use crate::sys::{fs, lock, names, read, root};
-
-/// The largest index that is read, in bytes.
-pub(crate) const LIMIT: u64 = 64 << 20;
+use crate::sys::names::shown;
+use crate::sys::read_error::ReadError;
+use crate::sys::{file_index, fs, names, read, root};
 
 /// The file's conversation, or a new name for one. Writes nothing.
 pub(crate) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
     let path = absolute(env, path)?;
-    let index = read(&settings.root.value.file_index())?;
-    Ok(find(&index, &path).unwrap_or_else(|| new_name(&path)))
+    let entry = file_index::find(&settings.root.value, &path)?;
+    Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
 }
 
-/// Notes that the file has this call's conversation, unless it got one meanwhile; the name that counts.
+/// Notes that the file has this call's conversation, unless it got one meanwhile; the name that counts. A file that no tag
+/// could write is refused.
 pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
     let root = &call.settings.root.value;
     let path = absolute(call.env, path)?;
-    let _lock = lock::take_soon(root, "file-index")?;
-    let mut index = read(&root.file_index())?;
-    let name = find(&index, &path).unwrap_or_else(|| call.name.clone());
-    let shown = path.display().to_string();
-    let file_id = fs::identity(&path).unwrap_or_else(|| format!("path:{shown}"));
-    let old = index.find(Some(&file_id), &shown).cloned();
-    let entry = Entry {
-        file_id,
-        path: shown,
-        conversation: name.clone(),
-        other: old.as_ref().map(|entry| entry.other.clone()).unwrap_or_default(),
+    let folder = call.env.folder.clone().map_err(Problem::usage)?;
+    let home = call.env.home();
+    let places = Places {
+        cwd: &folder,
+        toplevel: None,
+        home: home.as_deref(),
+        root: root.path(),
+        tmpdir: None,
     };
-    if old.as_ref() != Some(&entry) {
-        index.put(entry);
-        fs::replace(&root.file_index(), index.format().as_bytes())?;
+    Boundary::for_file(places, &path).map_err(|denied| refused(&denied.to_string()))?;
+    let (entry, notes) = file_index::register(root, &path, || call.name.clone())?;
+    for note in notes {
+        out::line(&format!("nagent: note: {note}"));
     }
-    Ok(name)
+    if call.parents.contains(&entry.conversation) {
+        return Err(Problem::usage(format!(
+            "conversation {} of {} started this command and waits for it",
+            entry.conversation,
+            shown(&path)
+        )));
+    }
+    Ok(entry.conversation)
 }
 
-fn find(index: &FileIndex, path: &Path) -> Option<String> {
-    let id = fs::identity(path);
-    let entry = index.find(id.as_deref(), &path.display().to_string())?;
-    root::check_name(&entry.conversation).ok()?;
-    Some(entry.conversation.clone())
+/// Notes which file it is now, at the end of a run: it may have been written, or made.
+pub(super) fn settle(call: &Call<'_>) {
+    if let Err(error) = file_index::settle(&call.settings.root.value, &call.name) {
+        out::line(&format!("nagent: note: {error:#}"));
+    }
 }
 
-fn read(path: &Path) -> Result<FileIndex, Problem> {
-    let Some(text) = fs::read_text(path, LIMIT)? else { return Ok(FileIndex::default()) };
-    FileIndex::parse(&text)
-        .with_context(|| {
-            format!("{} is no index of files; mend it or move it away", path.display())
-        })
-        .map_err(|error| Problem::failed(&error))
+/// The files that have conversations.
+pub(super) fn list(call: &Call<'_>) -> Result<Report, Problem> {
+    let root = &call.settings.root.value;
+    let loaded = file_index::load(root)?;
+    for note in &loaded.notes {
+        out::line(&format!("nagent: note: {note}"));
+    }
+    let path = root.file_index().display().to_string();
+    let mut text = format!("file_index:{path}\n");
+    let mut files = Vec::new();
+    for entry in loaded.index.by_file_id.values() {
+        let fields = [shown(&entry.file_id), shown(&entry.path), shown(&entry.conversation)];
+        text.push_str(&format!("{}\n", fields.join("\t")));
+        files.push(described(call, entry));
+    }
+    Ok(Report::done(text).with("file_index_path", path).with("files", files))
+}
+
+fn described(call: &Call<'_>, entry: &Entry) -> Value {
+    // Nobody makes a path of a name that is none.
+    let conversation = root::check_name(&entry.conversation)
+        .ok()
+        .map(|()| call.settings.root.value.conversation(&entry.conversation).display().to_string());
+    let repository = entry.repository.as_ref().map(
+        |spot| json!({"first_commit": spot.first_commit, "path": spot.path.to_string_lossy()}),
+    );
+    let mut value = json!({
+        "file_id": entry.file_id,
+        "path": entry.path.to_string_lossy(),
+        "conversation": entry.conversation,
+        "conversation_path": conversation,
+        "exists": fs::size(&entry.path).is_some(),
+        "repository": repository,
+    });
+    if let Some(bytes) = entry.path_bytes() {
+        value["path_bytes"] = bytes.into();
+    }
+    value
+}
+
+fn refused(why: &str) -> Problem {
+    Problem { exit: Exit::Failed, message: format!("--file-edit: {why}") }
 }
 
 /// The path without links, as far as it exists.
@@ -64,17 +108,25 @@ pub(crate) fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     let folder = env.folder.clone().map_err(Problem::usage)?;
     let path = folder.join(names::expand_home(path, env.home().as_deref()));
     if let Some(real) = fs::real_path(&path) {
-        // What no tag could write is refused before a model is asked.
-        read::open_regular(&real)
-            .map_err(|error| Problem::usage(format!("--file-edit: {error}")))?;
-        return Ok(real);
+        return match read::open_regular(&real) {
+            Ok(_) => Ok(real),
+            Err(ReadError::Folder { path }) => {
+                Err(refused(&format!("{path} is a folder; name a file in it")))
+            }
+            Err(error) => Err(refused(&error.to_string())),
+        };
     }
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
     match (parent, path.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.join(name)),
-        _ => Err(Problem::usage(format!(
-            "--file-edit {}: there is no such file, and no such folder to create it in",
-            path.display()
+        (Some(parent), Some(name)) if !fs::exists(&parent.join(name)) => Ok(parent.join(name)),
+        (Some(_), Some(_)) => Err(refused(&format!(
+            "{} is a symbolic link to a file that is not there; name the file itself",
+            shown(&path)
+        ))),
+        _ => Err(refused(&format!(
+            "{}: there is no such file, and no such folder to create it in{}",
+            shown(&path),
+            names::hint(&path)
         ))),
     }
 }

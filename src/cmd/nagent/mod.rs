@@ -3,6 +3,7 @@
 //! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
 
 pub(crate) mod changed;
+mod digest;
 pub(crate) mod file_edit;
 pub(crate) mod input;
 mod lists;
@@ -105,6 +106,9 @@ pub struct Args {
     /// Put the conversation aside and go on from a copy of another one, by name
     #[arg(long, value_name = "NAME", help_heading = "Conversation")]
     pub branch_conversation: Option<String>,
+    /// Print a summary of the conversation, and append nothing to it
+    #[arg(long, conflicts_with = "show_request", help_heading = "Conversation")]
+    pub summarize: bool,
     /// Wait so many seconds for a conversation that another run holds, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
@@ -112,6 +116,9 @@ pub struct Args {
     /// List the saved conversations
     #[arg(long, help_heading = "Information")]
     pub list_conversations: bool,
+    /// List the files that have conversations of their own
+    #[arg(long, help_heading = "Information")]
+    pub list_file_edits: bool,
     /// List the provider's models
     #[arg(long, help_heading = "Information")]
     pub list_models: bool,
@@ -266,8 +273,14 @@ pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
     if args.has_work() || (report.json.is_empty() && !args.looks_around()) {
         report = report.then_try(|| call.work());
     }
+    if args.summarize {
+        report = report.then_try(|| digest::report(&call));
+    }
     if args.list_conversations {
         report = report.then_try(|| lists::conversations(&call));
+    }
+    if args.list_file_edits {
+        report = report.then_try(|| file_edit::list(&call));
     }
     if args.list_models {
         report = report.then_try(|| lists::models(&call));
@@ -293,7 +306,11 @@ impl Args {
 
     /// Whether there is a question about settings and conversations.
     fn looks_around(&self) -> bool {
-        self.status || self.list_conversations || self.list_models
+        self.status
+            || self.summarize
+            || self.list_conversations
+            || self.list_file_edits
+            || self.list_models
     }
 }
 
@@ -355,6 +372,7 @@ impl Call<'_> {
         let upkeep = Report { text: String::new(), ..upkeep };
         let mut report = upkeep.then_try(|| start::run(self, prompt));
         if let Some(path) = &target {
+            file_edit::settle(self);
             report = changed::tell(self, path, report);
         }
         input::tell_of_ignored(args);

@@ -1,0 +1,347 @@
+//! Which conversation belongs to a file: the index on disk, looked up, mended and written under its lock.
+//!
+//! A file is found in this order:
+//! 1. by its identity: the same file wherever it is, whatever it is called; a hard link is the same file;
+//! 2. where no file has taken the place of an entry's own, by the path in the repository: a clone that was moved;
+//! 3. by the absolute path: an editor that saves by renaming, a file that was made anew.
+//!
+//! An entry whose file is still there is nobody else's: two clones, worktrees and copies are as many files. Where the file
+//! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
+//! same. What the index looks like is [`crate::format::file_index`]'s; this prints nothing and starts no program.
+
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Map;
+
+use super::root::{self, Root};
+use super::{fs, git, lock};
+use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
+
+/// The largest index that is read, in bytes.
+const LIMIT: u64 = 64 << 20;
+
+/// The name of its lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
+const LOCK: &str = "file-index.json";
+
+/// The index with what older tools left.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// All entries.
+    pub index: FileIndex,
+    /// Older indexes whose entries are in it.
+    old: Vec<PathBuf>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Reads the index, and older ones beside it. Changes nothing.
+///
+/// # Errors
+/// The index is damaged; what to do about it. A damaged older one is a note.
+pub fn load(root: &Root) -> Result<Loaded> {
+    let path = root.file_index();
+    let mut loaded = Loaded::default();
+    if let Some(text) = fs::read_text(&path, LIMIT)? {
+        loaded.index = FileIndex::parse(&text).map_err(|error| {
+            anyhow::anyhow!(
+                "{} is no index of files ({error}), so it was left alone; mend it, or move it away to begin a new one",
+                path.display()
+            )
+        })?;
+    }
+    let mut entries = Vec::new();
+    for name in fs::names(&root.conversations())? {
+        let is_old = |name: &str| {
+            name.strip_prefix("file-index-")
+                .is_some_and(|rest| rest.strip_suffix(".json").is_some())
+        };
+        if !is_old(&name) {
+            continue;
+        }
+        let path = root.conversations().join(name);
+        let read = fs::read_text(&path, LIMIT)
+            .map_err(|error| format!("{error:#}"))
+            .and_then(|text| FileIndex::parse_old(&text.unwrap_or_default()));
+        match read {
+            Ok(index) => {
+                entries.extend(index.by_file_id.into_values());
+                loaded.old.push(path);
+            }
+            Err(error) => loaded.notes.push(format!(
+                "{} is an older index of files that cannot be read ({error}); it was left alone",
+                path.display()
+            )),
+        }
+    }
+    // Of several conversations for one file, the one that was used last.
+    entries.sort_by_key(|entry| std::cmp::Reverse(used(root, entry)));
+    for entry in entries {
+        fold(root, &mut loaded, entry);
+    }
+    Ok(loaded)
+}
+
+/// Takes an older index's entry over, unless its file has one.
+fn fold(root: &Root, loaded: &mut Loaded, entry: Entry) {
+    // An older tool's value may be a path.
+    let folder = format!("{}/", root.conversations().display());
+    let name = entry.conversation.strip_prefix(&folder).unwrap_or(&entry.conversation).to_owned();
+    if let Err(error) = root::check_name(&name) {
+        loaded.notes.push(format!("an older index of files: {error}"));
+        return;
+    }
+    if loaded.index.at(&entry.path).next().is_some() {
+        return;
+    }
+    let now = fs::identity(&entry.path);
+    // Its id lacks the time of birth. Where the file is, it has one; where it is not, the inode may be anybody's.
+    let file_id = now
+        .filter(|now| now.strip_prefix(&entry.file_id).is_some_and(|rest| rest.starts_with(':')))
+        .unwrap_or_else(|| path_id(&entry.path));
+    if !loaded.index.by_file_id.contains_key(&file_id) {
+        loaded.index.put(Entry { file_id, conversation: name, ..entry });
+    }
+}
+
+/// The entry of a file, by its true path. Changes nothing.
+///
+/// # Errors
+/// As of [`load`].
+pub fn find(root: &Root, path: &Path) -> Result<Option<Entry>> {
+    let index = load(root)?.index;
+    let file = File::look(&index, path);
+    Ok(file.entry(root, &index).cloned())
+}
+
+/// The entry of a file, by its true path, made or mended where that is called for; `new_name` makes the name of a new
+/// conversation. Also what the user should know.
+///
+/// # Errors
+/// As of [`load`]; the index cannot be locked or written.
+pub fn register(
+    root: &Root,
+    path: &Path,
+    new_name: impl FnOnce() -> String,
+) -> Result<(Entry, Vec<String>)> {
+    // A look first: mostly there is nothing to write, and the way to a first commit is not gone under the lock.
+    let loaded = load(root)?;
+    let file = File::look(&loaded.index, path);
+    if loaded.old.is_empty()
+        && let Some(entry) = file.entry(root, &loaded.index)
+        && file.mended(entry) == *entry
+    {
+        return Ok((entry.clone(), loaded.notes));
+    }
+    let _lock = lock::take_soon(root, LOCK)?;
+    let mut loaded = load(root)?;
+    let entry = match file.entry(root, &loaded.index) {
+        Some(entry) => {
+            let mended = file.mended(entry);
+            let old = entry.file_id.clone();
+            loaded.index.by_file_id.remove(&old);
+            mended
+        }
+        None => file.mended(&Entry {
+            file_id: path_id(path),
+            path: path.to_owned(),
+            conversation: new_name(),
+            repository: None,
+            other: Map::new(),
+        }),
+    };
+    make_room(&mut loaded.index, path);
+    loaded.index.put(entry.clone());
+    save(root, &loaded)?;
+    Ok((entry, loaded.notes))
+}
+
+/// Notes which file stands at the path of a conversation's file now: writing replaces a file by another. Asked for at the
+/// end of a run, so that the file is found by its identity when it is moved afterwards.
+///
+/// # Errors
+/// As of [`register`].
+pub fn settle(root: &Root, conversation: &str) -> Result<()> {
+    let is_settled = |entry: &&Entry| {
+        entry.conversation == conversation
+            && fs::identity(&entry.path).is_some_and(|id| id != entry.file_id)
+    };
+    if !load(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
+        return Ok(());
+    }
+    let _lock = lock::take_soon(root, LOCK)?;
+    let mut loaded = load(root)?;
+    let index = &mut loaded.index;
+    let entries: Vec<Entry> = index.by_file_id.values().filter(is_settled).cloned().collect();
+    for entry in entries {
+        let file = File::look(index, &entry.path);
+        // A file that has a conversation of its own was put there by somebody else.
+        if let Some(id) = &file.id
+            && !index.by_file_id.contains_key(id)
+            && whereabouts(&entry).is_none()
+        {
+            index.by_file_id.remove(&entry.file_id);
+            index.put(file.mended(&entry));
+        }
+    }
+    save(root, &loaded)
+}
+
+/// Takes out the entries of a file that is gone for good: a working copy. Its conversation stays.
+///
+/// # Errors
+/// As of [`register`].
+pub fn forget(root: &Root, path: &Path) -> Result<()> {
+    let _lock = lock::take_soon(root, LOCK)?;
+    let mut loaded = load(root)?;
+    loaded.index.by_file_id.retain(|_, entry| entry.path != path);
+    save(root, &loaded)
+}
+
+/// Writes the index, then puts older ones that are part of it aside, so that they are folded in once.
+fn save(root: &Root, loaded: &Loaded) -> Result<()> {
+    fs::replace(&root.file_index(), loaded.index.format().as_bytes())?;
+    for path in &loaded.old {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut aside = path.with_file_name(format!("folded-{name}"));
+        if fs::exists(&aside) {
+            aside = path.with_file_name(format!("folded-{}-{name}", uuid::Uuid::new_v4().simple()));
+        }
+        fs::rename(path, &aside)
+            .context("an older index of files, whose entries were taken over")?;
+    }
+    Ok(())
+}
+
+/// What is known of the file that is looked for.
+struct File<'a> {
+    path: &'a Path,
+    /// `None` when there is no such file yet.
+    id: Option<String>,
+    spot: Option<Spot>,
+}
+
+impl<'a> File<'a> {
+    /// Looks at the file. The way to its repository's first commit is only gone when no entry knows it.
+    fn look(index: &FileIndex, path: &'a Path) -> Self {
+        let id = fs::identity(path);
+        let same = id.as_ref().and_then(|id| index.by_file_id.get(id));
+        let known =
+            same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
+        let spot = known.or_else(|| {
+            let place = git::place::place_knowing(path, &|top| index.first_commit(top))?;
+            let path = path.strip_prefix(&place.toplevel).ok()?.to_owned();
+            Some(Spot { first_commit: place.first_commit?, path })
+        });
+        Self { path, id, spot }
+    }
+
+    fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i Entry> {
+        let may_be_used = |entry: &&Entry| root::check_name(&entry.conversation).is_ok();
+        let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
+            // A hard link: the other name is still there.
+            let stands = || fs::identity(&entry.path).as_ref() == self.id.as_ref();
+            entry.is_certain() || entry.path == self.path || stands()
+        });
+        if let Some(entry) = by_id.filter(may_be_used) {
+            return Some(entry);
+        }
+        // One that was never made cannot have been moved, and one whose path has another file was saved there.
+        let same_place = |entry: &&Entry| {
+            let is_moved = || is_made(&entry.file_id) && fs::identity(&entry.path).is_none();
+            self.spot.is_some()
+                && entry.repository == self.spot
+                && (entry.path == self.path || is_moved())
+        };
+        let same_path = |entry: &&Entry| entry.path == self.path;
+        let latest = |is_meant: &dyn Fn(&&Entry) -> bool| {
+            let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
+            let free = entries.filter(|entry| whereabouts(entry).is_none());
+            free.max_by_key(|entry| (entry.path == self.path, used(root, entry)))
+        };
+        latest(&same_place).or_else(|| latest(&same_path))
+    }
+
+    /// The entry as it is when it is this file's.
+    fn mended(&self, entry: &Entry) -> Entry {
+        let is_same_place = entry.path == self.path;
+        Entry {
+            file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
+            path: self.path.to_owned(),
+            // A repository that cannot be opened just now is no other one.
+            repository: self
+                .spot
+                .clone()
+                .or_else(|| entry.repository.clone().filter(|_| is_same_place)),
+            ..entry.clone()
+        }
+    }
+}
+
+/// Takes the path from entries that had it before: to where their file is now, or out where it is gone for good.
+fn make_room(index: &mut FileIndex, path: &Path) {
+    let others: Vec<Entry> = index.at(path).cloned().collect();
+    for mut other in others {
+        match whereabouts(&other) {
+            Some(now) => {
+                other.path = now;
+                other.repository = None;
+                index.put(other);
+            }
+            None => drop(index.by_file_id.remove(&other.file_id)),
+        }
+    }
+}
+
+/// Where an entry's own file is, if it is where it was, or in the same folder under another name. What an editor put aside
+/// there when it saved is not it.
+fn whereabouts(entry: &Entry) -> Option<PathBuf> {
+    if fs::identity(&entry.path).is_some_and(|id| id == entry.file_id) {
+        return Some(entry.path.clone());
+    }
+    if !is_certain(&entry.file_id) {
+        return None;
+    }
+    let inode: u64 = entry.file_id.split(':').nth(1)?.parse().ok()?;
+    let original = entry.path.file_name()?;
+    let files = std::fs::read_dir(entry.path.parent()?).ok()?.flatten();
+    files
+        .filter(|file| file.ino() == inode && !is_backup(&file.file_name(), original))
+        .map(|file| file.path())
+        .find(|path| fs::identity(path).is_some_and(|id| id == entry.file_id))
+}
+
+/// When an entry's conversation was written last, as seconds since 1970.
+fn used(root: &Root, entry: &Entry) -> u64 {
+    root::check_name(&entry.conversation)
+        .map_or(0, |()| fs::modified(&root.conversation(&entry.conversation)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_time_of_birth_an_inode_counts_only_with_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root { folder: folder.path().join("root") };
+        let (here, other) = (folder.path().join("here"), folder.path().join("other"));
+        let find = |entry_id: &str, file_id: &str, path: &Path| {
+            let mut index = FileIndex::default();
+            index.put(Entry {
+                file_id: entry_id.to_owned(),
+                path: here.clone(),
+                conversation: "c".to_owned(),
+                repository: None,
+                other: Map::new(),
+            });
+            let file = File { path, id: Some(file_id.to_owned()), spot: None };
+            file.entry(&root, &index).is_some()
+        };
+        assert!(find("1:2:3", "1:2:3", &other), "renamed");
+        assert!(find("1:2:0", "1:2:0", &here));
+        assert!(!find("1:2:0", "1:2:0", &other), "renamed, or another one's");
+        assert!(find("1:2:0", "1:5:0", &here), "saved by renaming");
+    }
+}
