@@ -22,6 +22,7 @@ mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files
 mod file_undo; // changes that runs made, taken back
+mod file_writes; // how the file is written: whole, with its mode, where it is
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead
