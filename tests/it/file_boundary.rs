@@ -1,5 +1,5 @@
-//! What a file's own conversation may write, through the executables: links, swaps, hard links, forged indexes, and how
-//! it is written.
+//! What a file's own conversation may write, through the executables: links, swaps, hard links,
+//! forged indexes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -12,18 +12,18 @@ use crate::file_edit::{edit, write};
 use crate::sandbox::{Sandbox, answer};
 
 /// What happens while the model thinks, and its reply.
-type Step = (Box<dyn FnMut() + Send>, String);
+pub(crate) type Step = (Box<dyn FnMut() + Send>, String);
 
-fn nothing(reply: impl Into<String>) -> Step {
+pub(crate) fn nothing(reply: impl Into<String>) -> Step {
     (Box::new(|| ()), reply.into())
 }
 
-fn after(happens: impl FnMut() + Send + 'static, reply: impl Into<String>) -> Step {
+pub(crate) fn after(happens: impl FnMut() + Send + 'static, reply: impl Into<String>) -> Step {
     (Box::new(happens), reply.into())
 }
 
 /// Runs replies one by one on a file's conversation; before each goes out, its step happens.
-fn run(sandbox: &Sandbox, file: &str, steps: Vec<Step>) {
+pub(crate) fn run(sandbox: &Sandbox, file: &str, steps: Vec<Step>) {
     let mut steps = steps.into_iter().chain([nothing(answer("done"))]);
     sandbox.llm.choose(move |_| {
         let (mut happens, reply) = steps.next().expect("no more requests than steps");
@@ -34,7 +34,7 @@ fn run(sandbox: &Sandbox, file: &str, steps: Vec<Step>) {
 }
 
 /// The results of writes, edits and patches, in order.
-fn results(sandbox: &Sandbox) -> Vec<Block> {
+pub(crate) fn results(sandbox: &Sandbox) -> Vec<Block> {
     let is_one = |block: &Block| {
         ["nagent-write-result", "nagent-edit-result", "nagent-file-patch-result"]
             .contains(&block.name.as_str())
@@ -42,18 +42,18 @@ fn results(sandbox: &Sandbox) -> Vec<Block> {
     sandbox.blocks().into_iter().filter(is_one).collect()
 }
 
-fn statuses(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn statuses(sandbox: &Sandbox) -> Vec<String> {
     results(sandbox).iter().map(|block| block.get("status").to_owned()).collect()
 }
 
 #[track_caller]
-fn refused(block: &Block, words: &str) {
+pub(crate) fn refused(block: &Block, words: &str) {
     assert_eq!(block.get("status"), "error", "{block:?}");
     assert!(block.body.contains(words), "{words:?} in {block:?}");
 }
 
 /// A world with `a.txt` and, out of its reach, `out/a.txt` and `out/victim`.
-fn world() -> Sandbox {
+pub(crate) fn world() -> Sandbox {
     Sandbox::outside_temp()
         .file("in/a.txt", "old\n")
         .file("out/a.txt", "outside\n")
@@ -440,90 +440,4 @@ fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
     // By their names they are taken for the split's own, beside its index.
     assert_eq!((block.get("status"), block.get("edited")), ("ok", "1"), "{block:?}");
     assert_eq!(files(&foreign), before);
-}
-
-// How it is written.
-
-#[test]
-fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
-    let sandbox = world();
-    let long = |n: usize| format!("{n}\n").repeat(20_000);
-    sandbox.write("in/a.txt", long(0));
-    let path = sandbox.work().join("in/a.txt");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let (stopped, watched) = (Arc::clone(&stop), path.clone());
-    let reader = std::thread::spawn(move || {
-        let mut reads = 0;
-        while !stopped.load(Ordering::Relaxed) {
-            let text = fs::read_to_string(&watched).unwrap();
-            let first = text.lines().next().unwrap_or_default();
-            assert_eq!(text, format!("{first}\n").repeat(20_000));
-            reads += 1;
-        }
-        reads
-    });
-    run(&sandbox, "in/a.txt", (1..20).map(|n| nothing(write("in/a.txt", &long(n)))).collect());
-    stop.store(true, Ordering::Relaxed);
-    assert!(reader.join().unwrap() > 5);
-    assert_eq!(statuses(&sandbox), ["ok"; 19]);
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
-    let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
-    assert_eq!(names.len(), 1, "nothing is left beside it: {names:?}");
-    for (n, block) in results(&sandbox).iter().enumerate() {
-        assert_eq!(fs::read_to_string(block.get("previous")).unwrap(), long(n), "all is kept");
-    }
-}
-
-#[test]
-fn an_edit_keeps_line_ends_marks_and_bytes_that_are_not_its_own() {
-    let sandbox = world().file("in/a.txt", "\u{feff}one\r\ntwo\r\nthree");
-    run(&sandbox, "in/a.txt", vec![nothing(edit("in/a.txt", "two", "2\nmore"))]);
-    assert_eq!(sandbox.read("in/a.txt"), "\u{feff}one\r\n2\r\nmore\r\nthree");
-}
-
-#[test]
-fn an_editor_that_saves_by_renaming_makes_no_stranger_of_the_target() {
-    let sandbox = world();
-    let folder = sandbox.work().join("in");
-    let save = move || {
-        fs::write(folder.join("a.txt~"), "old\n").unwrap();
-        fs::rename(folder.join("a.txt~"), folder.join("a.txt")).unwrap();
-    };
-    let steps =
-        vec![after(save.clone(), write("in/a.txt", "1\n")), nothing(write("in/a.txt", "2\n"))];
-    run(&sandbox, "in/a.txt", steps);
-    assert_eq!(statuses(&sandbox), ["ok", "ok"]);
-    assert_eq!(sandbox.read("in/a.txt"), "2\n");
-}
-
-#[test]
-fn a_target_that_becomes_read_only_is_left_alone() {
-    let sandbox = world();
-    let path = sandbox.work().join("in/a.txt");
-    let lock = move || fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
-    run(&sandbox, "in/a.txt", vec![after(lock, write("in/a.txt", "new\n"))]);
-    refused(&results(&sandbox)[0], "read-only");
-    assert_eq!(sandbox.read("in/a.txt"), "old\n");
-}
-
-#[test]
-fn a_target_on_another_device_is_written_there() {
-    let sandbox = world();
-    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    let here = device(&sandbox.work());
-    let elsewhere = ["/dev/shm", "/run/user", "/tmp", "/var/tmp"].map(Path::new);
-    let elsewhere =
-        elsewhere.into_iter().find(|path| device(path).is_some_and(|d| Some(d) != here));
-    let folder = tempfile::tempdir_in(elsewhere.expect("a folder on another device")).unwrap();
-    let path = folder.path().join("a.txt");
-    fs::write(&path, "old\r\n").unwrap();
-    symlink(&path, sandbox.work().join("link")).unwrap();
-    run(&sandbox, "link", vec![nothing(edit("link", "old", "new"))]);
-    assert_eq!(fs::read_to_string(&path).unwrap(), "new\r\n");
-    let kept = results(&sandbox)[0].get("previous").to_owned();
-    assert!(Path::new(&kept).starts_with(sandbox.root()));
-    let undo = sandbox.file_edit(&["--file", path.to_str().unwrap(), "--undo"]);
-    undo.run().assert_exit(0);
-    assert_eq!(fs::read_to_string(&path).unwrap(), "old\r\n");
 }
