@@ -143,6 +143,21 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_folder(folder)
 }
 
+/// Copies a file to a name that is still free, private and durable.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let folder = to.parent().unwrap_or(Path::new("."));
+    let copy = || -> io::Result<()> {
+        let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        io::copy(&mut old, file.as_file_mut())?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(to)?;
+        Ok(())
+    };
+    copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    sync_folder(folder)
+}
+
 /// What is left to read of an open file.
 pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

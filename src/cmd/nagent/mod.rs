@@ -8,6 +8,7 @@ pub(crate) mod file_edit;
 pub(crate) mod input;
 mod lists;
 mod progress;
+mod rework;
 pub(crate) mod start;
 mod status;
 mod upkeep;
@@ -109,6 +110,14 @@ pub struct Args {
     /// Print a summary of the conversation, and append nothing to it
     #[arg(long, conflicts_with = "show_request", help_heading = "Conversation")]
     pub summarize: bool,
+    /// Let the model edit a copy of the conversation as the prompt says, and go on from it when that succeeds
+    #[arg(
+        long,
+        conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation", "read", "check",
+            "show_request"],
+        help_heading = "Conversation"
+    )]
+    pub edit_conversation: bool,
     /// Wait so many seconds for a conversation that another run holds, 30 unless set
     #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
@@ -286,7 +295,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
         report = report.then_try(|| lists::models(&call));
     }
     if args.status {
-        report = report.then(status::report(&call));
+        // What failed before it stays the end of the call.
+        report = report.then_try(|| Ok::<_, Problem>(status::report(&call)));
     }
     Ok(report)
 }
@@ -294,7 +304,11 @@ pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
 impl Args {
     /// Whether something is to be done to a conversation.
     fn has_work(&self) -> bool {
-        !self.prompt.is_empty() || !self.read.is_empty() || self.show_request || self.has_upkeep()
+        !self.prompt.is_empty()
+            || !self.read.is_empty()
+            || self.show_request
+            || self.edit_conversation
+            || self.has_upkeep()
     }
 
     fn has_upkeep(&self) -> bool {
@@ -331,7 +345,7 @@ impl Call<'_> {
                 ),
             });
         }
-        let has_command = args.has_upkeep() || args.looks_around();
+        let has_command = args.has_upkeep() || args.looks_around() && !args.edit_conversation;
         let prompt = input::prompt(args, has_command || args.show_request, self.interrupts)?;
         let prompt = match prompt {
             input::Prompt::Interrupted(signal) => {
@@ -353,6 +367,11 @@ impl Call<'_> {
             && !args.show_request
         {
             self.name = file_edit::register(self, path)?;
+        }
+        if let (true, Some(prompt)) = (args.edit_conversation, &prompt) {
+            let report = rework::run(self, prompt);
+            input::tell_of_ignored(args);
+            return report;
         }
         let target = match &args.file_edit {
             Some(path) if !args.show_request => Some(file_edit::absolute(self.env, path)?),

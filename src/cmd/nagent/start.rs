@@ -276,7 +276,8 @@ pub(super) fn gather(
     Ok((facts, boundary))
 }
 
-fn children(call: &Call<'_>, source: &Source) -> Children {
+/// What every nagent that this one starts is told: root, config, provider, model, and where it may write.
+pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsString> {
     let settings = &call.settings;
     let mut flags: Vec<OsString> = vec!["--root".into(), settings.root.value.path().into()];
     let mut flag = |name: &str, value: &std::ffi::OsStr| {
@@ -292,7 +293,7 @@ fn children(call: &Call<'_>, source: &Source) -> Children {
     if let Some(provider) = &settings.provider {
         flag("--provider", provider.value.name().as_ref());
     }
-    if let Some(model) = &source.model_id {
+    if let Some(model) = model_id {
         // A recording is named by a path, and a child may start elsewhere.
         flag("--model", model.as_ref());
     }
@@ -306,15 +307,19 @@ fn children(call: &Call<'_>, source: &Source) -> Children {
     if let Some(path) = &call.args.record {
         flag("--record", path.as_os_str());
     }
+    flags
+}
+
+fn children(call: &Call<'_>, source: &Source) -> Children {
     let jobs = call
         .args
         .jobs
         .and_then(|jobs| usize::try_from(jobs).ok())
-        .or(settings.config.jobs)
+        .or(call.settings.config.jobs)
         .unwrap_or(4);
     Children::new(
         call.env.executable.clone().unwrap_or_else(|| "nagent".into()),
-        flags,
+        child_flags(call, source.model_id.as_deref()),
         jobs,
         call.parents.clone(),
         call.name.clone(),

@@ -70,7 +70,7 @@ pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
     Ok(report)
 }
 
-fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
+pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
     let timeout =
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let mut waiting =
@@ -85,29 +85,38 @@ fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
     .map_err(start::lock_problem)
 }
 
-/// Renames the conversation, if there is one, to a name of its own.
-fn put_aside(call: &Call<'_>) -> Result<Option<PathBuf>, Problem> {
+/// Puts a text in the conversation's place. What stood there is kept under a name of its own first; whatever ends this, and
+/// when, the conversation is the old text or the new one, whole. Its lock is held.
+pub(super) fn exchange(call: &Call<'_>, text: &str) -> Result<Option<PathBuf>, Problem> {
     let root = &call.settings.root.value;
     let path = root.conversation(&call.name);
-    if !fs::exists(&path) {
-        return Ok(None);
+    let archived = if fs::exists(&path) {
+        let stem: String = call.name.chars().take(60).collect();
+        let archived = root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4()));
+        fs::copy(&path, &archived)?;
+        Some(archived)
+    } else {
+        None
+    };
+    if let Err(error) = fs::replace(&path, text.as_bytes()) {
+        // It stands where it stood: the copy says nothing more.
+        if let Some(archived) = &archived {
+            let _ = fs::remove(archived);
+        }
+        return Err(error.into());
     }
-    let stem: String = call.name.chars().take(60).collect();
-    let archived = root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4()));
-    fs::rename(&path, &archived)?;
-    Ok(Some(archived))
+    Ok(archived)
 }
 
 fn clear(call: &Call<'_>) -> Result<Report, Problem> {
     let path = call.settings.root.value.conversation(&call.name);
-    let archived = put_aside(call)?;
     let body = fresh_context(call)?;
-    fs::create(&path, body.as_bytes())?;
+    let archived = exchange(call, &body)?;
     Ok(moved(archived.as_deref(), None, &path))
 }
 
 /// The first block of a new conversation.
-fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
+pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
     let mut progress = Progress::new(call.quiet);
     let (facts, _) = start::gather(call, &folder, &mut progress)?;
@@ -170,18 +179,11 @@ fn replace(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> 
         .is_some_and(|piece| piece.name() == Some("initial_context"));
     let text =
         if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
-    let archived = put_aside(call)?;
-    if let Err(error) = fs::create(&path, text.as_bytes()) {
-        // As it was before: a failure leaves the conversation where it stood.
-        if let Some(archived) = &archived {
-            let _ = fs::rename(archived, &path);
-        }
-        return Err(error.into());
-    }
+    let archived = exchange(call, &text)?;
     Ok(moved(archived.as_deref(), Some(from), &path))
 }
 
-fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
+pub(super) fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
     let mut text = String::new();
     let mut json = serde_json::Map::new();
     for (key, label, value) in [
