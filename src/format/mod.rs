@@ -4,5 +4,6 @@ pub mod attributes;
 pub mod conversation;
 pub mod edit;
 pub mod file_index;
+pub mod harmless;
 pub mod index;
 pub mod unified;
