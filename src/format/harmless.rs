@@ -107,8 +107,10 @@ fn opens_marker(rest: &str) -> bool {
         if c == '{' {
             return false;
         }
-        if c.is_alphanumeric() {
-            letters.extend(c.to_lowercase());
+        // Every way to write a letter counts as it; letters of no marker stand between like blanks.
+        let folded = c.to_uppercase().flat_map(char::to_lowercase);
+        for letter in folded.filter(char::is_ascii_alphanumeric) {
+            letters.push(letter);
             if MARKERS.contains(&letters.as_str()) {
                 return true;
             }
@@ -147,6 +149,10 @@ mod tests {
         check("{", "{\\");
         check("{x}{{file-history}", "{x}{{\\file-history}");
         check("{\\u{66}ile-history}", "{\\u{66}ile-history}");
+        check(
+            "{ﬁle {fileſummary} {file-\u{212a}nowledge}",
+            "{ﬁle {\\fileſummary} {\\file-\u{212a}nowledge}",
+        );
     }
 
     proptest! {

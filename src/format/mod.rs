@@ -5,5 +5,6 @@ pub mod conversation;
 pub mod edit;
 pub mod file_index;
 pub mod harmless;
+pub mod hex;
 pub mod index;
 pub mod unified;
