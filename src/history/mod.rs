@@ -4,6 +4,8 @@
 //! Whatever stands here was written by anybody: names, subjects and paths are data, and are made harmless where they
 //! become text.
 
+pub mod object;
+
 use std::path::PathBuf;
 
 /// The history of one file.
