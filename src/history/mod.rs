@@ -4,6 +4,7 @@
 //! Whatever stands here was written by anybody: names, subjects and paths are data, and are made harmless where they
 //! become text.
 
+pub mod object;
 pub mod summaries;
 pub mod text;
 

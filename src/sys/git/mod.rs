@@ -5,8 +5,15 @@
 //!
 //! - [`facts`]: the top of a working tree and its remotes
 //! - [`place`]: where in which repository a file is, whatever folder the clone is in
+//! - [`mod@history`]: a file's history, kept from look to look
+//! - [`patch`]: what one commit did to a file, and what it says of itself
 
 mod facts;
+mod history;
+mod objects;
+mod patch;
 pub mod place;
 
 pub use facts::{GitFacts, facts, toplevel};
+pub use history::{Look, history};
+pub use patch::{message, patch};
