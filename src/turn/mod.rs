@@ -105,6 +105,15 @@ impl Turn {
         (turn, Effect::Append(opening))
     }
 
+    /// Counts what was asked of the model before the first turn. It is no turn, and counts against the limits.
+    pub fn spend(&mut self, usage: &Usage, cost: Option<f64>) {
+        add(&mut self.totals.all, usage);
+        match cost {
+            Some(cost) => self.totals.cost += cost,
+            None => self.totals.unpriced = true,
+        }
+    }
+
     /// The sums so far.
     pub fn totals(&self) -> &Totals {
         &self.totals

@@ -19,6 +19,7 @@ mod conversation; // the conversation file: blocks, fences, damage, older files
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod exits; // every row of the exit table
+mod file_memory; // what a file's own conversation is told of its file, and what that costs
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead

@@ -3,6 +3,7 @@
 //! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
 
 mod file_edit;
+mod file_memory;
 mod input;
 mod lists;
 mod progress;
@@ -88,6 +89,9 @@ pub struct Args {
         help_heading = "Conversation"
     )]
     pub file_edit: Option<PathBuf>,
+    /// With --file-edit: ask for no summaries of the file and its commits; those that are kept are told
+    #[arg(long, help_heading = "Conversation")]
+    pub no_summaries: bool,
     /// Put the conversation aside and begin a fresh one
     #[arg(long, help_heading = "Conversation")]
     pub clear: bool,
