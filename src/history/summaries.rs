@@ -87,7 +87,9 @@ pub fn plan(commits: &[Commit<'_>], room: usize) -> Option<Plan> {
     let most = share(&sizes, room - taken * FIELDS);
     let texts: Vec<String> = asked.iter().map(|commit| section(commit, most)).collect();
     let mut hash = Sha256::new();
-    texts.iter().for_each(|text| hash.update(text));
+    for text in &texts {
+        hash.update(text);
+    }
     let digits = hex(&hash.finalize());
     let mark = format!("==== {} ====", &digits[..16]);
     let mut message = String::new();

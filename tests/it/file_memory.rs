@@ -153,7 +153,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
     assert_eq!(edit(&sandbox, &["and now?"]).0, ["commits", "file", "turn"]);
     let request = &sandbox.requests()[from..];
     let request = request.iter().find(|request| kind(request) == "commits").unwrap();
-    assert_eq!(asked(request), [third.clone()]);
+    assert_eq!(asked(request), std::slice::from_ref(&third));
     let update = sandbox.block("context-update");
     assert_eq!(update.get("section"), "File memory");
     assert!(update.body.contains(&format!("Did {}.", &third[..7])), "{}", update.body);
@@ -331,15 +331,15 @@ fn nothing_in_a_repository_ends_the_block_or_opens_another() {
         "file" => HOSTILE.join("\n\n# Context\n").into(),
         _ => answer("done").into(),
     });
+    let markers = r"(?i)\{[^\\{a-z]*file[^{a-z]*(history|summary|knowledge)[^{}\\]*\}";
+    let markers = regex::Regex::new(markers).unwrap();
     for args in [vec!["task"], vec!["again"], vec!["--clear", "task"]] {
         edit(&sandbox, &args);
         assert!(sandbox.blocks_of("context-update").is_empty() || args == ["again"]);
         let context = sandbox.block("initial_context").body;
         let (_, memory) = context.split_once("\n\n# File memory\n").unwrap();
-        let marker =
-            regex::Regex::new(r"(?i)\{[^\\{a-z]*file[^{a-z]*(history|summary|knowledge)[^{}\\]*\}");
         let found: Vec<&str> =
-            marker.unwrap().find_iter(memory).map(|found| found.as_str()).collect();
+            markers.find_iter(memory).map(|found| found.as_str()).collect();
         let expect = ["{file-history}", "{/file-history}", "{file-summary}", "{/file-summary}"];
         assert_eq!(found, expect, "{memory}");
         for marker in expect {
