@@ -4,7 +4,7 @@
 //! computed again (as git does not when it reads a pack), which libgit2 can only be told for the whole process: it reads
 //! nothing else in it than remotes and histories.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Once;
@@ -150,17 +150,13 @@ impl<'repository> Objects<'repository> {
     /// What one tree has under a name.
     pub(super) fn child(&self, tree: Oid, name: &[u8]) -> Result<Option<Entry>, String> {
         let object = self.read(tree, ObjectType::Tree)?;
-        let found = object::tree(object.data(), ID).find(|(_, found, _)| *found == name);
-        Ok(found.and_then(|(mode, _, id)| Some(Entry { mode, id: Oid::from_bytes(id).ok()? })))
+        Ok(entries(object.data()).find(|(found, _)| *found == name).map(|(_, entry)| entry))
     }
 
     /// All that one tree has.
-    pub(super) fn children(&self, tree: Oid) -> Result<Vec<(Vec<u8>, Entry)>, String> {
+    pub(super) fn children(&self, tree: Oid) -> Result<HashMap<Vec<u8>, Entry>, String> {
         let object = self.read(tree, ObjectType::Tree)?;
-        let entries = object::tree(object.data(), ID).filter_map(|(mode, name, id)| {
-            Some((name.to_vec(), Entry { mode, id: Oid::from_bytes(id).ok()? }))
-        });
-        Ok(entries.collect())
+        Ok(entries(object.data()).map(|(name, entry)| (name.to_vec(), entry)).collect())
     }
 
     /// The size of an object in bytes.
@@ -171,4 +167,10 @@ impl<'repository> Objects<'repository> {
             _ => format!("object {id} is damaged: {}", error.message()),
         })
     }
+}
+
+/// The entries of a tree's bytes.
+pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (&[u8], Entry)> {
+    object::tree(bytes, ID)
+        .filter_map(|(mode, name, id)| Some((name, Entry { mode, id: Oid::from_bytes(id).ok()? })))
 }
