@@ -127,7 +127,9 @@ pub fn gather(start: &Start<'_>) -> Memory {
         look.join().unwrap_or_default()
     });
     let history = look.history.unwrap_or_default();
-    let mut memory = Memory { notes: look.notes, ..Memory::default() };
+    // That a file is in no repository, or not committed yet, is nothing to speak of.
+    let notes = if look.is_trouble { look.notes } else { Vec::new() };
+    let mut memory = Memory { notes, ..Memory::default() };
     memory.notes.extend(history.notes.iter().cloned());
 
     let folder = root.summaries();

@@ -88,7 +88,7 @@ fn kinds(sandbox: &Sandbox, from: usize) -> Vec<&'static str> {
 fn edit(sandbox: &Sandbox, args: &[&str]) -> (Vec<&'static str>, Value) {
     let from = sandbox.requests().len();
     let args = [&["--file-edit", "a.txt", "--json"], args].concat();
-    let run = sandbox.run(&args).assert_exit(0);
+    let run = sandbox.run(&args).assert_exit(0).no_stderr();
     (kinds(sandbox, from), run.json())
 }
 
@@ -197,7 +197,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     });
     let from = sandbox.requests().len();
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
-    run.stderr_has(&["1 of 2 commits got no summary"]);
+    run.stderr_has(&["no summary of 1 of 2 commits"]);
     assert_eq!(kinds(&sandbox, from), ["commits", "file", "turn"]);
     let update = sandbox.block("context-update").body;
     assert!(update.contains("Ann: Begins\n") && update.contains("Ann: Only this.\n"), "{update}");
@@ -334,12 +334,11 @@ fn nothing_in_a_repository_ends_the_block_or_opens_another() {
     let markers = r"(?i)\{[^\\{a-z]*file[^{a-z]*(history|summary|knowledge)[^{}\\]*\}";
     let markers = regex::Regex::new(markers).unwrap();
     for args in [vec!["task"], vec!["again"], vec!["--clear", "task"]] {
-        edit(&sandbox, &args);
+        sandbox.run(&[&["--file-edit", "a.txt"], &args[..]].concat()).assert_exit(0);
         assert!(sandbox.blocks_of("context-update").is_empty() || args == ["again"]);
         let context = sandbox.block("initial_context").body;
         let (_, memory) = context.split_once("\n\n# File memory\n").unwrap();
-        let found: Vec<&str> =
-            markers.find_iter(memory).map(|found| found.as_str()).collect();
+        let found: Vec<&str> = markers.find_iter(memory).map(|found| found.as_str()).collect();
         let expect = ["{file-history}", "{/file-history}", "{file-summary}", "{/file-summary}"];
         assert_eq!(found, expect, "{memory}");
         for marker in expect {
@@ -373,7 +372,7 @@ fn the_report_has_all_that_the_repository_says() {
 
     sandbox.write("new.txt", "x");
     let error = history(&sandbox, "new.txt").unwrap_err();
-    assert!(error.contains("no commit of the repository"), "{error}");
+    assert!(error.contains("no commit of "), "{error}");
     let elsewhere = sandbox.tmp().join("x.txt");
     let error = history(&sandbox, &elsewhere.display().to_string()).unwrap_err();
     assert!(error.contains("in no git repository"), "{error}");

@@ -90,12 +90,15 @@ impl Asked {
             ));
         }
         let unanswered = plan.asked.len() - self.summaries.len();
-        let waiting = unanswered + plan.left_out;
-        if waiting > 0 {
+        if unanswered > 0 {
             self.notes.push(format!(
-                "{waiting} of {} commits got no summary this time ({unanswered} were not answered, {} had no room in the \
-                 request); they are asked for at the next start",
-                commits.len(),
+                "the model gave no summary of {unanswered} of {} commits; they are asked for at the next start",
+                plan.asked.len()
+            ));
+        }
+        if plan.left_out > 0 {
+            self.notes.push(format!(
+                "{} commits had no room in the request for summaries; they are asked for at the next start",
                 plan.left_out
             ));
         }

@@ -37,7 +37,9 @@ pub fn history_report(
         return Err(Problem { exit: Exit::Signal(signal), message });
     }
     let Some(history) = look.history.filter(|history| !history.touches.is_empty()) else {
-        return Err(Problem { exit: Exit::Failed, message: nothing(&file, &look.notes) });
+        let why = look.notes.join("; ");
+        let message = format!("{} has no history: {why}", shown(&file));
+        return Err(Problem { exit: Exit::Failed, message });
     };
     let (summaries, _) = commits::kept(&root.summaries(), &history.touches, usize::MAX);
     let notes: Vec<&String> = look.notes.iter().chain(&history.notes).collect();
@@ -54,21 +56,6 @@ pub fn history_report(
         .with("commits", commits(&history, &summaries))
         .with("neighbours", neighbours(&history))
         .with("notes", json!(notes)))
-}
-
-/// Why there is no history.
-fn nothing(file: &Path, notes: &[String]) -> String {
-    let file_shown = shown(file);
-    if !notes.is_empty() {
-        return format!("{file_shown} has no history: {}", notes.join("; "));
-    }
-    match file.parent().and_then(git::toplevel) {
-        Some(toplevel) => format!(
-            "{file_shown} has no history: no commit of the repository at {} touched it; commit it first",
-            shown(&toplevel)
-        ),
-        None => format!("{file_shown} has no history: it is in no git repository"),
-    }
 }
 
 fn people(history: &History) -> Value {

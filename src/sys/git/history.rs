@@ -28,6 +28,8 @@ pub struct Look {
     pub history: Option<History>,
     /// Why there is none; empty where there is one.
     pub notes: Vec<String>,
+    /// Whether that is trouble, such as a repository that cannot be read, and not simply so.
+    pub is_trouble: bool,
     /// Commits that were read for it: 0 when all was kept.
     pub walked: u64,
     /// Whether something of it was kept by an earlier look.
@@ -37,24 +39,35 @@ pub struct Look {
 /// Looks up the history of a file by its true absolute path, which need not exist. What is read is kept below `cache`.
 /// Ends early, with a note, when `stop` says so. Never fails: trouble is a note.
 pub fn history(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Look {
-    look(file, cache, stop).unwrap_or_else(|note| Look { notes: vec![note], ..Look::default() })
+    look(file, cache, stop).unwrap_or_else(|note| Look { is_trouble: true, ..Look::none(note) })
+}
+
+impl Look {
+    /// No history, for a reason that is none to worry about.
+    fn none(note: String) -> Self {
+        Self { notes: vec![note], ..Self::default() }
+    }
 }
 
 fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, String> {
     let top = file.parent().and_then(toplevel);
-    let top = top.ok_or_else(|| format!("{} is in no git repository", shown(file)))?;
+    let Some(top) = top else {
+        return Ok(Look::none(format!("{} is in no git repository", shown(file))));
+    };
     let path = file.strip_prefix(&top).unwrap_or(file).as_os_str().as_bytes();
     if path.starts_with(b".git/") {
-        return Err(format!("{} is git's own", shown(file)));
+        return Ok(Look::none(format!("{} is git's own", shown(file))));
     }
     let repository = open(&top)?;
     let objects = Objects::new(&repository)?;
-    let head = head(&repository).map_err(|error| match error.code() {
-        ErrorCode::UnbornBranch | ErrorCode::NotFound => {
-            format!("the git repository at {} has no commit yet", shown(&top))
+    let head = match head(&repository) {
+        Ok(head) => head,
+        Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
+            let note = format!("the git repository at {} has no commit yet", shown(&top));
+            return Ok(Look::none(note));
         }
-        _ => unreadable(&top, &error),
-    })?;
+        Err(error) => return Err(unreadable(&top, &error)),
+    };
     let key = Key {
         repository: repository.commondir().as_os_str().as_bytes().to_owned(),
         path: path.to_owned(),
@@ -88,7 +101,12 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
         }
     };
     if kept.touches.is_empty() {
-        look.notes.push(format!("no commit of {} touched {}", shown(&top), shown(OsStr::from_bytes(path))));
+        look.notes.push(format!(
+            "no commit of {} touched {}",
+            shown(&top),
+            shown(OsStr::from_bytes(path))
+        ));
+        look.is_trouble = !notes.is_empty();
         look.notes.append(&mut notes);
         return Ok(look);
     }
@@ -146,7 +164,10 @@ fn joined(
     }
     let tree = walked.states.first().map(|state| state.tree);
     if let Some(tree) = tree {
-        rows.name(&mut Today::new(objects, tree, &walked.states), graft.map(|(_, grafted)| grafted));
+        rows.name(
+            &mut Today::new(objects, tree, &walked.states),
+            graft.map(|(_, grafted)| grafted),
+        );
     }
     let neighbours = neighbours(&rows.together(&key.path));
     let mut seen = walked.seen;
