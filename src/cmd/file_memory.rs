@@ -38,6 +38,10 @@ pub const SHORT: u64 = 4 * 1024;
 pub const LONG: u64 = 256 * 1024;
 /// The longest wait for a busy provider. A summary is not worth more; the run's own requests wait as long as they may.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What is told where the model gave no summary: the same words each time. Why it failed is on stderr, and would be an
+/// update each time it differs.
+const REFUSED: &str =
+    "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
 /// How often the line on a terminal is looked after.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -165,8 +169,7 @@ pub fn gather(start: &Start<'_>) -> Memory {
         (Wanted::Summary, Some(Ok(summary))) => Some(text::summary(path, Ok(&summary))),
         (Wanted::Summary, Some(Err(why))) => {
             memory.notes.push(format!("no summary of {} this time: {why}", shown(&file)));
-            // The same words each time: why it failed is on stderr, and would be an update each time it differs.
-            Some(text::summary(path, Err("the model was asked for one and gave none")))
+            Some(text::summary(path, Err(REFUSED)))
         }
         (Wanted::Nothing | Wanted::Summary, _) => None,
     };

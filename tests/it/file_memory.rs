@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
@@ -259,6 +260,43 @@ fn a_request_that_is_only_shown_has_the_block_and_leaves_nothing() {
     assert!(run.stdout.contains("{/file-history}") && run.stdout.contains(&second[..7]));
     assert!(sandbox.requests().is_empty());
     assert!(!sandbox.root().join("summaries").exists());
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_summaries_and_the_prompt_is_kept() {
+    let (sandbox, _) = repository();
+    sandbox.llm.choose(|_| Answer::StallHead);
+    let running = sandbox.cmd(&["--file-edit", "a.txt", "task"]).spawn();
+    sandbox.llm.wait_for_requests(2);
+    running.signal(Signal::INT);
+    running.wait().within(1.0).assert_exit(130);
+    assert_eq!(sandbox.block("user-prompt").body, "task");
+    assert!(sandbox.block("system").body.contains("interrupted by SIGINT"));
+    assert_eq!(summaries(&sandbox), 0);
+    sandbox.llm.choose(willing);
+    assert_eq!(edit(&sandbox, &["go on"]).0, ["commits", "file", "turn"]);
+    assert!(sandbox.block("context-update").body.ends_with("{/file-summary}"));
+    // What was told stays told when the next start is interrupted.
+    sandbox.write("a.txt", long("three"));
+    sandbox.llm.choose(|_| Answer::StallHead);
+    let running = sandbox.cmd(&["--file-edit", "a.txt", "task"]).spawn();
+    sandbox.llm.wait_for_requests(6);
+    running.signal(Signal::INT);
+    running.wait().within(1.0).assert_exit(130);
+    assert_eq!(sandbox.blocks_of("context-update").len(), 1);
+}
+
+#[test]
+fn a_recording_has_no_replies_for_summaries_and_is_not_asked_for_any() {
+    let (sandbox, _) = repository();
+    edit(&sandbox, &["--record", "../recording", "task"]);
+    let from = sandbox.requests().len();
+    std::fs::remove_dir_all(sandbox.root().join("summaries")).unwrap();
+    let recording = sandbox.base().join("recording").display().to_string();
+    let args = ["--file-edit", "a.txt", "--clear", "--provider", "replay", "--model", &recording];
+    sandbox.run(&[&args[..], &["task"]].concat()).assert_exit(0).stdout_is("done\n");
+    assert_eq!(sandbox.requests().len(), from);
+    assert!(sandbox.block("initial_context").body.ends_with("{/file-history}"));
 }
 
 #[test]
