@@ -153,12 +153,11 @@ pub fn gather(start: &Start<'_>) -> Memory {
     let asked = Asked { writers: &writers, file: &file, history: &history, missing: &missing };
     let came = asked.all(may_ask, matches!(wanted, Wanted::Summary), line.as_mut());
     drop(line);
+    (memory.requests, memory.usage) = (came.requests, came.usage);
     if stop() {
         memory.text = start.told.section.clone().unwrap_or_default();
-        memory.add(came.requests, &came.usage);
         return memory;
     }
-    memory.add(came.requests, &came.usage);
     memory.notes.extend(came.notes);
     known.extend(came.commits);
 
@@ -178,13 +177,6 @@ pub fn gather(start: &Start<'_>) -> Memory {
         [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
     memory.text = blocks.join("\n\n");
     memory
-}
-
-impl Memory {
-    fn add(&mut self, requests: u64, usage: &Usage) {
-        self.requests += requests;
-        self.usage = *usage;
-    }
 }
 
 /// The settings for requests that nobody waits for long, with the model that the run settled on.
@@ -281,12 +273,12 @@ impl Asked<'_> {
                 came.commits = asked.summaries;
                 came.notes.extend(asked.notes);
                 came.requests += asked.requests;
-                add(&mut came.usage, &asked.usage);
+                came.usage.add(&asked.usage);
             }
             if let Some((result, requests, usage)) = file.and_then(|thread| thread.join().ok()) {
                 came.file = result;
                 came.requests += requests;
-                add(&mut came.usage, &usage);
+                came.usage.add(&usage);
             }
         });
         came
@@ -326,14 +318,6 @@ fn wait(ended: &Receiver<()>, mut line: Option<&mut Line>, words: &str) {
 
 fn not_asked() -> Failure {
     Failure::new(Exit::Failed, "no summary is kept, and none is asked for")
-}
-
-fn add(sum: &mut Usage, usage: &Usage) {
-    sum.input = sum.input.saturating_add(usage.input);
-    sum.cached = sum.cached.saturating_add(usage.cached);
-    sum.cache_written = sum.cache_written.saturating_add(usage.cache_written);
-    sum.output = sum.output.saturating_add(usage.output);
-    sum.estimated |= usage.estimated;
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::answers::Answer;
+use crate::answers::{Answer, Latch};
 use crate::fake_llm::Request;
 use crate::sandbox::{Sandbox, answer};
 
@@ -284,6 +285,21 @@ fn a_signal_ends_the_wait_for_summaries_and_the_prompt_is_kept() {
     running.signal(Signal::INT);
     running.wait().within(1.0).assert_exit(130);
     assert_eq!(sandbox.blocks_of("context-update").len(), 1);
+}
+
+#[test]
+fn a_terminal_is_told_what_is_waited_for() {
+    let (sandbox, _) = repository();
+    let latch = Latch::default();
+    let held = latch.clone();
+    sandbox.llm.choose(move |request| Answer::Held(held.clone(), Box::new(willing(request))));
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1_600));
+        latch.release();
+    });
+    let run = sandbox.cmd(&["--file-edit", "a.txt", "task"]).run_on_terminal().assert_exit(0);
+    assert!(run.stderr.contains("nagent: asking for summaries of "), "{}", run.stderr);
+    assert_eq!(run.stdout, "done\n");
 }
 
 #[test]
