@@ -64,10 +64,12 @@ pub struct Config {
     pub no_network: Option<bool>,
     /// Whether to keep quiet on a terminal.
     pub quiet: Option<bool>,
+    /// Whether a file's own conversation may ask for summaries of the file and its commits; it may unless set.
+    pub file_summaries: Option<bool>,
 }
 
 /// All keys, for the nearest one to a misspelled key.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "provider",
     "model",
     "base_url",
@@ -92,6 +94,7 @@ const KEYS: [&str; 25] = [
     "sandbox",
     "no_network",
     "quiet",
+    "file_summaries",
     "$schema",
 ];
 

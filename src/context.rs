@@ -28,6 +28,8 @@ pub struct Facts {
     pub remotes: Vec<(String, String)>,
     /// The user's context files: path and text.
     pub files: Vec<(String, String)>,
+    /// What a file's own conversation is told of its file: the blocks of [`crate::history::text`], or nothing.
+    pub memory: String,
 }
 
 /// Whom a conversation works for.
@@ -61,7 +63,11 @@ pub struct Section {
 }
 
 /// The titles of all sections, in their order.
-pub const TITLES: [&str; 6] = ["Role", "Protocol", "Rules", "Tools", "Environment", "Context"];
+pub const TITLES: [&str; 7] =
+    ["Role", "Protocol", "Rules", "Tools", "Environment", "Context", MEMORY];
+
+/// The title of what is told of a file.
+pub const MEMORY: &str = "File memory";
 
 /// The sections that the facts give; empty ones are left out.
 pub fn sections(facts: &Facts) -> Vec<Section> {
@@ -72,6 +78,7 @@ pub fn sections(facts: &Facts) -> Vec<Section> {
         tools(&facts.tools),
         environment(facts),
         files(&facts.files),
+        facts.memory.clone(),
     ];
     TITLES
         .into_iter()
@@ -96,6 +103,9 @@ pub fn parse(body: &str) -> Vec<Section> {
         let heading = format!("# {title}\n");
         let at = if from == 0 && body.starts_with(&heading) {
             Some(0)
+        } else if title == MEMORY {
+            // The last one, with what it must begin with: a context file may hold such a heading too.
+            body[from..].rfind(&format!("\n\n{heading}{{file-")).map(|i| from + i + 2)
         } else {
             body[from..].find(&format!("\n\n{heading}")).map(|i| from + i + 2)
         };
@@ -230,7 +240,10 @@ mod tests {
             host: "Linux box x86_64".into(),
             toplevel: Some("/home/u/p".into()),
             remotes: vec![("origin".into(), "git@host:p".into())],
-            files: vec![("/home/u/.nagent/context.md".into(), "# Tools\n\n# Rules\nmine\n".into())],
+            files: vec![(
+                "/home/u/.nagent/context.md".into(),
+                "# Tools\n\n# Rules\nmine\n\n# File memory\n".into(),
+            )],
             ..Facts::default()
         }
     }
@@ -238,8 +251,11 @@ mod tests {
     #[test]
     fn parse_undoes_format() {
         for part in [Part::User, Part::Delegated, Part::File("/a b".into())] {
-            let sections = sections(&Facts { part, ..facts() });
-            assert_eq!(parse(&format(&sections)), sections);
+            for memory in ["", "{file-summary}\nFile: x\n\n{/file-summary}"] {
+                let sections =
+                    sections(&Facts { part: part.clone(), memory: memory.into(), ..facts() });
+                assert_eq!(parse(&format(&sections)), sections);
+            }
         }
         let bare = sections(&Facts::default());
         assert_eq!(parse(&format(&bare)), bare);

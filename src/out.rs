@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
+use crate::format::harmless::is_hidden;
 use crate::sys::terminal;
 
 /// What a command has to say at its end.
@@ -178,25 +179,13 @@ pub fn harmless(text: &str) -> String {
             '\n' | '\t' => out.push(c),
             // CR LF is a line end; a lone CR would overwrite the line.
             '\r' if chars.peek() == Some(&'\n') => {}
-            c if is_harmful(c) => {
+            c if is_hidden(c) => {
                 let _ = write!(out, "{}", c.escape_unicode());
             }
             c => out.push(c),
         }
     }
     out
-}
-
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A number of bytes for people: `812 B`, `4.1 KB`, `20.0 MB`.
@@ -237,7 +226,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_harmful_is_left(text in any::<String>()) {
-            prop_assert!(harmless(&text).chars().all(|c| c == '\n' || c == '\t' || !is_harmful(c)));
+            prop_assert!(harmless(&text).chars().all(|c| c == '\n' || c == '\t' || !is_hidden(c)));
         }
     }
 }

@@ -39,14 +39,23 @@ impl Line {
 
     /// So much is done of all.
     pub fn at(&mut self, done: u64, of: u64, unit: Unit) {
+        self.show(|elapsed| text(done, of, unit, elapsed));
+    }
+
+    /// What is waited for, in words.
+    pub fn say(&mut self, words: &str) {
+        self.show(|_| words.to_owned());
+    }
+
+    fn show(&mut self, text: impl FnOnce(Duration) -> String) {
         if !self.is_shown || self.updated.is_some_and(|updated| updated.elapsed() < PACE) {
             return;
         }
         let elapsed = self.started.elapsed();
         if elapsed >= QUIET {
-            let text = text(done, of, unit, elapsed);
             let width = terminal::width().map_or(80, usize::from).saturating_sub(1);
-            let line: String = format!("{}: {text}", self.tool).chars().take(width).collect();
+            let line = format!("{}: {}", self.tool, text(elapsed));
+            let line: String = line.chars().take(width).collect();
             out::overwrite(&line);
             self.updated = Some(Stopwatch::start());
         }

@@ -4,5 +4,7 @@ pub mod attributes;
 pub mod conversation;
 pub mod edit;
 pub mod file_index;
+pub mod harmless;
+pub mod hex;
 pub mod index;
 pub mod unified;

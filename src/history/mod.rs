@@ -4,6 +4,15 @@
 //! Whatever stands here was written by anybody: names, subjects and paths are data, and are made harmless where they
 //! become text.
 
+pub mod coupling;
+pub mod kept;
+pub mod mailmap;
+pub mod object;
+pub mod people;
+pub mod similarity;
+pub mod summaries;
+pub mod text;
+
 use std::path::PathBuf;
 
 /// The history of one file.

@@ -134,6 +134,17 @@ pub struct Usage {
     pub estimated: bool,
 }
 
+impl Usage {
+    /// Adds another one to this; a sum is an estimate when a part of it is.
+    pub fn add(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.cache_written = self.cache_written.saturating_add(other.cache_written);
+        self.output = self.output.saturating_add(other.output);
+        self.estimated |= other.estimated;
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0

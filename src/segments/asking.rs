@@ -309,7 +309,7 @@ impl<'a> Asking<'a> {
                 messages.map(|(text, role)| Message { role, parts: vec![*text] }).collect();
             locked(&self.totals).requests += 1;
             let reply = (voice.send)(system, messages)?;
-            add(&mut locked(&self.totals).usage, &reply.usage);
+            locked(&self.totals).usage.add(&reply.usage);
             if reply.stop == Stop::Length {
                 return Err(Failure::new(
                     Exit::Provider,
@@ -324,14 +324,6 @@ impl<'a> Asking<'a> {
         }
         Err(Failure::new(Exit::Provider, "the model gave an empty reply twice"))
     }
-}
-
-fn add(sum: &mut Usage, usage: &Usage) {
-    sum.input = sum.input.saturating_add(usage.input);
-    sum.cached = sum.cached.saturating_add(usage.cached);
-    sum.cache_written = sum.cache_written.saturating_add(usage.cache_written);
-    sum.output = sum.output.saturating_add(usage.output);
-    sum.estimated |= usage.estimated;
 }
 
 /// A lock that a thread died with guards values that are whole all the same.

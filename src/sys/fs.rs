@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+pub use crate::format::hex::hex;
+
 /// Creates a folder for its owner alone, and its parents.
 pub fn create_private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
@@ -342,15 +344,6 @@ pub fn read_kept(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn hash(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 /// Keeps a text as the next `{n}.txt` of a folder, and gives the path.

@@ -10,51 +10,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::format::harmless;
+
 /// Names looked at in one folder when one of them may be meant; more are left out.
 const SIBLINGS: usize = 5_000;
 
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with
 /// control characters, invisible ones, and bytes that are no UTF-8 escaped.
 pub fn shown(name: impl AsRef<OsStr>) -> String {
-    let bytes = name.as_ref().as_bytes();
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && !text.chars().any(is_hidden)
-    {
-        return text.to_owned();
-    }
-    let mut out = String::from("$'");
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\n' => out.push_str("\\n"),
-                '\t' => out.push_str("\\t"),
-                '\r' => out.push_str("\\r"),
-                '\'' | '\\' => out.extend(['\\', c]),
-                c if c.is_ascii_control() => push_byte(&mut out, c as u8),
-                c if is_hidden(c) => {
-                    _ = write!(out, "\\U{:08x}", u32::from(c));
-                }
-                c => out.push(c),
-            }
-        }
-        for byte in chunk.invalid() {
-            push_byte(&mut out, *byte);
-        }
-    }
-    out.push('\'');
-    out
-}
-
-/// A byte in octal, always three digits: `\x` would swallow hexadecimal digits that follow it.
-fn push_byte(out: &mut String, byte: u8) {
-    _ = write!(out, "\\{byte:03o}");
-}
-
-/// Whether a character moves the cursor, reorders the line or cannot be seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    harmless::name(name.as_ref().as_bytes())
 }
 
 /// The path with a leading `~` or `~/` replaced by the home folder, when there is one.

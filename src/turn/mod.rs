@@ -105,6 +105,15 @@ impl Turn {
         (turn, Effect::Append(opening))
     }
 
+    /// Counts what was asked of the model before the first turn. It is no turn, and counts against the limits.
+    pub fn spend(&mut self, usage: &Usage, cost: Option<f64>) {
+        self.totals.all.add(usage);
+        match cost {
+            Some(cost) => self.totals.cost += cost,
+            None => self.totals.unpriced = true,
+        }
+    }
+
     /// The sums so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -249,8 +258,8 @@ impl Turn {
     fn replied(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
         self.totals.turns += 1;
         self.totals.all_turns += 1;
-        add(&mut self.totals.own, &reply.usage);
-        add(&mut self.totals.all, &reply.usage);
+        self.totals.own.add(&reply.usage);
+        self.totals.all.add(&reply.usage);
         match cost {
             Some(cost) => self.totals.cost += cost,
             None => self.totals.unpriced = true,
@@ -344,7 +353,7 @@ impl Turn {
 
     fn acted(&mut self, mut running: VecDeque<Action>, plan: Plan, acted: Acted) -> Effect {
         running.pop_front();
-        add(&mut self.totals.all, &acted.usage);
+        self.totals.all.add(&acted.usage);
         self.totals.cost += acted.cost;
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], Then::Results { running, plan })
@@ -429,14 +438,6 @@ impl Plan {
 /// The block that tells how a run ended without an answer. All results of the run stand before it.
 fn ending(exit: Exit, message: String) -> Block {
     Block::new("system").with("exit", exit.code()).body(message)
-}
-
-fn add(sum: &mut Usage, usage: &Usage) {
-    sum.input = sum.input.saturating_add(usage.input);
-    sum.cached = sum.cached.saturating_add(usage.cached);
-    sum.cache_written = sum.cache_written.saturating_add(usage.cache_written);
-    sum.output = sum.output.saturating_add(usage.output);
-    sum.estimated |= usage.estimated;
 }
 
 impl State {

@@ -30,7 +30,7 @@ pub(crate) fn run(sandbox: &Sandbox, file: &str, steps: Vec<Step>) {
         happens();
         reply.into()
     });
-    sandbox.file_edit(&["--file", file, "task"]).run().assert_exit(0);
+    sandbox.file_edit(&["--file", file, "--no-summaries", "task"]).run().assert_exit(0);
 }
 
 /// The results of writes, edits and patches, in order.
@@ -141,7 +141,7 @@ fn what_cannot_be_a_target_is_refused_before_a_model_is_asked() {
         ("in/a.txt", "read-only"),
         ("no/such/folder/a.txt", "no such folder"),
     ] {
-        let run = sandbox.file_edit(&["--file", file, "task"]).run().assert_exit(2).no_stdout();
+        let run = sandbox.file_edit(&["--file", file, "task"]).run().assert_exit(1).no_stdout();
         run.stderr_has(&[words]);
     }
     assert_eq!(sandbox.requests().len(), 0);
@@ -362,7 +362,7 @@ fn patch_with(sandbox: &Sandbox, forge: impl Fn(&str) -> String + Send + 'static
             _ => answer("done").into(),
         }
     });
-    sandbox.file_edit(&["--file", "in/big.py", "task"]).run().assert_exit(0);
+    sandbox.file_edit(&["--file", "in/big.py", "--no-summaries", "task"]).run().assert_exit(0);
     results(sandbox).pop().unwrap()
 }
 

@@ -100,8 +100,8 @@ fn exit_codes_are_those_of_nagent() {
     let run = |args: &[&str]| sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run();
     run(&["--max-turns", "0", "x"]).assert_exit(2);
     sandbox.file_edit(&["prompt"]).run().assert_exit(2).stderr_has(&["--file"]);
-    let missing = sandbox.file_edit(&["--file", "no/where.txt", "x"]).run().assert_exit(2);
-    missing.stderr_has(&["--file /", "/no/where.txt", "no such folder"]);
+    let missing = sandbox.file_edit(&["--file", "no/where.txt", "x"]).run().assert_exit(1);
+    missing.stderr_has(&["--file: /", "/no/where.txt", "no such folder"]);
     let bare = Sandbox::outside_temp().no_config().file("a.txt", "x\n");
     let keyless = bare.file_edit(&["--file", "a.txt", "--provider", "openai", "x"]);
     keyless.env("OPENAI_API_KEY", "").run().assert_exit(2).stderr_has(&["no credential"]);
@@ -187,6 +187,28 @@ fn what_a_command_changed_and_what_is_no_text_is_in_the_diff_too() {
     assert_eq!(text(&json["diff"]), "Binary files a/a.txt and b/a.txt differ\n");
     undo(&sandbox, &["2"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\n");
+}
+
+#[test]
+fn history_is_told_without_a_model() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
+    let args = ["-c", "user.name=Ada", "-c", "user.email=ada@x"];
+    for words in [&["add", "."][..], &["commit", "-qm", "Begin"]] {
+        let run = sandbox.program("git", &[&args[..], words].concat()).run();
+        run.assert_exit(0);
+    }
+    let run = sandbox.file_edit(&["--file", "a.txt", "--history"]);
+    let run = run.env("OPENAI_API_KEY", "").run().assert_exit(0);
+    assert!(run.stdout.contains("Ada"), "{}", run.stdout);
+    let files = ["--file", "a.txt", "--file", "b.txt", "--history"];
+    let json = sandbox.file_edit(&[&files[..], &["--json"]].concat()).run().assert_exit(0).json();
+    for (at, name) in ["a.txt", "b.txt"].into_iter().enumerate() {
+        assert_eq!(json["files"][at]["file"], name);
+        assert_eq!(json["files"][at]["commits"].as_array().unwrap().len(), 1, "{json}");
+    }
+    let run = sandbox.file_edit(&files).run().assert_exit(0);
+    assert!(run.stdout.contains("==> b.txt <=="), "{}", run.stdout);
+    assert_eq!(sandbox.requests().len(), 0);
 }
 
 // Several files.
@@ -322,7 +344,7 @@ fn several_files_take_no_check_no_look_and_no_wrong_name() {
     let run = sandbox.file_edit(&[&both[..], &["--show-request", "x"]].concat()).run();
     run.assert_exit(2).stderr_has(&["--show-request"]);
     let run = sandbox.file_edit(&["--file", "a.txt", "--file", "no/b.txt", "x"]).run();
-    run.assert_exit(2).stderr_has(&["--file /", "/no/b.txt"]);
+    run.assert_exit(1).stderr_has(&["--file: /", "/no/b.txt"]);
     let run = sandbox.file_edit(&both).run().assert_exit(2);
     run.stderr_has(&["there is no prompt"]);
     assert_eq!(sandbox.requests().len(), 0, "nothing is begun");

@@ -31,7 +31,7 @@ fn segment(block: &Block, number: usize) -> String {
 #[test]
 fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_back() {
     let sandbox = Sandbox::outside_temp().file("big.py", large_source());
-    let conversation = ["--file-edit", "big.py", "task"];
+    let conversation = ["--file-edit", "big.py", "--no-summaries", "task"];
     sandbox.llm.push("<nagent-file-read path=\"big.py\"/>");
     sandbox.llm.push(answer("read"));
     sandbox.run(&conversation).assert_exit(0);

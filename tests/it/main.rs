@@ -24,6 +24,7 @@ mod file_boundary; // what a file's conversation may write: links, swaps, forged
 mod file_edit; // a file's own conversation: its diff, several files
 mod file_identity; // what makes a file the same one: identity, place, path
 mod file_index; // which file has which conversation: many at once, older forms, damage, refusals
+mod file_memory; // what a file's own conversation is told of its file, and what that costs
 mod file_undo; // changes that runs made, taken back
 mod file_writes; // how the file is written: whole, with its mode, where it is
 mod forgery; // what results, names and outputs may hold, and what commands may know

@@ -98,6 +98,9 @@ pub struct Args {
         help_heading = "The file"
     )]
     pub history: bool,
+    /// Ask for no summaries of the file and its commits; those that are kept are told
+    #[arg(long, help_heading = "The file")]
+    pub no_summaries: bool,
     /// Put the file's conversation aside and begin a fresh one
     #[arg(long, help_heading = "The file")]
     pub clear: bool,
@@ -191,6 +194,7 @@ fn plain(args: &Args) -> nagent::Args {
         record: args.record.clone(),
         model: args.model.clone(),
         clear: args.clear,
+        no_summaries: args.no_summaries,
         lock_timeout: args.lock_timeout,
         max_turns: args.max_turns,
         max_seconds: args.max_seconds,

@@ -263,8 +263,8 @@ impl Work<'_> {
         for folder in &args.write {
             flag("write", folder.as_os_str());
         }
-        if args.clear {
-            words.push("--clear".into());
+        for (name, is_set) in [("--clear", args.clear), ("--no-summaries", args.no_summaries)] {
+            words.extend(is_set.then(|| name.into()));
         }
         words
     }
@@ -402,13 +402,13 @@ fn put_together(args: &Args, slots: Vec<Slot>, signal: Option<Signal>) -> Report
                 out::line(&format!("{}: {}: {error}", Args::NAME, shown(&slot.file)));
             }
         }
-        let mut object = Map::new();
+        let mut object = report.json;
+        // A history has a key of this name, and with several files it is the one that was named.
         object.insert("file".to_owned(), slot.file.display().to_string().into());
         object.insert("exit_code".to_owned(), report.exit.code().into());
         if let Some(error) = report.error {
             object.insert("error".to_owned(), error.into());
         }
-        object.extend(report.json);
         objects.push(object);
     }
     let exit = signal.map_or(exit, Exit::Signal);

@@ -5,6 +5,7 @@
 pub(crate) mod changed;
 mod digest;
 pub(crate) mod file_edit;
+mod file_memory;
 pub(crate) mod input;
 mod lists;
 mod progress;
@@ -95,6 +96,9 @@ pub struct Args {
         help_heading = "Conversation"
     )]
     pub file_edit: Option<PathBuf>,
+    /// With --file-edit: ask for no summaries of the file and its commits; those that are kept are told
+    #[arg(long, help_heading = "Conversation")]
+    pub no_summaries: bool,
     /// Put the conversation aside and begin a fresh one
     #[arg(long, help_heading = "Conversation")]
     pub clear: bool,

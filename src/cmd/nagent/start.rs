@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::progress::Progress;
-use super::{Call, root_problem};
+use super::{Call, file_memory, root_problem};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
@@ -16,6 +16,7 @@ use crate::drive::{self, Seen, World};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
 use crate::llm::Ask;
+use crate::llm::price;
 use crate::llm::provider::Provider;
 use crate::out::{self, Report};
 use crate::prompt;
@@ -47,7 +48,9 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     }
     let journal = open(call)?;
     let mut progress = Progress::new(call.quiet);
-    let (facts, mut boundary) = gather(call, &folder, &mut progress)?;
+    let (mut facts, mut boundary) = gather(call, &folder, &mut progress)?;
+    let memory = file_memory::gather(call, Some((&journal, &model_id)), &mut progress);
+    facts.memory = memory.text;
     let splits = call.settings.root.value.splits(journal.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
@@ -105,6 +108,10 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         first_turn: count(world.journal.pieces(), "nagent-turn-status"),
     };
     let (mut turn, first) = Turn::start(rules, opening);
+    if memory.requests > 0 {
+        let cost = world.price.as_ref().map(|price| price::cost(price, &memory.usage));
+        turn.spend(&memory.usage, cost);
+    }
     let outcome = drive::run(&mut world, &mut turn, first);
     let change = if outcome.is_ok() { world.end() } else { Ok(None) };
     let path = world.journal.path().to_owned();
@@ -120,7 +127,8 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         (Err(failure), Exit::Done) => (Exit::Failed, Some(format!("{failure:#}")), None),
         (Err(_), _) => (exit, error, None),
     };
-    let mut report = report(exit, responses, error, turn.totals(), &path, seconds);
+    let mut report = report(exit, responses, error, turn.totals(), &path, seconds)
+        .with("summary_requests", memory.requests);
     if args.file_edit.is_some() {
         let (before, after) = change.map(|change| (change.before, change.after)).unzip();
         report = report
@@ -272,6 +280,7 @@ pub(super) fn gather(
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
         files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
+        memory: String::new(),
     };
     Ok((facts, boundary))
 }
@@ -286,6 +295,9 @@ pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsStri
     flag("--config", settings.config_path.value.as_os_str());
     if !fs::exists(&settings.config_path.value) {
         flags.truncate(2);
+    }
+    if call.args.no_summaries {
+        flags.push("--no-summaries".into());
     }
     let mut flag = |name: &str, value: &std::ffi::OsStr| {
         flags.extend([OsString::from(name), value.to_owned()]);
@@ -410,6 +422,16 @@ pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
     if journal.pieces().is_empty() {
         return vec![Block::new("initial_context").body(context::format(now))];
     }
+    context::changes(&told(journal), now)
+        .into_iter()
+        .map(|section| {
+            Block::new("context-update").with("section", section.title).body(section.text)
+        })
+        .collect()
+}
+
+/// The sections that a conversation was told, in the order in which it was.
+pub(super) fn told(journal: &Journal) -> Vec<Section> {
     let text = journal.text();
     let mut told = Vec::new();
     for piece in journal.pieces() {
@@ -427,12 +449,7 @@ pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
             _ => {}
         }
     }
-    context::changes(&told, now)
-        .into_iter()
-        .map(|section| {
-            Block::new("context-update").with("section", section.title).body(section.text)
-        })
-        .collect()
+    told
 }
 
 fn count(pieces: &[Piece], name: &str) -> u64 {

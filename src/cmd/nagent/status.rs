@@ -72,5 +72,6 @@ fn in_force(settings: &Settings) -> Value {
     or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
     or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
     or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
+    or("file_summaries", c.file_summaries.map(|v| json!(v)), json!(true));
     Value::Object(object)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
-use super::{Call, start};
+use super::{Call, file_memory, start};
 use crate::cmd::settings::{Problem, pick};
 use crate::context;
 use crate::drive;
@@ -119,7 +119,8 @@ fn clear(call: &Call<'_>) -> Result<Report, Problem> {
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
     let mut progress = Progress::new(call.quiet);
-    let (facts, _) = start::gather(call, &folder, &mut progress)?;
+    let (mut facts, _) = start::gather(call, &folder, &mut progress)?;
+    facts.memory = file_memory::gather(call, None, &mut progress).text;
     let block = conversation::Block::new("initial_context")
         .body(context::format(&context::sections(&facts)));
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();

@@ -5,8 +5,20 @@
 //!
 //! - [`facts`]: the top of a working tree and its remotes
 //! - [`place`]: where in which repository a file is, whatever folder the clone is in
+//! - [`mod@history`]: a file's history, kept from look to look
+//! - [`patch`]: what one commit did to a file, and what it says of itself
 
+mod changes;
 mod facts;
+mod history;
+mod mailmap;
+mod objects;
+mod patch;
 pub mod place;
+mod store;
+mod today;
+mod walk;
 
 pub use facts::{GitFacts, facts, toplevel};
+pub use history::{Look, history};
+pub use patch::{message, patch};

@@ -1,0 +1,70 @@
+//! A file's history beside `git log --follow`, on the same repository and file in one run.
+//!
+//! - `nagent-bench-history speed [--commits N,N] [--rounds N] [--command CMD]` makes repositories with `git fast-import`
+//!   and prints a Markdown table for each. CMD is what a look is: a program and its first words, to which
+//!   `--file FILE --root ROOT` is added; without it, this program itself, as `look`.
+//! - `nagent-bench-history look --file FILE --root ROOT` looks once, and prints the figures.
+//! - `nagent-bench-history make DIR COMMITS` makes a repository, to look at by hand.
+#![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
+
+mod repository;
+mod speed;
+#[path = "../../stats.rs"]
+mod stats;
+#[path = "../../usage.rs"]
+mod usage;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["speed", rest @ ..] => speed::run(rest),
+        ["look", "--file", file, "--root", root] => look(Path::new(file), Path::new(root)),
+        ["make", folder, commits] => commits
+            .parse()
+            .map_err(|_| format!("{commits} is no number"))
+            .and_then(|commits| repository::make(Path::new(folder), commits)),
+        _ => Err("one of speed, look, make is needed".to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nagent-bench-history: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn look(file: &Path, root: &Path) -> Result<(), String> {
+    let cache = root.join("history");
+    let look = nagent::sys::git::history(file, &cache, &|| false);
+    let Some(history) = look.history else { return Err(look.notes.join("; ")) };
+    if !history.notes.is_empty() {
+        return Err(history.notes.join("; "));
+    }
+    println!(
+        "{} commits, {} people, {} neighbours; {} commits walked",
+        history.touches.len(),
+        history.people.len(),
+        history.neighbours.len(),
+        look.walked
+    );
+    if std::env::var_os("SHOW").is_some() {
+        for touch in &history.touches {
+            println!("{} {} {:?} {:?}", touch.id, touch.files, touch.sort, touch.change);
+        }
+        for neighbour in history.neighbours.iter().take(20) {
+            println!(
+                "{} {} {:.3} {}",
+                String::from_utf8_lossy(&neighbour.path),
+                neighbour.together,
+                neighbour.share,
+                neighbour.rate.name()
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Text that anybody wrote, made fit to stand beside text of our own: on its line, in its cell, within its block.
+//!
+//! ```text
+//! hidden     control characters, direction marks, zero-width and tag characters: shown as \u{…}, in names as a shell has them
+//! markers    {file-history} {file-summary} {file-knowledge}, opening or closing, in any case, with anything but letters
+//!            and digits between their words: shown with a backslash behind the brace
+//! ```
+//! Pure: text in, text out. What is escaped can be read, and is never what it was.
+
+use std::fmt::Write as _;
+
+/// The letters of the markers that delimit what a conversation is told of its file.
+const MARKERS: [&str; 3] = ["filehistory", "filesummary", "fileknowledge"];
+
+/// Whether a character moves the cursor, reorders the line or cannot be seen.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with control
+/// characters, invisible ones, and bytes that are no UTF-8 escaped.
+pub fn name(bytes: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.chars().any(is_hidden)
+    {
+        return text.to_owned();
+    }
+    let mut out = String::from("$'");
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                '\r' => out.push_str("\\r"),
+                '\'' | '\\' => out.extend(['\\', c]),
+                c if c.is_ascii_control() => push_byte(&mut out, c as u8),
+                c if is_hidden(c) => {
+                    _ = write!(out, "\\U{:08x}", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            push_byte(&mut out, *byte);
+        }
+    }
+    out.push('\'');
+    out
+}
+
+/// A byte in octal, always three digits: `\x` would swallow hexadecimal digits that follow it.
+fn push_byte(out: &mut String, byte: u8) {
+    _ = write!(out, "\\{byte:03o}");
+}
+
+/// A text on one line: white space is one blank each time, hidden characters are shown, what is beyond `most` characters
+/// is cut.
+pub fn line(text: &str, most: usize) -> String {
+    // Nothing behind this can be seen: a text of any length costs little.
+    let bound = most.saturating_mul(4).saturating_add(64);
+    let text = &text[..text.floor_char_boundary(bound.saturating_mul(4))];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    cut(&visible(&words.join(" ")), most)
+}
+
+/// Hidden characters shown, line feeds and tabs as they are.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if is_hidden(c) => {
+                _ = write!(out, "{}", c.escape_unicode());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The first `most` characters; where some are left out, the last is an ellipsis.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// The text with all markers broken up, and whatever at its end could become one through what is put behind it.
+pub fn without_markers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        out.push(c);
+        if c == '{' && opens_marker(&text[at + 1..]) {
+            out.push('\\');
+        }
+    }
+    out
+}
+
+/// Whether a marker follows a brace: all its letters, or as many as there are.
+fn opens_marker(rest: &str) -> bool {
+    let mut letters = String::new();
+    for c in rest.chars() {
+        if c == '{' {
+            return false;
+        }
+        // Every way to write a letter counts as it; letters of no marker stand between like blanks.
+        let folded = c.to_uppercase().flat_map(char::to_lowercase);
+        for letter in folded.filter(char::is_ascii_alphanumeric) {
+            letters.push(letter);
+            if MARKERS.contains(&letters.as_str()) {
+                return true;
+            }
+            if !MARKERS.iter().any(|marker| marker.starts_with(&letters)) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_line() {
+        let check = |text: &str, most, expect: &str| assert_eq!(line(text, most), expect);
+        check(" a\n\tb\r\n c ", 80, "a b c");
+        check("\x1b[31mred\u{202e}", 80, "\\u{1b}[31mred\\u{202e}");
+        check("abcdef", 4, "abc…");
+        check("abcd", 4, "abcd");
+        check(&"x ".repeat(1 << 20), 3, "x …");
+    }
+
+    #[test]
+    fn markers_are_broken_up_however_they_are_spelled() {
+        let check = |text: &str, expect: &str| assert_eq!(without_markers(text), expect);
+        check("a {file-history} b", "a {\\file-history} b");
+        check("{/FILE-History}", "{\\/FILE-History}");
+        check("{ / file _ summary }", "{\\ / file _ summary }");
+        check("{\nfile\n-knowledge", "{\\\nfile\n-knowledge");
+        check("{file} {files} {fil", "{file} {files} {\\fil");
+        check("{", "{\\");
+        check("{x}{{file-history}", "{x}{{\\file-history}");
+        check("{\\u{66}ile-history}", "{\\u{66}ile-history}");
+        check(
+            "{ﬁle {fileſummary} {file-\u{212a}nowledge}",
+            "{ﬁle {\\fileſummary} {\\file-\u{212a}nowledge}",
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_joint_makes_a_marker(
+            left in "([{}/ fFiIlLeE-]|file-|history|summary|\\{file){0,6}",
+            right in "([{}/ fFiIlLeE-]|file-|history\\}|summary\\}|\\{file){0,6}",
+        ) {
+            let joined = format!("{}{}", without_markers(&left), without_markers(&right));
+            let marker = r"(?i)\{(?:[^\\{a-z][^{a-z]*)?file[^{a-z]*(?:history|summary|knowledge)";
+            prop_assert!(!regex::Regex::new(marker).unwrap().is_match(&joined), "{joined}");
+        }
+
+        #[test]
+        fn nothing_hidden_is_left(text in any::<String>(), bytes: Vec<u8>) {
+            prop_assert!(!line(&text, 50).chars().any(is_hidden));
+            prop_assert!(line(&text, 50).chars().count() <= 50);
+            prop_assert!(!name(&bytes).chars().any(is_hidden));
+        }
+    }
+}
