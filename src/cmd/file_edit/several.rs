@@ -408,7 +408,10 @@ fn put_together(args: &Args, slots: Vec<Slot>, signal: Option<Signal>) -> Report
         if let Some(error) = report.error {
             object.insert("error".to_owned(), error.into());
         }
-        object.extend(report.json);
+        // A history has a `file` of its own; here it is the one that was named.
+        for (key, value) in report.json {
+            object.entry(key).or_insert(value);
+        }
         objects.push(object);
     }
     let exit = signal.map_or(exit, Exit::Signal);
