@@ -402,12 +402,15 @@ fn put_together(args: &Args, slots: Vec<Slot>, signal: Option<Signal>) -> Report
                 out::line(&format!("{}: {}: {error}", Args::NAME, shown(&slot.file)));
             }
         }
-        let mut object = report.json;
-        // A history has a key of this name, and with several files it is the one that was named.
+        let mut object = Map::new();
         object.insert("file".to_owned(), slot.file.display().to_string().into());
         object.insert("exit_code".to_owned(), report.exit.code().into());
         if let Some(error) = report.error {
             object.insert("error".to_owned(), error.into());
+        }
+        // A history has a `file` of its own; here it is the one that was named.
+        for (key, value) in report.json {
+            object.entry(key).or_insert(value);
         }
         objects.push(object);
     }
