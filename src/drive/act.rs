@@ -1,28 +1,23 @@
-//! Actions on files: read, look around, write, edit. Each gives one result block, an error as well.
+//! Actions on files: read and look around. Each gives one result block, an error as well.
 //!
 //! A failure of an action is a result with `status="error"` and a text that teaches; only a failure to keep the
-//! record itself is an `Err`. Where writes may go is [`crate::sys::boundary`]'s matter, how an edit is looked up
-//! [`crate::apply`]'s.
+//! record itself is an `Err`. Writing is in `write`, beside this file.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::{World, inline};
-use crate::apply;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
-use crate::format::edit;
 use crate::protocol::Action;
 use crate::sys::fs;
 use crate::sys::grep;
 use crate::sys::look::{self, Found};
 use crate::sys::look_error::LookError;
 use crate::sys::names::expand_home;
-use crate::sys::opening::Opened;
 use crate::sys::read::{self, Range, TextRead};
 use crate::sys::read_error::ReadError;
-use crate::sys::replace;
 
 /// The largest file whose true bytes are kept because it is no UTF-8.
 const KEPT: u64 = 64 << 20;
@@ -36,9 +31,9 @@ impl World<'_> {
             Action::Next { prompt } => block.body(prompt),
             Action::Read { path, offset, limit } => self.read(block, path, *offset, *limit)?,
             Action::FileRead { path } => self.file_read(block, path)?,
-            Action::FilePatch { index } => self.patch(block, index),
-            Action::Write { path, text } => self.write(block.with("path", path), path, text),
-            Action::Edit { path, blocks } => self.edit(block.with("path", path), path, blocks),
+            Action::FilePatch { index } => self.patch(block, index)?,
+            Action::Write { path, text } => self.write(block.with("path", path), path, text)?,
+            Action::Edit { path, blocks } => self.edit(block.with("path", path), path, blocks)?,
             Action::List { path } => {
                 let found = look::list(&self.folder, &self.expand(path), &self.asked_to_stop());
                 self.found(block.with("path", path), found)?
@@ -138,6 +133,9 @@ impl World<'_> {
                 block = block.with("output", fs::keep(&self.root.outputs(), &bytes)?.display());
             }
         }
+        let lines = (read.more || read.cut || read.first_line != 1)
+            .then_some(read.first_line..read.last_line + 1);
+        block = self.remember_read(block, path, lines)?;
         let text = read.text;
         Ok(block.body(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
     }
@@ -158,97 +156,10 @@ impl World<'_> {
             Err(failure) => Ok(error(block, failure.to_string())),
         }
     }
-
-    fn write(&mut self, block: Block, path: &str, text: &str) -> Block {
-        match self.boundary.open_for_write(Path::new(path)) {
-            Ok(opened) => self.put(block, opened, text.as_bytes()),
-            Err(denied) => error(block, denied.to_string()),
-        }
-    }
-
-    /// Writes the whole file and tells of it. What it held before is kept.
-    fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
-        let outputs = self.root.outputs();
-        let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
-        match replace::replace(opened, bytes, &mut keep) {
-            Ok(written) => {
-                self.boundary.renew_target();
-                let mut block = block
-                    .with("status", "ok")
-                    .with("resolved", written.path.display())
-                    .with("bytes", written.bytes)
-                    .with("lines", written.lines);
-                if written.created {
-                    block = block.with("created", "true");
-                }
-                if let Some(previous) = written.previous {
-                    block = block.with("previous", previous.display());
-                }
-                block
-            }
-            Err(denied) => error(block, denied.to_string()),
-        }
-    }
-
-    fn edit(&mut self, block: Block, path: &str, blocks: &str) -> Block {
-        let edits = match edit::parse(blocks) {
-            Ok(edits) => edits,
-            Err(complaint) => {
-                let text = format!("line {} of the blocks: {}", complaint.line, complaint.message);
-                return error(block, text);
-            }
-        };
-        let opened = match self.boundary.open_for_write(Path::new(path)) {
-            Ok(opened) => opened,
-            Err(denied) => return error(block, denied.to_string()),
-        };
-        let old = if opened.exists() {
-            match replace::read_target(&opened).map(String::from_utf8) {
-                Ok(Ok(old)) => old,
-                Ok(Err(_)) => {
-                    return error(
-                        block,
-                        "the file is not UTF-8 text; change it with a command instead",
-                    );
-                }
-                Err(denied) => return error(block, denied.to_string()),
-            }
-        } else {
-            let creates = edits.len() == 1 && edits[0].search.trim().is_empty();
-            if !creates {
-                return error(block, "there is no such file; create it with <nagent-write>");
-            }
-            String::new()
-        };
-        match apply::apply(&old, &edits) {
-            Ok(applied) => {
-                let done = self.put(block, opened, applied.text.as_bytes());
-                if done.get("status") != Some("ok") {
-                    return done;
-                }
-                let lines: Vec<String> = applied
-                    .changes
-                    .iter()
-                    .map(|change| {
-                        format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
-                    })
-                    .collect();
-                done.with("blocks", edits.len()).body(lines.join("\n"))
-            }
-            Err(refusals) => {
-                let mut text = String::from("nothing was changed.");
-                for refusal in refusals {
-                    text.push('\n');
-                    text.push_str(&refusal.to_string());
-                }
-                error(block, text)
-            }
-        }
-    }
 }
 
 /// A failed action's block.
-fn error(block: Block, text: impl Into<String>) -> Block {
+pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
     block.with("status", "error").body(text)
 }
 

@@ -47,6 +47,8 @@ impl World<'_> {
             .with("index_path", index_path.display())
             .with("segment_count", index.segment_count);
         let may_change = self.boundary.open_for_write(&source).is_ok();
+        // Its segments show all of it.
+        let block = self.remember_read(block, &source, None)?;
         inline::text(block, listed(&index, &notes, may_change), &self.root.outputs())
     }
 
@@ -102,7 +104,7 @@ impl World<'_> {
     }
 
     /// Puts the edited segments of a split back into their source.
-    pub(super) fn patch(&mut self, block: Block, index: &str) -> Block {
+    pub(super) fn patch(&mut self, block: Block, index: &str) -> anyhow::Result<Block> {
         let block = block.with("index", index);
         let index = self.folder.join(self.expand(index));
         let plan = patch::Plan {
@@ -127,7 +129,7 @@ impl World<'_> {
                 if text.contains(" --") {
                     text.push_str(" (flags are those of the command nagent-file-patch)");
                 }
-                return block.with("status", "error").body(text);
+                return Ok(block.with("status", "error").body(text));
             }
         };
         let mut block = block
@@ -152,7 +154,8 @@ impl World<'_> {
         for note in &done.notes {
             let _ = writeln!(text, "{note}");
         }
-        block.body(text.trim_end())
+        let block = self.remember_patch(block, &done.source_path)?;
+        Ok(block.body(text.trim_end()))
     }
 }
 

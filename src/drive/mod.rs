@@ -10,7 +10,10 @@ pub mod inline;
 mod large;
 pub mod patient;
 pub mod shell;
+mod shown;
+pub mod target;
 pub mod upload;
+mod write;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,6 +89,8 @@ pub struct World<'a> {
     pub credential: Option<String>,
     /// Where writes may go.
     pub boundary: Boundary,
+    /// The target's content when the run began, in a per-file conversation.
+    pub before: Option<target::Content>,
     /// How commands are run.
     pub shell: ShellRules,
     /// The command that an answer must satisfy.

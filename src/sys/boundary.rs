@@ -70,6 +70,11 @@ impl Boundary {
         &self.roots
     }
 
+    /// The file that this conversation belongs to, by its true path.
+    pub fn target(&self) -> Option<&Path> {
+        self.target.as_ref().map(|target| target.path.as_path())
+    }
+
     /// The boundary of a main conversation: the temp folders. The notes say which folder is not one and why.
     pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
         let mut boundary = Self::empty(places);

@@ -63,6 +63,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         price,
         credential: source.credential,
         boundary,
+        before: None,
         shell: call.settings.shell(),
         check: args.check.clone(),
         root: call.settings.root.value.clone(),
@@ -105,6 +106,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     };
     let (mut turn, first) = Turn::start(rules, opening);
     let outcome = drive::run(&mut world, &mut turn, first);
+    let change = if outcome.is_ok() { world.end() } else { Ok(None) };
     let path = world.journal.path().to_owned();
     let seconds = world.watch.elapsed().as_secs_f64();
     drop(world);
@@ -113,7 +115,19 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
         Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
     };
-    let report = report(exit, responses, error, turn.totals(), &path, seconds);
+    let (exit, error, change) = match (change, exit) {
+        (Ok(change), _) => (exit, error, change),
+        (Err(failure), Exit::Done) => (Exit::Failed, Some(format!("{failure:#}")), None),
+        (Err(_), _) => (exit, error, None),
+    };
+    let mut report = report(exit, responses, error, turn.totals(), &path, seconds);
+    if args.file_edit.is_some() {
+        let (before, after) = change.map(|change| (change.before, change.after)).unzip();
+        report = report
+            .with("changed", after.is_some())
+            .with("before_sha256", before.map(|content| content.name().to_owned()))
+            .with("after_sha256", after.map(|content| content.name().to_owned()));
+    }
     Ok(Report { last_line, ..report })
 }
 
@@ -350,6 +364,9 @@ fn opening(
             (world.observe)(Seen::Note(&note));
         }
         let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
+        if let Some(before) = world.begin(call.args.show_request)? {
+            block = block.with("before", before.name());
+        }
         if let Some(parent) = &call.args.parent_conversation {
             block = block.with("from", parent);
         }

@@ -1,0 +1,121 @@
+//! The target of a per-file conversation: what it held when a run began, and what the run made of it.
+//!
+//! Contents are kept whole in `outputs/` under their hash, so that whatever changed the file, a tag or a command, can be
+//! taken back. [`crate::memory`] has the attributes that name them. Nothing is written to the target here.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{World, shown};
+use crate::format::conversation::Block;
+use crate::memory::changes::NO_FILE;
+use crate::segments::difference;
+use crate::sys::read_error::ReadError;
+use crate::sys::{fs, read};
+
+/// The largest target whose content is kept at the start of a run, in bytes.
+const LIMIT: u64 = 64 << 20;
+
+/// What a file holds: its SHA-256 in hexadecimal digits, or [`NO_FILE`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content(String);
+
+impl Content {
+    /// No file.
+    pub fn none() -> Self {
+        Self(NO_FILE.to_owned())
+    }
+
+    /// As an attribute has it.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a run did to its target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunChange {
+    /// The content before.
+    pub before: Content,
+    /// The content after.
+    pub after: Content,
+}
+
+/// What a file holds, kept in `outputs` if that folder is given. `None` where it cannot be read, or is too large.
+///
+/// # Errors
+/// The content could not be kept.
+pub fn content(path: &Path, outputs: Option<&Path>) -> Result<Option<Content>> {
+    let (mut file, metadata) = match read::open_regular(path) {
+        Ok(opened) => opened,
+        Err(ReadError::Missing { .. }) => return Ok(Some(Content::none())),
+        Err(_) => return Ok(None),
+    };
+    if metadata.len() > LIMIT {
+        return Ok(None);
+    }
+    let Some(outputs) = outputs else {
+        return Ok(fs::read_all(&mut file).ok().map(|bytes| Content(fs::hash(&bytes))));
+    };
+    let kept = fs::keep_file(outputs, &mut file)?;
+    Ok(kept.file_stem().map(|stem| Content(stem.to_string_lossy().into_owned())))
+}
+
+impl World<'_> {
+    /// Notes what the target holds at the start of a run: the attribute of its prompt. A look keeps nothing.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub fn begin(&mut self, is_look: bool) -> Result<Option<&Content>> {
+        if let Some(target) = self.boundary.target() {
+            let outputs = self.root.outputs();
+            self.before = content(target, (!is_look).then_some(&outputs))?;
+        }
+        Ok(self.before.as_ref())
+    }
+
+    /// What the run did to its target, recorded at its end. `None` where nothing changed, or it cannot be told.
+    ///
+    /// # Errors
+    /// The content could not be kept, or the conversation not be written.
+    pub fn end(&mut self) -> Result<Option<RunChange>> {
+        let (Some(before), Some(target)) = (self.before.take(), self.boundary.target()) else {
+            return Ok(None);
+        };
+        let outputs = self.root.outputs();
+        let Some(after) = content(target, Some(&outputs))?.filter(|after| *after != before) else {
+            return Ok(None);
+        };
+        let path = shown::name(target);
+        let text = match (before.name(), after.name()) {
+            (NO_FILE, _) => format!("this run created {path}"),
+            (_, NO_FILE) => format!("in this run {path} was removed"),
+            (old, new) => match (shown::kept(&outputs, old), shown::kept(&outputs, new)) {
+                (Some(old), Some(new)) => {
+                    let (gone, come) = count(&old, &new);
+                    format!("this run changed {path}: -{gone} +{come} lines")
+                }
+                _ => format!("this run changed {path}"),
+            },
+        };
+        let block = Block::new("system")
+            .with("change", "run")
+            .with("path", path)
+            .with("before", before.name())
+            .with("after", after.name())
+            .body(text);
+        self.append(vec![block])?;
+        Ok(Some(RunChange { before, after }))
+    }
+}
+
+/// How many lines went, and how many came.
+fn count(old: &[u8], new: &[u8]) -> (u64, u64) {
+    let lines = |bytes: &[u8]| {
+        difference::line_feeds(bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"))
+    };
+    difference::regions(old, new).into_iter().fold((0, 0), |(gone, come), region| {
+        (gone + lines(&old[region.old]), come + lines(&new[region.new]))
+    })
+}

@@ -1,0 +1,255 @@
+//! What the model was last shown of a file: nothing that has changed since is written over.
+
+use crate::blocks::Block;
+use crate::sandbox::{Sandbox, answer};
+
+/// What happens while the model thinks, and its reply.
+type Step = (Box<dyn FnMut() + Send>, String);
+
+/// Runs replies one by one on `a.txt`'s own conversation; before each goes out, its step happens.
+fn run_with(sandbox: &Sandbox, steps: Vec<Step>) {
+    let mut steps = steps.into_iter();
+    sandbox.llm.choose(move |_| {
+        let (mut happens, reply) = steps.next().expect("no more requests than steps");
+        happens();
+        reply.into()
+    });
+    sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
+}
+
+fn nothing() -> Box<dyn FnMut() + Send> {
+    Box::new(|| ())
+}
+
+/// Somebody saves `a.txt`.
+fn save(sandbox: &Sandbox, text: &'static str) -> Box<dyn FnMut() + Send> {
+    let path = sandbox.work().join("a.txt");
+    Box::new(move || std::fs::write(&path, text).unwrap())
+}
+
+const READ: &str = "<nagent-read path=\"a.txt\"/>";
+
+fn write(text: &str) -> String {
+    format!("<nagent-write path=\"a.txt\">\n{text}</nagent-write>")
+}
+
+fn edit(from: &str, to: &str) -> String {
+    format!(
+        "<nagent-edit path=\"a.txt\">\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>"
+    )
+}
+
+fn results(sandbox: &Sandbox, name: &str) -> Vec<Block> {
+    sandbox.blocks_of(name)
+}
+
+#[track_caller]
+fn refused(block: &Block, words: &[&str]) {
+    assert_eq!(block.get("status"), "error", "{block:?}");
+    for word in words {
+        assert!(block.body.contains(word), "{word} in {block:?}");
+    }
+}
+
+#[test]
+fn a_file_that_was_saved_while_the_model_thought_is_not_written_over() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    let saved = save(&sandbox, "one\nTWO, by the user\n");
+    let steps = vec![
+        (nothing(), READ.into()),
+        (saved, write("new\ntwo\n")),
+        (nothing(), write("new\nTWO, by the user\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let results = results(&sandbox, "nagent-write-result");
+    refused(&results[0], &["has changed since you were last shown it", "-two\n+TWO, by the user"]);
+    assert_eq!(results[1].get("status"), "ok", "once it was told, it knows: {:?}", results[1]);
+    assert_eq!(sandbox.read("a.txt"), "new\nTWO, by the user\n");
+}
+
+#[test]
+fn what_was_never_read_is_known_as_it_was_when_the_run_began() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let saved = save(&sandbox, "one\nmore\n");
+    run_with(&sandbox, vec![(saved, write("x\n")), (nothing(), answer("left alone"))]);
+    refused(&results(&sandbox, "nagent-write-result")[0], &["+more"]);
+    assert_eq!(sandbox.read("a.txt"), "one\nmore\n");
+}
+
+#[test]
+fn a_file_that_was_removed_while_the_model_thought_is_not_made_again_unasked() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let path = sandbox.work().join("a.txt");
+    let removed = Box::new(move || std::fs::remove_file(&path).unwrap());
+    let steps = vec![
+        (nothing(), READ.into()),
+        (removed, edit("one", "two")),
+        (nothing(), write("two\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    refused(&results(&sandbox, "nagent-edit-result")[0], &["has been removed since"]);
+    assert_eq!(results(&sandbox, "nagent-write-result")[0].get("status"), "ok");
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+}
+
+#[test]
+fn a_file_that_appeared_while_the_model_thought_is_not_written_over() {
+    let sandbox = Sandbox::outside_temp();
+    let saved = save(&sandbox, "by the user\n");
+    run_with(&sandbox, vec![(saved, write("x\n")), (nothing(), answer("left alone"))]);
+    refused(&results(&sandbox, "nagent-write-result")[0], &["+by the user"]);
+    assert_eq!(sandbox.read("a.txt"), "by the user\n");
+}
+
+#[test]
+fn an_edit_of_lines_that_have_changed_since_is_refused_with_the_change() {
+    // The search is found all the same, since only indentation differs.
+    let sandbox = Sandbox::outside_temp().file("a.txt", "if a:\n  one()\n  two()\nrest\n");
+    let saved = save(&sandbox, "if a:\n    one()\n    two()\nrest\n");
+    let steps = vec![
+        (nothing(), READ.into()),
+        (saved, edit("  one()\n  two()", "  one()\n  three()")),
+        (nothing(), edit("  one()\n  two()", "  one()\n  three()")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let results = results(&sandbox, "nagent-edit-result");
+    refused(
+        &results[0],
+        &["have changed since you were last shown them", "-  two()", "+    two()"],
+    );
+    assert_eq!(results[1].get("status"), "ok", "{:?}", results[1]);
+    assert_eq!(sandbox.read("a.txt"), "if a:\n    one()\n    three()\nrest\n");
+}
+
+#[test]
+fn an_edit_beside_a_change_goes_through_and_keeps_it() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\nthree\nfour\n");
+    let steps = vec![
+        (nothing(), READ.into()),
+        (save(&sandbox, "ONE\ntwo\nthree\nfour\n"), edit("four", "FOUR")),
+        // What the user changed is still not known.
+        (nothing(), write("one\ntwo\nthree\nFOUR\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    assert_eq!(results(&sandbox, "nagent-edit-result")[0].get("status"), "ok");
+    let write = &results(&sandbox, "nagent-write-result")[0];
+    refused(write, &["-one\n+ONE"]);
+    assert!(!write.body.contains("+FOUR"), "its own change is no news: {write:?}");
+    assert_eq!(sandbox.read("a.txt"), "ONE\ntwo\nthree\nFOUR\n");
+}
+
+#[test]
+fn a_search_that_is_gone_is_answered_with_what_became_of_it() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "alpha\nbeta\n");
+    let saved = save(&sandbox, "alpha\ngamma\n");
+    let steps = vec![
+        (nothing(), READ.into()),
+        (saved, edit("beta", "delta")),
+        (nothing(), answer("left alone")),
+    ];
+    run_with(&sandbox, steps);
+    refused(&results(&sandbox, "nagent-edit-result")[0], &["What changed:", "-beta\n+gamma"]);
+    assert_eq!(sandbox.read("a.txt"), "alpha\ngamma\n");
+}
+
+#[test]
+fn what_was_shown_is_remembered_from_run_to_run() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    run_with(&sandbox, vec![(nothing(), READ.into()), (nothing(), answer("read"))]);
+    sandbox.write("a.txt", "one\nTWO\n");
+    run_with(&sandbox, vec![(nothing(), write("one\ntwo\nthree\n")), (nothing(), answer("left"))]);
+    refused(&results(&sandbox, "nagent-write-result")[0], &["-two\n+TWO"]);
+    // A result that a user removes is forgotten.
+    sandbox.edit_conversation(|text| {
+        let from = text.find("<nagent-read-result").unwrap();
+        let end = "</nagent-read-result>\n";
+        let to = from + text[from..].find(end).unwrap() + end.len();
+        let text = format!("{}{}", &text[..from], &text[to..]);
+        let from = text.find("<nagent-write-result").unwrap();
+        text[..from].to_owned()
+    });
+    run_with(&sandbox, vec![(nothing(), write("x\n")), (nothing(), answer("done"))]);
+    assert_eq!(sandbox.read("a.txt"), "x\n");
+}
+
+#[test]
+fn a_range_makes_only_its_lines_known() {
+    let text: String = (1..=40).map(|n| format!("line {n}\n")).collect();
+    let sandbox = Sandbox::outside_temp().file("a.txt", &text);
+    let changed = text.replace("line 2\n", "LINE 2\n").replace("line 39\n", "LINE 39\n");
+    let path = sandbox.work().join("a.txt");
+    let saved = Box::new(move || std::fs::write(&path, &changed).unwrap());
+    let steps = vec![
+        (nothing(), READ.into()),
+        (saved, "<nagent-read path=\"a.txt\" offset=\"30\"/>".into()),
+        (nothing(), write("x\n")),
+        (nothing(), answer("left alone")),
+    ];
+    run_with(&sandbox, steps);
+    let write = &results(&sandbox, "nagent-write-result")[0];
+    refused(write, &["-line 2\n+LINE 2"]);
+    assert!(!write.body.contains("LINE 39"), "{write:?}");
+}
+
+#[test]
+fn a_run_that_changed_its_file_says_so_at_its_end_and_keeps_both_contents() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    let steps = vec![
+        (nothing(), edit("two", "three\nfour")),
+        // A command counts too.
+        (nothing(), "<nagent-shell>echo five >> a.txt</nagent-shell>".into()),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let block = results(&sandbox, "system").pop().unwrap();
+    assert_eq!(block.get("change"), "run", "{block:?}");
+    assert!(block.body.ends_with("a.txt: -1 +3 lines"), "{block:?}");
+    let kept = |hash: &str| {
+        std::fs::read_to_string(sandbox.root().join(format!("outputs/{hash}.txt"))).unwrap()
+    };
+    assert_eq!(kept(block.get("before")), "one\ntwo\n");
+    assert_eq!(kept(block.get("after")), "one\nthree\nfour\nfive\n");
+    let prompt = sandbox.block("user-prompt");
+    assert_eq!(prompt.get("before"), block.get("before"));
+    // One that changes nothing says nothing.
+    sandbox.llm.choose(|_| answer("hello").into());
+    sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
+    assert_eq!(results(&sandbox, "system").len(), 1);
+}
+
+#[test]
+fn json_tells_what_became_of_the_file() {
+    let sandbox = Sandbox::outside_temp();
+    sandbox.llm.push(write("new\n"));
+    sandbox.llm.push(answer("done"));
+    let json = sandbox.run(&["--json", "--file-edit", "a.txt", "task"]).assert_exit(0).json();
+    assert_eq!((&json["changed"], &json["before_sha256"]), (&true.into(), &"none".into()));
+    let hash = json["after_sha256"].as_str().unwrap().to_owned();
+    assert!(sandbox.root().join(format!("outputs/{hash}.txt")).exists());
+    sandbox.llm.push(answer("done"));
+    let json = sandbox.run(&["--json", "--file-edit", "a.txt", "task"]).assert_exit(0).json();
+    assert_eq!((&json["changed"], &json["after_sha256"]), (&false.into(), &().into()));
+}
+
+#[test]
+fn in_a_main_conversation_it_holds_for_temporary_files() {
+    let sandbox = Sandbox::new().file("a.txt", "one\n");
+    let path = sandbox.work().join("a.txt");
+    let mut steps = vec![
+        (nothing(), READ.to_owned()),
+        (Box::new(move || std::fs::write(&path, "ONE\n").unwrap()) as _, write("two\n")),
+        (nothing(), answer("left alone")),
+    ]
+    .into_iter();
+    sandbox.llm.choose(move |_| {
+        let (mut happens, reply): Step = steps.next().unwrap();
+        happens();
+        reply.into()
+    });
+    sandbox.run(&["task"]).assert_exit(0);
+    refused(&results(&sandbox, "nagent-write-result")[0], &["-one\n+ONE"]);
+}
