@@ -17,7 +17,7 @@ use crate::sys::read_error::ReadError;
 use crate::sys::{file_index, fs, names, read, root};
 
 /// The file's conversation, or a new name for one. Writes nothing.
-pub(super) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
+pub(crate) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
     let path = absolute(env, path)?;
     let entry = file_index::find(&settings.root.value, &path)?;
     Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
@@ -104,7 +104,7 @@ fn refused(why: &str) -> Problem {
 }
 
 /// The path without links, as far as it exists.
-fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
+pub(crate) fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     let folder = env.folder.clone().map_err(Problem::usage)?;
     let path = folder.join(names::expand_home(path, env.home().as_deref()));
     if let Some(real) = fs::real_path(&path) {
