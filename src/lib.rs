@@ -43,7 +43,10 @@
 //! - `conversations/.locks/{name}`: its lock. [`sys::lock`]
 //! - `conversations/saved-index.json`: the saved conversations. [`cmd::nagent`]
 //! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
-//!   [`cmd::nagent`]
+//!   [`sys::file_index`]
+//! - `conversations/file-index-{id}.json`, `conversations/folded-file-index-{id}.json`: an older tool's, before and after it
+//!   was taken over. [`sys::file_index`]
+//! - `conversations/{name}-edit-{uuid}`: a conversation's copy that a model edits. [`cmd::nagent`]
 //! - `history/…`: what was read of repositories' histories. [`sys::git`]
 //! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
 //! - `splits/{name}/{slug}-{uuid}/{file}`: a file that a conversation has split. [`drive`], [`segments`]

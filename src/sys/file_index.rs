@@ -111,7 +111,14 @@ fn fold(root: &Root, loaded: &mut Loaded, entry: Entry) {
 /// As of [`load`].
 pub fn find(root: &Root, path: &Path) -> Result<Option<Entry>> {
     let index = load(root)?.index;
-    let file = File::look(&index, path);
+    // The way to a first commit is long, and mostly no entry could be meant by it.
+    let may_be_meant =
+        |entry: &Entry| entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path));
+    let file = if index.by_file_id.values().any(may_be_meant) {
+        File::look(&index, path)
+    } else {
+        File { path, id: fs::identity(path), spot: None }
+    };
     Ok(file.entry(root, &index).cloned())
 }
 

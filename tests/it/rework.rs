@@ -266,7 +266,7 @@ fn a_copy_that_is_no_conversation_any_more_is_not_taken() {
 }
 
 #[test]
-fn an_edit_that_changes_nothing_or_leaves_nothing_is_a_failure() {
+fn an_edit_that_changes_nothing_leaves_nothing_or_is_torn_is_a_failure() {
     let (sandbox, _, before) = world();
     sandbox.llm.push(answer("it is fine as it is"));
     let document = fails(&sandbox, 1, &before, false);
@@ -279,6 +279,15 @@ fn an_edit_that_changes_nothing_or_leaves_nothing_is_a_failure() {
     });
     let document = fails(&sandbox, 1, &before, true);
     assert!(document["error"].as_str().unwrap().contains("left nothing"), "{document}");
+    std::fs::remove_file(document["copy_path"].as_str().unwrap()).unwrap();
+    sandbox.llm.choose(|request| {
+        if request.user().contains("nagent-shell-result") {
+            return answer("done").into();
+        }
+        format!("<nagent-shell>echo '<user-prompt>' >> '{}'</nagent-shell>", copy(request)).into()
+    });
+    let document = fails(&sandbox, 1, &before, true);
+    assert!(document["error"].as_str().unwrap().contains("never ends"), "{document}");
 }
 
 #[test]
