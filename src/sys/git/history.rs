@@ -88,7 +88,11 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
         }
     };
     if kept.touches.is_empty() {
-        look.notes.push(format!("no commit of {} touched {}", shown(&top), shown(OsStr::from_bytes(path))));
+        look.notes.push(format!(
+            "no commit of {} touched {}",
+            shown(&top),
+            shown(OsStr::from_bytes(path))
+        ));
         look.notes.append(&mut notes);
         return Ok(look);
     }
@@ -146,7 +150,10 @@ fn joined(
     }
     let tree = walked.states.first().map(|state| state.tree);
     if let Some(tree) = tree {
-        rows.name(&mut Today::new(objects, tree, &walked.states), graft.map(|(_, grafted)| grafted));
+        rows.name(
+            &mut Today::new(objects, tree, &walked.states),
+            graft.map(|(_, grafted)| grafted),
+        );
     }
     let neighbours = neighbours(&rows.together(&key.path));
     let mut seen = walked.seen;
