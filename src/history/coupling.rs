@@ -106,7 +106,8 @@ mod tests {
         let many: Vec<String> = (0..299).map(|n| format!("f{n:03}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let reformat = commit(300, &many);
-        let commits = [reformat.clone(), commit(2, &["test"]), commit(2, &["test"]), reformat.clone()];
+        let commits =
+            [reformat.clone(), commit(2, &["test"]), commit(2, &["test"]), reformat.clone()];
         assert_eq!(shown(&commits)[..2], ["test 2 0.95 high", "f000 2 0.05 low"]);
         // Nothing but reformats is no evidence for anything.
         assert_eq!(shown(&[reformat.clone(), reformat])[0], "f000 2 1.00 low");

@@ -42,9 +42,12 @@ impl Mailmap {
         let second = person(rest);
         let (proper, old_name, old_email) = match second {
             None => (Proper { name, email: None }, None, email),
-            Some((old_name, old_email, _)) => (Proper { name, email: Some(email) }, old_name, old_email),
+            Some((old_name, old_email, _)) => {
+                (Proper { name, email: Some(email) }, old_name, old_email)
+            }
         };
-        let key = (old_email.to_ascii_lowercase(), old_name.unwrap_or_default().to_ascii_lowercase());
+        let key =
+            (old_email.to_ascii_lowercase(), old_name.unwrap_or_default().to_ascii_lowercase());
         let entry = self.entries.entry(key).or_default();
         entry.name = proper.name.or(entry.name.take());
         entry.email = proper.email.or(entry.email.take());

@@ -107,7 +107,11 @@ fn sorted_as(name: &[u8], entry: Entry) -> impl Iterator<Item = &u8> {
 }
 
 /// The file among those that are gone that became this new one: an equal one, else the most alike.
-pub(super) fn source<'a>(objects: &Objects<'_>, deltas: &'a [Delta], path: &[u8]) -> Option<&'a Delta> {
+pub(super) fn source<'a>(
+    objects: &Objects<'_>,
+    deltas: &'a [Delta],
+    path: &[u8],
+) -> Option<&'a Delta> {
     let new = deltas.iter().find(|delta| delta.path == path)?.new?;
     let gone = deltas.iter().filter_map(|delta| match (delta.old, delta.new) {
         (Some(old), None) => Some((delta, old)),
@@ -117,7 +121,11 @@ pub(super) fn source<'a>(objects: &Objects<'_>, deltas: &'a [Delta], path: &[u8]
 }
 
 /// The file among the new ones that this one that is gone became. One that equals another that is gone is that one.
-pub(super) fn target<'a>(objects: &Objects<'_>, deltas: &'a [Delta], path: &[u8]) -> Option<&'a Delta> {
+pub(super) fn target<'a>(
+    objects: &Objects<'_>,
+    deltas: &'a [Delta],
+    path: &[u8],
+) -> Option<&'a Delta> {
     let old = deltas.iter().find(|delta| delta.path == path)?.old?;
     let pairs = equal_pairs(deltas);
     if let Some((_, new)) = pairs.iter().find(|(gone, _)| deltas[*gone].path == path) {
@@ -143,7 +151,8 @@ fn nearest<'a>(
     let candidates: Vec<(&Delta, Entry)> = candidates.filter(|(_, other)| fits(*other)).collect();
     let same_name = |delta: &Delta| name(&delta.path) == name(path);
     let equal = || candidates.iter().filter(|(_, other)| other.id == entry.id);
-    if let Some((delta, _)) = equal().find(|(delta, _)| same_name(delta)).or_else(|| equal().next()) {
+    if let Some((delta, _)) = equal().find(|(delta, _)| same_name(delta)).or_else(|| equal().next())
+    {
         return Some(delta);
     }
     if !entry.is_regular() {
@@ -153,9 +162,9 @@ fn nearest<'a>(
     let mut ours = None;
     let mut best: Option<(usize, bool, &Delta)> = None;
     for (delta, other) in candidates.iter().take(CANDIDATES) {
-        let alike = objects.size(other.id).is_ok_and(|other| {
-            other <= COMPARED && may_be_rename(size, other)
-        });
+        let alike = objects
+            .size(other.id)
+            .is_ok_and(|other| other <= COMPARED && may_be_rename(size, other));
         if !alike {
             continue;
         }
@@ -226,10 +235,13 @@ pub(super) fn renames(objects: &Objects<'_>, deltas: &[Delta]) -> Vec<(usize, us
     let new = left(new_only, pairs.iter().map(|(_, new)| *new).collect());
     let read = |entries: Vec<(usize, Entry)>| -> Vec<(usize, usize, Option<Pieces>)> {
         let size = |entry: Entry| objects.size(entry.id).ok().filter(|size| *size <= COMPARED);
-        entries.iter().map(|(at, entry)| {
-            let size = size(*entry);
-            (*at, size.unwrap_or(0), size.and_then(|_| pieces(objects, entry.id)))
-        }).collect()
+        entries
+            .iter()
+            .map(|(at, entry)| {
+                let size = size(*entry);
+                (*at, size.unwrap_or(0), size.and_then(|_| pieces(objects, entry.id)))
+            })
+            .collect()
     };
     let (gone, new) = (read(gone), read(new));
     let mut scores = Vec::new();

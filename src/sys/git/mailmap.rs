@@ -26,7 +26,8 @@ pub(super) fn mailmap(
     let mut text = read(&toplevel.join(".mailmap"), OFlags::NOFOLLOW)
         .or_else(|| of_head(objects, head))
         .unwrap_or_default();
-    let own = repository.config().and_then(|mut config| config.snapshot()?.get_path("mailmap.file"));
+    let own =
+        repository.config().and_then(|mut config| config.snapshot()?.get_path("mailmap.file"));
     if let Some(own) = own.ok().and_then(|own| read(&toplevel.join(own), OFlags::empty())) {
         text.push(b'\n');
         text.extend(own);

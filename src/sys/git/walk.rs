@@ -224,7 +224,8 @@ impl Walk<'_, '_> {
         let mut paths = vec![path; parents.len()];
         let mut first = None;
         for (at, (_, parent)) in parents.iter().enumerate() {
-            let is_new = entry.is_some() && traces[at].as_ref().is_ok_and(|old| old.entry.is_none());
+            let is_new =
+                entry.is_some() && traces[at].as_ref().is_ok_and(|old| old.entry.is_none());
             if at > 0 && !is_new {
                 continue;
             }
@@ -243,7 +244,8 @@ impl Walk<'_, '_> {
                 first = Some(deltas);
             }
         }
-        let was = |trace: &Result<Trace, String>| trace.as_ref().is_ok_and(|old| old.entry.is_some());
+        let was =
+            |trace: &Result<Trace, String>| trace.as_ref().is_ok_and(|old| old.entry.is_some());
         let change = if entry.is_none() {
             Change::Deleted
         } else if paths[0] != path {
@@ -298,7 +300,9 @@ impl Walk<'_, '_> {
                 let others = deltas
                     .into_iter()
                     .enumerate()
-                    .filter(|(at, delta)| !gone.contains(at) && delta.path != *path && delta.path != *from)
+                    .filter(|(at, delta)| {
+                        !gone.contains(at) && delta.path != *path && delta.path != *from
+                    })
                     .map(|(_, delta)| delta.path);
                 together = Some(others.collect());
             }
