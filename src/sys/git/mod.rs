@@ -16,6 +16,8 @@ mod objects;
 mod patch;
 pub mod place;
 mod store;
+#[cfg(test)]
+mod tests;
 mod today;
 mod walk;
 

@@ -1,0 +1,129 @@
+//! What is kept from look to look: only what is new is read, and what comes out is the same.
+
+use super::*;
+
+/// Looks with what is kept, and holds it against a look without.
+fn check(world: &World, path: &str, walked: u64) {
+    let look = world.look(path);
+    assert_eq!(look.walked, walked);
+    assert_eq!(look.history, world.fresh(path).history);
+}
+
+#[test]
+fn only_what_is_new_is_read() {
+    let mut world = World::new();
+    for _ in 0..10 {
+        world.change(&["a", "b"]);
+    }
+    check(&world, "a", 10);
+    check(&world, "a", 0);
+    world.change(&["b"]);
+    world.change(&["a", "b"]);
+    check(&world, "a", 2);
+    // Neighbours that were renamed or removed since are known.
+    world.rename("b", "dir/b");
+    world.commit("Move");
+    check(&world, "a", 1);
+    assert_eq!(neighbours(&world.look("a").history.unwrap()), ["dir/b 10 high"]);
+    world.rename("dir/b", "c");
+    world.commit("Move again");
+    check(&world, "a", 1);
+    assert_eq!(neighbours(&world.look("a").history.unwrap()), ["c 10 high"]);
+    world.remove("c");
+    world.commit("Remove");
+    check(&world, "a", 1);
+    world.change(&["a"]);
+    check(&world, "a", 1);
+    // The file itself moves: what its old path had is known.
+    world.rename("a", "new");
+    world.commit("Move it");
+    check(&world, "new", 1);
+    assert_eq!(world.look("new").history.unwrap().touches.len(), 13);
+}
+
+#[test]
+fn branches_are_kept_side_by_side() {
+    let mut world = World::new();
+    for _ in 0..5 {
+        world.change(&["a"]);
+    }
+    check(&world, "a", 5);
+    world.git(["checkout", "--quiet", "-b", "side"]);
+    world.change(&["a"]);
+    check(&world, "a", 1);
+    world.git(["checkout", "--quiet", "main"]);
+    check(&world, "a", 0);
+    world.change(&["b"]);
+    check(&world, "a", 1);
+    world.git(["checkout", "--quiet", "side"]);
+    check(&world, "a", 0);
+    world.git(["checkout", "--quiet", "main"]);
+    world.merge("side");
+    let look = world.look("a");
+    assert!(look.from_cache);
+    assert_eq!(look.history, world.fresh("a").history);
+    // Rewritten: what is not below the head does not count.
+    world.git(["reset", "--quiet", "--hard", "HEAD~2"]);
+    world.change(&["a"]);
+    assert_eq!(world.look("a").history, world.fresh("a").history);
+    for _ in 0..6 {
+        world.change(&["a"]);
+        world.look("a");
+    }
+    let folder = fs::read_dir(world.cache()).unwrap().next().unwrap().unwrap().path();
+    let folder = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 4);
+}
+
+/// The one file that is kept.
+fn kept(world: &World) -> PathBuf {
+    let mut path = world.cache();
+    while path.is_dir() {
+        path = fs::read_dir(path).unwrap().next().unwrap().unwrap().path();
+    }
+    path
+}
+
+#[test]
+fn what_is_damaged_or_cannot_be_written_is_none() {
+    let mut world = World::new();
+    world.change(&["a", "b"]);
+    world.change(&["a", "b"]);
+    check(&world, "a", 2);
+    for text in ["", "{", "null\n{}\n", "{\"nagent_history\":2}\n{}\n"] {
+        fs::write(kept(&world), text).unwrap();
+        check(&world, "a", 2);
+        check(&world, "a", 0);
+    }
+    // The first line is whole, the second is not: good for this head, none for the next.
+    let path = kept(&world);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.lines().next().unwrap().to_owned() + "\n{\n").unwrap();
+    check(&world, "a", 0);
+    world.change(&["b"]);
+    check(&world, "a", 3);
+    let file = world.base().join("a file");
+    fs::write(&file, "").unwrap();
+    let look = history(&world.top.join("a"), &file, &|| false);
+    let history = look.history.unwrap();
+    assert_eq!((history.touches.len(), history.notes.len()), (2, 1));
+}
+
+#[test]
+fn looks_side_by_side_are_whole() {
+    let mut world = World::new();
+    for _ in 0..20 {
+        world.change(&["a", "b"]);
+    }
+    let expect = world.fresh("a").history;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(world.look("a").history, expect);
+                    let _ = fs::remove_dir_all(world.cache());
+                }
+            });
+        }
+    });
+}
