@@ -52,7 +52,7 @@ fn renames_are_followed_twice_and_into_folders() {
     assert_eq!(history.touches[1].files, 2);
     let text = crate::sys::git::patch(&world.top, &history.touches[1], 10_000).unwrap();
     assert!(text.contains("rename from dir/two.txt\nrename to dir/deep/er/three.txt\n"), "{text}");
-    assert!(text.contains("\n+changed at") && !text.contains("\n-"), "{text}");
+    assert!(text.contains("\n+changed at") && !text.contains("\n-c"), "{text}");
     assert_eq!(history.touches[1].id, before);
     assert_eq!(neighbours(&history), ["other.txt 2 medium"]);
 }
