@@ -40,10 +40,12 @@ install: build
 live: build
 	@demo/live
 
-# The figures of speed, beside curl and a bare loop, and beside cat, sha256sum, diff and a bare parse, as tables.
+# The figures of speed, beside curl and a bare loop, beside cat, sha256sum, diff and a bare parse, and beside git log, as
+# tables.
 bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent target/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin target/release
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed
 
 # How well the files of this machine are cut: sources of crates, Python's library, the npm folder, at two targets.
 quality:

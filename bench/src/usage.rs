@@ -8,9 +8,10 @@ pub(crate) struct Ended {
     /// Its exit code, or minus the signal that ended it.
     pub(crate) code: i32,
     /// User and system time, of its descendants too.
+    #[allow(dead_code, reason = "not every program asks for it")]
     pub(crate) cpu: Duration,
     /// The peak of its memory, in KiB.
-    #[allow(dead_code, reason = "one of the two programs does not ask for it")]
+    #[allow(dead_code, reason = "not every program asks for it")]
     pub(crate) peak: i64,
 }
 

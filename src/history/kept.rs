@@ -4,7 +4,7 @@
 //! {"nagent_history": 1, "repository": "/p/.git", "path": "src/a.rs", "head": "9f0c…", "shallow": "",
 //!  "touches": [{"id": "77ab…", "time": 1763000000, "offset": 60, "name": "A", "email": "a@x", "subject": "…",
 //!    "path": "src/a.rs", "from": "a.rs", "change": "renamed", "sort": "plain", "files": 3, "committed": 1763000000}],
-//!  "neighbours": [{"path": "src/b.rs", "together": 4, "share": 0.8, "rate": "high"}]}
+//!  "neighbours": [{"path": "src/b.rs", "together": 4, "share": "0.8", "rate": "high"}]}
 //! {"paths": ["src/b.rs"], "together": [[0]], "today": [[0, null]], "seen": [["77ab…", "src/a.rs"]]}
 //! ```
 //! Two lines: the first is all that a look needs while the head is the same, the second what a look at a later head goes
@@ -56,7 +56,7 @@ pub struct Rest {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct FirstLine {
     nagent_history: u32,
     repository: Name,
     path: Name,
@@ -105,7 +105,8 @@ enum SortText {
 struct NeighbourText {
     path: Name,
     together: u64,
-    share: f64,
+    /// Digits in text: numbers of JSON lose their last bit on the way through the parser.
+    share: String,
     rate: RateText,
 }
 
@@ -154,15 +155,12 @@ impl From<String> for Name {
         while let Some((byte, after)) = rest.split_first() {
             let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
             let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            match escaped.filter(|_| *byte == b'%') {
-                Some(escaped) => {
-                    bytes.push(escaped);
-                    rest = &after[2..];
-                }
-                None => {
-                    bytes.push(*byte);
-                    rest = after;
-                }
+            if let Some(escaped) = escaped.filter(|_| *byte == b'%') {
+                bytes.push(escaped);
+                rest = &after[2..];
+            } else {
+                bytes.push(*byte);
+                rest = after;
             }
         }
         Self(bytes)
@@ -172,7 +170,7 @@ impl From<String> for Name {
 /// Writes what is kept.
 pub fn format(kept: &Kept, rest: &Rest) -> String {
     let name = |bytes: &Vec<u8>| Name(bytes.clone());
-    let head = Head {
+    let head = FirstLine {
         nagent_history: VERSION,
         repository: name(&kept.key.repository),
         path: name(&kept.key.path),
@@ -195,7 +193,7 @@ pub fn format(kept: &Kept, rest: &Rest) -> String {
 /// Reads the first line, when it belongs to the key.
 pub fn parse(text: &str, key: &Key) -> Option<Kept> {
     let (line, _) = text.split_once('\n')?;
-    let head: Head = serde_json::from_str(line).ok()?;
+    let head: FirstLine = serde_json::from_str(line).ok()?;
     let found = Key {
         repository: head.repository.0,
         path: head.path.0,
@@ -287,7 +285,7 @@ fn neighbour_text(neighbour: &Neighbour) -> NeighbourText {
     NeighbourText {
         path: Name(neighbour.path.clone()),
         together: neighbour.together,
-        share: neighbour.share,
+        share: neighbour.share.to_string(),
         rate: match neighbour.rate {
             Rate::Low => RateText::Low,
             Rate::Medium => RateText::Medium,
@@ -300,7 +298,7 @@ fn neighbour(text: NeighbourText) -> Neighbour {
     Neighbour {
         path: text.path.0,
         together: text.together,
-        share: text.share,
+        share: text.share.parse().unwrap_or_default(),
         rate: match text.rate {
             RateText::Low => Rate::Low,
             RateText::Medium => Rate::Medium,

@@ -9,7 +9,7 @@
 //! ```
 //! As in git, names and addresses of commits are compared without regard to (ASCII) case, an entry with the commit's
 //! name goes before one without, and a later line adds to or replaces what earlier ones say. Lines that are none of
-//! these are passed over.
+//! these are passed over, and those whose first address is empty.
 
 use std::collections::HashMap;
 
@@ -39,6 +39,9 @@ impl Mailmap {
 
     fn add(&mut self, line: &str) {
         let Some((name, email, rest)) = person(line) else { return };
+        if email.is_empty() {
+            return;
+        }
         let second = person(rest);
         let (proper, old_name, old_email) = match second {
             None => (Proper { name, email: None }, None, email),
@@ -48,9 +51,14 @@ impl Mailmap {
         };
         let key =
             (old_email.to_ascii_lowercase(), old_name.unwrap_or_default().to_ascii_lowercase());
+        let is_for_any_name = key.1.is_empty();
         let entry = self.entries.entry(key).or_default();
-        entry.name = proper.name.or(entry.name.take());
-        entry.email = proper.email.or(entry.email.take());
+        if is_for_any_name {
+            entry.name = proper.name.or(entry.name.take());
+            entry.email = proper.email.or(entry.email.take());
+        } else {
+            *entry = proper;
+        }
     }
 
     /// The name and address that somebody wants to be known by.

@@ -4,7 +4,7 @@
 //! then those that share half of their bytes or more. Copies are none: what a file was copied from is another file.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use git2::{ObjectType, OdbObject, Oid};
 
@@ -17,11 +17,17 @@ const FILES: usize = 200_000;
 /// Folders within each other that are looked into.
 const DEPTH: usize = 500;
 
+/// Pairs of folders that one comparison reads: folders alone could be endless.
+const TREES: usize = 200_000;
+
 /// The largest content that is compared with others, in bytes.
 const COMPARED: usize = 4 << 20;
 
 /// Contents that one is compared with.
 const CANDIDATES: usize = 2_000;
+
+/// Equal files among which one of the same name is looked for.
+const SAME: usize = 1_000;
 
 /// The most files on each side that are compared with each other; more, and only equal contents make a rename.
 const PAIRED: usize = 100;
@@ -40,61 +46,66 @@ pub(super) fn changes(
     old: Option<Oid>,
     new: Option<Oid>,
 ) -> Result<Vec<Delta>, String> {
-    let mut deltas = Vec::new();
+    let mut comparison = Comparison { objects, prefix: Vec::new(), trees: 0, deltas: Vec::new() };
     if old != new {
-        compare(objects, old, new, &mut Vec::new(), 0, &mut deltas)?;
+        comparison.compare(old, new, 0)?;
     }
-    Ok(deltas)
+    Ok(comparison.deltas)
 }
 
-fn compare(
-    objects: &Objects<'_>,
-    old: Option<Oid>,
-    new: Option<Oid>,
-    prefix: &mut Vec<u8>,
-    depth: usize,
-    deltas: &mut Vec<Delta>,
-) -> Result<(), String> {
-    if depth > DEPTH {
-        return Ok(());
-    }
-    let read = |id: Option<Oid>| id.map(|id| objects.read(id, ObjectType::Tree)).transpose();
-    let (old, new) = (read(old)?, read(new)?);
-    let (old, new) = (bytes(old.as_ref()), bytes(new.as_ref()));
-    let (mut olds, mut news) = (entries(old).peekable(), entries(new).peekable());
-    while deltas.len() < FILES {
-        let order = match (olds.peek(), news.peek()) {
-            (None, None) => break,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some((a, a_entry)), Some((b, b_entry))) => {
-                if a == b && a_entry == b_entry {
-                    olds.next();
-                    news.next();
-                    continue;
-                }
-                sorted_as(a, *a_entry).cmp(sorted_as(b, *b_entry))
-            }
-        };
-        let old = if order.is_le() { olds.next() } else { None };
-        let new = if order.is_ge() { news.next() } else { None };
-        let Some((name, _)) = old.or(new) else { break };
-        let (old, new) = (old.map(|(_, entry)| entry), new.map(|(_, entry)| entry));
-        let length = prefix.len();
-        prefix.extend_from_slice(name);
-        let is_folder = |entry: Option<Entry>| entry.is_some_and(Entry::is_folder);
-        if is_folder(old) || is_folder(new) {
-            prefix.push(b'/');
-            let id = |entry: Option<Entry>| entry.map(|entry| entry.id);
-            if id(old) != id(new) {
-                compare(objects, id(old), id(new), prefix, depth + 1, deltas)?;
-            }
-        } else {
-            deltas.push(Delta { path: prefix.clone(), old, new });
+/// A comparison that is under way.
+struct Comparison<'a, 'repository> {
+    objects: &'a Objects<'repository>,
+    prefix: Vec<u8>,
+    trees: usize,
+    deltas: Vec<Delta>,
+}
+
+impl Comparison<'_, '_> {
+    fn compare(&mut self, old: Option<Oid>, new: Option<Oid>, depth: usize) -> Result<(), String> {
+        self.trees += 1;
+        if depth > DEPTH || self.trees > TREES {
+            return Ok(());
         }
-        prefix.truncate(length);
+        let objects = self.objects;
+        let read = |id: Option<Oid>| id.map(|id| objects.read(id, ObjectType::Tree)).transpose();
+        let (old, new) = (read(old)?, read(new)?);
+        let (old, new) = (bytes(old.as_ref()), bytes(new.as_ref()));
+        let (mut olds, mut news) = (entries(old).peekable(), entries(new).peekable());
+        while self.deltas.len() < FILES {
+            let order = match (olds.peek(), news.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((a, a_entry)), Some((b, b_entry))) => {
+                    if a == b && a_entry == b_entry {
+                        olds.next();
+                        news.next();
+                        continue;
+                    }
+                    sorted_as(a, *a_entry).cmp(sorted_as(b, *b_entry))
+                }
+            };
+            let old = if order.is_le() { olds.next() } else { None };
+            let new = if order.is_ge() { news.next() } else { None };
+            let Some((name, _)) = old.or(new) else { break };
+            let (old, new) = (old.map(|(_, entry)| entry), new.map(|(_, entry)| entry));
+            let length = self.prefix.len();
+            self.prefix.extend_from_slice(name);
+            let is_folder = |entry: Option<Entry>| entry.is_some_and(Entry::is_folder);
+            if is_folder(old) || is_folder(new) {
+                self.prefix.push(b'/');
+                let id = |entry: Option<Entry>| entry.map(|entry| entry.id);
+                if id(old) != id(new) {
+                    self.compare(id(old), id(new), depth + 1)?;
+                }
+            } else {
+                self.deltas.push(Delta { path: self.prefix.clone(), old, new });
+            }
+            self.prefix.truncate(length);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn bytes<'a>(object: Option<&'a OdbObject<'_>>) -> &'a [u8] {
@@ -131,9 +142,9 @@ pub(super) fn target<'a>(
     if let Some((_, new)) = pairs.iter().find(|(gone, _)| deltas[*gone].path == path) {
         return Some(&deltas[*new]);
     }
-    let taken = |at: usize| pairs.iter().any(|(_, new)| *new == at);
+    let taken: HashSet<usize> = pairs.iter().map(|(_, new)| *new).collect();
     let new = deltas.iter().enumerate().filter_map(|(at, delta)| match (delta.old, delta.new) {
-        (None, Some(new)) if !taken(at) => Some((delta, new)),
+        (None, Some(new)) if !taken.contains(&at) => Some((delta, new)),
         _ => None,
     });
     nearest(objects, (path, old), new)
@@ -189,7 +200,8 @@ fn name(path: &[u8]) -> &[u8] {
 /// Files that are gone with the new ones of equal content, each once: those that keep their name first.
 fn equal_pairs(deltas: &[Delta]) -> Vec<(usize, usize)> {
     let mut gone: HashMap<(Oid, bool), Vec<usize>> = HashMap::new();
-    for (at, delta) in deltas.iter().enumerate() {
+    // The last comes first off a list: so the first path is the first to be taken.
+    for (at, delta) in deltas.iter().enumerate().rev() {
         if let (Some(old), None) = (delta.old, delta.new) {
             gone.entry((old.id, old.is_regular())).or_default().push(at);
         }
@@ -201,9 +213,16 @@ fn equal_pairs(deltas: &[Delta]) -> Vec<(usize, usize)> {
     for (at, delta) in deltas.iter().enumerate() {
         let (None, Some(new)) = (delta.old, delta.new) else { continue };
         let Some(found) = gone.get_mut(&(new.id, new.is_regular())) else { continue };
-        let same = found.iter().position(|gone| name(&deltas[*gone].path) == name(&delta.path));
-        if !found.is_empty() {
-            pairs.push((found.remove(same.unwrap_or(0)), at));
+        // Where very many are equal, as empty files are, names are not looked for among all of them.
+        let among = found.len().saturating_sub(SAME)..found.len();
+        let is_same = |gone: &usize| name(&deltas[*gone].path) == name(&delta.path);
+        let same = found[among.clone()].iter().rposition(is_same).map(|at| among.start + at);
+        let taken = match same {
+            Some(same) => Some(found.remove(same)),
+            None => found.pop(),
+        };
+        if let Some(gone) = taken {
+            pairs.push((gone, at));
         }
     }
     pairs
@@ -212,14 +231,15 @@ fn equal_pairs(deltas: &[Delta]) -> Vec<(usize, usize)> {
 /// All renames among these: the file that is gone, the new one. Where very many are gone and new, only equal ones.
 pub(super) fn renames(objects: &Objects<'_>, deltas: &[Delta]) -> Vec<(usize, usize)> {
     let mut pairs = equal_pairs(deltas);
-    let left = |is_side: fn(&Delta) -> Option<Entry>, taken: Vec<usize>| -> Vec<(usize, Entry)> {
-        deltas
-            .iter()
-            .enumerate()
-            .filter_map(|(at, delta)| Some((at, is_side(delta)?)))
-            .filter(|(at, entry)| entry.is_regular() && !taken.contains(at))
-            .collect()
-    };
+    let left =
+        |is_side: fn(&Delta) -> Option<Entry>, taken: HashSet<usize>| -> Vec<(usize, Entry)> {
+            deltas
+                .iter()
+                .enumerate()
+                .filter_map(|(at, delta)| Some((at, is_side(delta)?)))
+                .filter(|(at, entry)| entry.is_regular() && !taken.contains(at))
+                .collect()
+        };
     let gone_only = |delta: &Delta| delta.old.filter(|_| delta.new.is_none());
     let new_only = |delta: &Delta| delta.new.filter(|_| delta.old.is_none());
     let (mut gone, mut new) = (0, 0);

@@ -80,25 +80,22 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
     let mut store = Store::new(cache, key);
     let mut look = Look::default();
     let mut notes = Vec::new();
-    let kept = match store.read() {
-        Some(kept) => {
-            look.from_cache = true;
-            kept
+    let kept = if let Some(kept) = store.read() {
+        look.from_cache = true;
+        kept
+    } else {
+        let mut walked = walk(&objects, head, path, &mut store, stop);
+        look.walked = walked.read;
+        look.from_cache = store.grafted.is_some();
+        notes.append(&mut walked.notes);
+        let (kept, rest) = joined(&objects, store.key.clone(), walked, store.grafted.as_ref());
+        // What is not all there today may be tomorrow.
+        if notes.is_empty()
+            && let Err(error) = store.write(&kept, &rest)
+        {
+            notes.push(format!("the history is not kept: {error:#}"));
         }
-        None => {
-            let mut walked = walk(&objects, head, path, &mut store, stop);
-            look.walked = walked.walked;
-            look.from_cache = store.grafted.is_some();
-            notes.append(&mut walked.notes);
-            let (kept, rest) = joined(&objects, store.key.clone(), walked, store.grafted.as_ref());
-            // What is not all there today may be tomorrow.
-            if notes.is_empty()
-                && let Err(error) = store.write(&kept, &rest)
-            {
-                notes.push(format!("the history is not kept: {error:#}"));
-            }
-            kept
-        }
+        kept
     };
     if kept.touches.is_empty() {
         look.notes.push(format!(

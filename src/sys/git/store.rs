@@ -85,7 +85,7 @@ impl Store {
         fs::replace_lightly(&folder.join(&name), text.as_bytes())?;
         let mut others: Vec<(u64, PathBuf)> = fs::names(&folder)?
             .into_iter()
-            .filter(|other| *other != name && other.ends_with(".json"))
+            .filter(|other| *other != name && other.strip_suffix(".json").is_some())
             .map(|other| folder.join(other))
             .map(|path| (fs::modified(&path), path))
             .collect();

@@ -75,11 +75,9 @@ pub(super) struct Walked {
     /// Some commits on the way, with the file's path.
     pub(super) seen: Vec<(String, Vec<u8>)>,
     /// Commits that were read.
-    pub(super) walked: u64,
+    pub(super) read: u64,
     /// What could not be read.
     pub(super) notes: Vec<String>,
-    /// Whether all was read that there is.
-    pub(super) is_complete: bool,
 }
 
 /// Where a path leads in one commit: the trees on the way, and the entry.
@@ -98,7 +96,7 @@ struct Waiting {
 struct Walk<'a, 'repository> {
     objects: &'a Objects<'repository>,
     paths: Vec<Vec<u8>>,
-    visited: HashMap<(Oid, usize), ()>,
+    visited: HashSet<(Oid, usize)>,
     waiting: HashMap<usize, Waiting>,
     queue: BinaryHeap<(i64, Reverse<usize>)>,
     touched: HashSet<Oid>,
@@ -116,11 +114,11 @@ pub(super) fn walk(
     let mut walk = Walk {
         objects,
         paths: vec![path.to_owned()],
-        visited: HashMap::new(),
+        visited: HashSet::new(),
         waiting: HashMap::new(),
         queue: BinaryHeap::new(),
         touched: HashSet::new(),
-        walked: Walked { is_complete: true, ..Walked::default() },
+        walked: Walked::default(),
     };
     match objects.commit(head) {
         Ok(commit) => {
@@ -138,9 +136,8 @@ impl Walk<'_, '_> {
         while let Some((_, Reverse(state))) = self.queue.pop() {
             let Some(Waiting { commit, trace }) = self.waiting.remove(&state) else { continue };
             let State { commit: id, path, .. } = self.walked.states[state];
-            if self.walked.walked.is_multiple_of(NOTED) {
+            if self.walked.read.is_multiple_of(NOTED) {
                 if stop() {
-                    self.walked.is_complete = false;
                     self.walked.notes.push("stopped before all of it was read".into());
                     return;
                 }
@@ -154,7 +151,7 @@ impl Walk<'_, '_> {
                 Some(_) if earlier.passed(id, &self.paths[path]) => continue,
                 _ => {}
             }
-            self.walked.walked += 1;
+            self.walked.read += 1;
             self.step(state, &commit, trace);
         }
     }
@@ -335,7 +332,7 @@ impl Walk<'_, '_> {
         trace: Result<Trace, String>,
         child: usize,
     ) {
-        if self.visited.insert((id, path), ()).is_some() {
+        if !self.visited.insert((id, path)) {
             return;
         }
         let state = self.walked.states.len();
@@ -374,7 +371,6 @@ impl Walk<'_, '_> {
     }
 
     fn note(&mut self, note: String) {
-        self.walked.is_complete = false;
         if self.walked.notes.len() < NOTES && !self.walked.notes.contains(&note) {
             self.walked.notes.push(note);
         }

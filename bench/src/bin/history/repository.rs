@@ -50,7 +50,13 @@ pub(crate) fn make(folder: &Path, commits: u64) -> Result<(), String> {
         .map_err(|error| format!("git fast-import: {error}"))?;
     let mut pipe = child.stdin.take().ok_or("no pipe")?;
     let mut stream = String::new();
-    let mut writer = Writer { numbers: Numbers(commits), mark: 0, stream: &mut stream };
+    let mut writer = Writer {
+        numbers: Numbers(commits),
+        mark: 0,
+        stream: &mut stream,
+        side: Vec::new(),
+        side_is_open: false,
+    };
     for number in 0..commits {
         writer.commit(number, commits);
         if writer.stream.len() > 1 << 20 {
@@ -72,6 +78,9 @@ struct Writer<'a> {
     numbers: Numbers,
     mark: u64,
     stream: &'a mut String,
+    /// What the side branch wrote: path and the number of the commit.
+    side: Vec<(String, u64)>,
+    side_is_open: bool,
 }
 
 impl Writer<'_> {
@@ -96,14 +105,17 @@ impl Writer<'_> {
                 12 => {
                     let _ = writeln!(self.stream, "from :{}", mark - 1);
                 }
-                // The main line goes on from before the branch, so the merge is one.
+                // The main line goes on from before the branch; what the branch wrote is put in.
                 14 => {
                     let _ = writeln!(self.stream, "from :{}\nmerge :{}", mark - 3, mark - 1);
-                    // fast-import takes the tree of the first parent: the side's files come with the next change.
+                    for (path, number) in std::mem::take(&mut self.side) {
+                        self.file(&path, number);
+                    }
                 }
                 _ => {}
             }
         }
+        self.side_is_open = branch == "side";
         if number == 0 {
             for module in 0..MODULES {
                 for kind in ["c", "h", "t"] {
@@ -164,6 +176,9 @@ impl Writer<'_> {
 
     /// A file of some sixty lines, a few of which change each time.
     fn file(&mut self, path: &str, number: u64) {
+        if self.side_is_open {
+            self.side.push((path.to_owned(), number));
+        }
         let seed: u64 = path.rsplit('/').next().unwrap_or(path).bytes().map(u64::from).sum();
         let mut text = String::new();
         for line in 0..60 {

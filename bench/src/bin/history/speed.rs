@@ -49,7 +49,9 @@ fn measure(base: &Path, commits: u64, rounds: u64, command: &[String]) -> Result
     let base = base.canonicalize().map_err(|error| error.to_string())?;
     let folder = base.join("work");
     println!("\n{commits} commits, {rounds} rounds; milliseconds, median and range\n");
-    println!("| file | git log --follow | first look | by git | later look | process start | one commit later |");
+    println!(
+        "| file | git log --follow | first look | by git | later look | process start | one commit later |"
+    );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for file in repository::FILES {
         let mut columns: [Vec<f64>; 5] = Default::default();

@@ -137,7 +137,8 @@ impl World {
     }
 
     pub(super) fn import(&self, stream: &[u8]) {
-        let mut command = self.command(&self.top, ["fast-import", "--quiet", "--force"]);
+        let mut command =
+            self.command(&self.top, ["fast-import", "--quiet", "--export-marks=../marks"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(stream).unwrap();
         assert!(child.wait().unwrap().success());

@@ -103,7 +103,9 @@ proptest! {
         let world = World::new();
         let (mut tree, mut serial, mut stream) = (Tree::new(), 0, String::new());
         for (at, steps) in commits.iter().enumerate() {
-            steps.iter().for_each(|step| apply(&mut tree, step, &mut serial, true));
+            for step in steps {
+                apply(&mut tree, step, &mut serial, true);
+            }
             let parents: Vec<usize> = if at == 0 { vec![] } else { vec![at] };
             emit(&mut stream, at + 1, &parents, &tree);
         }
@@ -160,15 +162,15 @@ proptest! {
                     }
                 }
             }
-            steps.iter().for_each(|step| apply(&mut tree, step, &mut serial, false));
+            for step in steps {
+                apply(&mut tree, step, &mut serial, false);
+            }
             let parents: Vec<usize> = parent.into_iter().chain(other).map(|at| at + 1).collect();
             emit(&mut stream, at + 1, &parents, &tree);
             trees.push(tree);
         }
-        let marks = world.base().join("marks");
-        let head = format!("feature export-marks={}\n", marks.display());
-        world.import((head + &stream).as_bytes());
-        let ids_of: BTreeMap<usize, String> = fs::read_to_string(&marks).unwrap().lines().map(|line| {
+        world.import(stream.as_bytes());
+        let ids_of: BTreeMap<usize, String> = fs::read_to_string(world.base().join("marks")).unwrap().lines().map(|line| {
             let (mark, id) = line.split_once(' ').unwrap();
             (mark[1..].parse().unwrap(), id.to_owned())
         }).collect();

@@ -149,7 +149,7 @@ fn a_repository_of_somebody_else_is_a_note_with_advice() {
             Err(_) => check_none(&world.look("a"), "safe.directory"),
             // Whoever runs this trusts some folders: then these may be among them.
             Ok(_) => {
-                assert!(world.look("a").history.is_some() || !world.look("a").notes.is_empty())
+                assert!(world.look("a").history.is_some() || !world.look("a").notes.is_empty());
             }
         }
     }

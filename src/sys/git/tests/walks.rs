@@ -52,7 +52,7 @@ fn renames_are_followed_twice_and_into_folders() {
     assert_eq!(history.touches[1].files, 2);
     let text = crate::sys::git::patch(&world.top, &history.touches[1], 10_000).unwrap();
     assert!(text.contains("rename from dir/two.txt\nrename to dir/deep/er/three.txt\n"), "{text}");
-    assert!(text.contains("\n+changed at") && !text.contains("\n-"), "{text}");
+    assert!(text.contains("\n+changed at") && !text.contains("\n-c"), "{text}");
     assert_eq!(history.touches[1].id, before);
     assert_eq!(neighbours(&history), ["other.txt 2 medium"]);
 }
@@ -284,6 +284,30 @@ fn the_mailmap_is_applied_also_to_what_was_kept() {
     world.commit("Mailmap");
     world.remove(".mailmap");
     assert_eq!(world.look("a").history.unwrap().people.len(), 2);
+}
+
+#[test]
+fn a_mailmap_says_what_git_reads_in_it() {
+    use crate::history::mailmap::Mailmap;
+    let text = "# comment\nProper One <one@x>\n<two@y> <two@x>\nThree <three@y> <three@x>\nLate <three@x>\n\
+                Four <four@y> old four <shared@x>\nFive <five@y> OLD five <shared@x>\nLast <OLD@y> Old Five <shared@x>\n\
+                Any <any@y> <Shared@x>\nno line\n<half\nEmpty <>\n<only@x>\n Six  <six@y>  <six@x> # more\n\
+                Seven <seven@y> <>\n<eight@y> Name Eight <eight@x>\n";
+    let world = World::new();
+    world.write(".mailmap", text);
+    let map = Mailmap::parse(text);
+    for name in ["", "o", "Old Four", "old five", "Name Eight"] {
+        for email in [
+            "one@x", "ONE@X", "two@x", "three@x", "shared@x", "sHared@x", "only@x", "six@x",
+            "eight@x", "nobody@x",
+        ] {
+            let person =
+                |name: &str, email: &str| format!("{name} <{email}>").trim_start().to_owned();
+            let (new_name, new_email) = map.resolve(name, email);
+            let expect = world.git(["check-mailmap", &person(name, email)]);
+            assert_eq!(person(&new_name, &new_email), expect, "{name} {email}");
+        }
+    }
 }
 
 #[test]
