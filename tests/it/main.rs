@@ -18,6 +18,7 @@ mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
+mod edits; // blocks of models against files of many kinds: what applies, what is refused, what is said
 mod exits; // every row of the exit table
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod interrupts; // a signal at each stage of a run

@@ -1,0 +1,254 @@
+//! Edits that can be trusted: a corpus of generated edits, each with the text that must come out, and of traps. Its figures are
+//! held here and printed by `make edits`.
+
+mod draw; // right edits of a file
+mod fixtures; // the files
+mod oracle; // where a search stands, by brute force
+mod slips; // what models do to a right edit
+mod traps; // what must never be applied
+mod trial; // an edit, line by line
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use nagent::apply::{Applied, Cause, Refusal, apply};
+use nagent::format::edit::Block;
+
+use draw::{EDITS, draw};
+use fixtures::Fixture;
+use slips::{Expect, SLIPS};
+use trial::{Dice, Trial};
+
+/// What came of the cases of a class.
+#[derive(Default, Clone)]
+struct Tally {
+    applied: usize,
+    damaged: usize,
+    refused: usize,
+    /// Traps that were applied.
+    wrong: usize,
+    /// Cases that the disturbance made ambiguous: they must be refused, and are counted with the traps.
+    ambiguous: usize,
+    /// Refused, where nothing tells for certain what is meant.
+    unclear: usize,
+    /// Refusals with another cause than the true one, or that do not quote what parts.
+    unsaid: usize,
+    /// Applied ones whose slip names another place to the letter.
+    elsewhere: usize,
+}
+
+impl Tally {
+    fn cases(&self) -> usize {
+        self.applied + self.damaged + self.refused + self.wrong + self.ambiguous + self.unclear
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.applied += other.applied;
+        self.damaged += other.damaged;
+        self.refused += other.refused;
+        self.wrong += other.wrong;
+        self.ambiguous += other.ambiguous;
+        self.unclear += other.unclear;
+        self.unsaid += other.unsaid;
+        self.elsewhere += other.elsewhere;
+    }
+}
+
+/// The figures of a part of the corpus, class by class, and what is not as it should be.
+#[derive(Default)]
+struct Report {
+    rows: Vec<(String, Tally)>,
+    told: Vec<String>,
+}
+
+impl Report {
+    fn sum(&self) -> Tally {
+        let mut sum = Tally::default();
+        self.rows.iter().for_each(|(_, tally)| sum.add(tally));
+        sum
+    }
+
+    fn table(&self, title: &str) -> String {
+        let mut text = format!("\n| {title} | cases | applied | damaged | refused | wrong | must be refused: is | may be: is | not well said |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+        let all = [("all".to_owned(), self.sum())];
+        for (name, t) in self.rows.iter().chain(&all) {
+            let _ = writeln!(
+                text,
+                "| {name} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                t.cases(),
+                t.applied,
+                t.damaged,
+                t.refused,
+                t.wrong,
+                t.ambiguous,
+                t.unclear,
+                t.unsaid
+            );
+        }
+        text
+    }
+
+    /// Shows the table to whoever asked for it, and all that is wrong when something is.
+    fn finish(&self, title: &str, holds: bool) {
+        let table = self.table(title);
+        if std::env::var_os("NAGENT_EDITS_REPORT").is_some() {
+            let all = if std::env::var_os("NAGENT_EDITS_ALL").is_some() { self.told.join("\n") } else { String::new() };
+            writeln!(std::io::stdout(), "{table}{all}").unwrap();
+        }
+        assert!(holds, "{table}\n{}", self.told.join("\n"));
+    }
+}
+
+fn run(file: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+    apply(file, blocks)
+}
+
+fn rounds(fixture: &Fixture, many: usize) -> usize {
+    if fixture.large { many.div_ceil(6) } else { many }
+}
+
+/// What is quoted stands in the file, where it is said to stand.
+fn check_quotes(file: &str, refusals: &[Refusal]) {
+    let body = file.strip_prefix('\u{feff}').unwrap_or(file);
+    let lines: Vec<&str> = body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    for refusal in refusals {
+        assert!(refusal.near.len() <= 12, "{refusal}");
+        for quote in &refusal.near {
+            let there: String = lines[quote.line - 1].chars().take(200).collect();
+            assert_eq!(quote.text.trim_end_matches('…'), there.trim_end_matches('…'), "{refusal}");
+        }
+    }
+}
+
+/// Judges a case that must be applied, unless the brute search says that it means two places.
+fn judge(class: &mut Tally, told: &mut Vec<String>, name: &str, trial: &Trial, expect: Expect) {
+    let (file, mut expected) = (trial.file(), trial.expected());
+    let (block, search, lines) = (trial.block(), trial.search(), trial.file_lines());
+    let (level, places) = oracle::places(&search, &lines).unwrap_or_else(|| {
+        panic!("{name}: the brute search finds nothing:\n{}", search.join("\n"));
+    });
+    let is_ambiguous = places.len() > 1;
+    let is_there = (trial.before.len()..trial.before.len() + trial.rows.len()).contains(&places[0]);
+    if !is_ambiguous && !is_there {
+        // What the block says by its slip is another place: who has the block alone means that one.
+        assert!(level <= oracle::Level::Trailing, "{name}: led elsewhere:\n{}", search.join("\n"));
+        expected = trial.at(places[0]).file();
+        class.elsewhere += 1;
+    }
+    let shown = || format!("{}\n=======\n{}", block.search, block.replace);
+    match run(&file, std::slice::from_ref(&block)) {
+        Ok(applied) if is_ambiguous => {
+            class.wrong += 1;
+            told.push(format!("wrong, {name}: ambiguous and applied as {:?}\n{}", applied.changes, shown()));
+        }
+        Ok(applied) if applied.text == expected => class.applied += 1,
+        Ok(applied) => {
+            class.damaged += 1;
+            told.push(format!("damaged, {name}, {:?}:\n{}\n{}", applied.changes, shown(), diff(&expected, &applied.text)));
+        }
+        Err(refusals) => {
+            check_quotes(&file, &refusals);
+            if is_ambiguous {
+                class.ambiguous += 1;
+            } else if expect == Expect::ApplyOrRefuse {
+                class.unclear += 1;
+            } else {
+                class.refused += 1;
+                told.push(format!("refused, {name}: {}\n{}", refusals[0], shown()));
+            }
+        }
+    }
+}
+
+fn diff(expected: &str, got: &str) -> String {
+    similar::TextDiff::from_lines(expected, got).unified_diff().context_radius(2).to_string()
+}
+
+#[test]
+fn what_must_apply_applies_with_the_right_bytes() {
+    let fixtures = fixtures::all();
+    let mut report = Report::default();
+    for (name, slip) in SLIPS {
+        let mut class = Tally::default();
+        for fixture in &fixtures {
+            let mut dice = Dice::for_part(&format!("{name}/{}", fixture.name));
+            for round in 0..rounds(fixture, 2 * EDITS.len()) {
+                let mut trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
+                let Some(expect) = slip(&mut dice, &mut trial) else { continue };
+                judge(&mut class, &mut report.told, &format!("{name}, {}", fixture.name), &trial, expect);
+            }
+        }
+        report.rows.push((name.to_owned(), class));
+    }
+    let mut class = Tally::default();
+    for fixture in &fixtures {
+        let mut dice = Dice::for_part(&format!("pairs/{}", fixture.name));
+        for round in 0..rounds(fixture, 8 * EDITS.len()) {
+            let mut trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
+            let ((one, first), (two, second)) = slips::pair(&mut dice);
+            let (Some(a), Some(b)) = (first(&mut dice, &mut trial), second(&mut dice, &mut trial)) else {
+                continue;
+            };
+            let expect = if a == Expect::Apply { b } else { a };
+            let name = format!("{one} + {two}, {}", fixture.name);
+            judge(&mut class, &mut report.told, &name, &trial, expect);
+        }
+    }
+    report.rows.push(("two of these at once".to_owned(), class));
+    let sum = report.sum();
+    let must = sum.applied + sum.refused + sum.damaged;
+    let holds = sum.damaged == 0 && sum.wrong == 0 && sum.applied * 100 >= must * 97 && must > 1500;
+    report.finish("must be applied", holds);
+}
+
+#[test]
+fn traps_are_refused_with_their_cause() {
+    let fixtures = fixtures::all();
+    let mut report = Report::default();
+    for (name, lay) in traps::TRAPS {
+        let mut class = Tally::default();
+        for fixture in &fixtures {
+            let mut dice = Dice::for_part(&format!("{name}/{}", fixture.name));
+            for round in 0..rounds(fixture, 2 * EDITS.len()) {
+                let trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
+                let Some(trap) = lay(&mut dice, trial) else { continue };
+                if let Some((search, lines)) = &trap.search
+                    && let Some((_, places)) = oracle::places(search, lines)
+                    && (places.len() == 1 && trap.causes != [Cause::AlreadyApplied])
+                {
+                    // What it says is true of another place by chance: no trap.
+                    continue;
+                }
+                let name = format!("{name}, {}", fixture.name);
+                match run(&trap.file, &trap.blocks) {
+                    Ok(applied) => {
+                        class.wrong += 1;
+                        report.told.push(format!("wrong, {name}, {:?}:\n{}", applied.changes, diff(&trap.file, &applied.text)));
+                    }
+                    Err(refusals) => {
+                        class.refused += 1;
+                        check_quotes(&trap.file, &refusals);
+                        let refusal = refusals.last().unwrap();
+                        let cause = trap.causes.contains(&refusal.cause);
+                        let says = trap.says.as_ref().is_none_or(|says| {
+                            let says: String = says.trim().chars().take(100).collect();
+                            refusal.message.contains(says.trim_end())
+                        });
+                        let quotes = trap.quotes.is_none_or(|line| refusal.near.iter().any(|quote| quote.line == line));
+                        if !cause || !says || !quotes {
+                            class.unsaid += 1;
+                            report.told.push(format!(
+                                "not well said, {name} (wanted {:?}, {:?}, line {:?}), is {:?}: {refusal}\n{}\n=======\n{}",
+                                trap.causes, trap.says, trap.quotes, refusal.cause, trap.blocks.last().unwrap().search, trap.blocks.last().unwrap().replace
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        report.rows.push((name.to_owned(), class));
+    }
+    let sum = report.sum();
+    let holds = sum.wrong == 0 && sum.refused > 1500 && sum.unsaid == 0;
+    report.finish("must be refused", holds);
+}
