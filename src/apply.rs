@@ -5,6 +5,7 @@
 //! ([`find`](self)), never in what is written: lines that the search and the replacement share keep the file's own bytes, and what
 //! is new takes the file's indentation and line ends.
 
+mod align;
 mod find;
 mod indent;
 mod lines;
@@ -14,8 +15,6 @@ mod write;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod traps;
 
 use crate::format::edit::Block;
 use lines::Line;
@@ -217,6 +216,12 @@ fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, 
         return Err(refuse::no_change());
     }
     let mut places = find::find(&search, file);
+    if places.first().is_none_or(|place| place.how >= How::Quotes)
+        && let Some(typed) = lines::typed_blanks(block)
+    {
+        return edit(text, file, marked, &typed)
+            .map(|edit| Edit { how: edit.how.max(How::Quotes), ..edit });
+    }
     let place = match places.len() {
         0 => return Err(refuse::missing(&search, &replace, file)),
         1 => places.remove(0),

@@ -93,6 +93,7 @@ fn attempt(dice: &mut Dice, fixture: &Fixture, edit: Edit) -> Option<Trial> {
         block_mark: false,
         last_end: fixture.last_end,
         step: fixture.step,
+        loose: None,
     };
     let is_edit = trial.file() != trial.expected();
     is_edit.then_some(trial)

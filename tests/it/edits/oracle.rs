@@ -8,11 +8,16 @@ pub(crate) enum Level {
     Trailing,
     Indent,
     Quotes,
+    QuotesAndIndent,
     BlankLines,
+    BlankLinesAndIndent,
+    All,
 }
 
-const LEVELS: [Level; 5] =
-    [Level::Exact, Level::Trailing, Level::Indent, Level::Quotes, Level::BlankLines];
+use Level::{All, BlankLines, BlankLinesAndIndent, Exact, Indent, Quotes, QuotesAndIndent, Trailing};
+
+const LEVELS: [Level; 8] =
+    [Exact, Trailing, Indent, Quotes, QuotesAndIndent, BlankLines, BlankLinesAndIndent, All];
 
 /// The first level at which the search is anywhere, and the lines (from 0) where it begins there.
 pub(crate) fn places(search: &[String], file: &[String]) -> Option<(Level, Vec<usize>)> {
@@ -24,8 +29,8 @@ pub(crate) fn places(search: &[String], file: &[String]) -> Option<(Level, Vec<u
 }
 
 fn stands(search: &[String], file: &[String], level: Level) -> bool {
-    if level == Level::BlankLines {
-        return stands_but_for_blank_lines(search, file);
+    if level >= BlankLines {
+        return stands_but_for_blank_lines(search, file, level);
     }
     search.len() <= file.len() && alike(search.iter().zip(file), level)
 }
@@ -33,19 +38,18 @@ fn stands(search: &[String], file: &[String], level: Level) -> bool {
 fn alike<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>, level: Level) -> bool {
     let mut indents = Vec::new();
     for (s, f) in pairs {
+        let ends_off = |text: &str| text.trim_end_matches(BLANKS).to_owned();
         let equal = match level {
-            Level::Exact => s == f,
-            Level::Trailing => s.trim_end() == f.trim_end(),
-            Level::Indent => blanks_off(s) == blanks_off(f),
-            Level::Quotes | Level::BlankLines => {
-                let typed = |text: &str| typed(text).trim().to_owned();
-                typed(s) == typed(f)
-            }
+            Exact => s == f,
+            Trailing | BlankLines => ends_off(s) == ends_off(f),
+            Indent | BlankLinesAndIndent => s.trim_matches(BLANKS) == f.trim_matches(BLANKS),
+            Quotes => ends_off(&typed(s)) == ends_off(&typed(f)),
+            QuotesAndIndent | All => typed(s).trim_matches(BLANKS) == typed(f).trim_matches(BLANKS),
         };
         if !equal {
             return false;
         }
-        if level >= Level::Indent && !s.trim().is_empty() {
+        if [Indent, QuotesAndIndent, BlankLinesAndIndent, All].contains(&level) && !s.trim().is_empty() {
             indents.push((indent(&typed(s)), indent(&typed(f))));
         }
     }
@@ -53,9 +57,7 @@ fn alike<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>, level: Level
 }
 
 /// Blanks of every kind, but no no-break ones.
-fn blanks_off(text: &str) -> &str {
-    text.trim_matches([' ', '\t', '\r', '\x0b', '\x0c'])
-}
+const BLANKS: [char; 5] = [' ', '\t', '\r', '\x0b', '\x0c'];
 
 fn indent(text: &str) -> String {
     text.chars().take_while(|c| [' ', '\t'].contains(c)).collect()
@@ -94,7 +96,7 @@ fn typed(text: &str) -> String {
 
 /// The lines with text follow each other as in the search, and one blank line at most is too many or too few between
 /// two of them. The file begins with the first of them.
-fn stands_but_for_blank_lines(search: &[String], file: &[String]) -> bool {
+fn stands_but_for_blank_lines(search: &[String], file: &[String], level: Level) -> bool {
     let with_text = |lines: &[String]| -> Vec<usize> {
         (0..lines.len()).filter(|i| !lines[*i].trim().is_empty()).collect()
     };
@@ -108,5 +110,5 @@ fn stands_but_for_blank_lines(search: &[String], file: &[String]) -> bool {
     }
     let odd: usize = (1..s.len()).map(|k| (s[k] - s[k - 1]).abs_diff(f[k] - f[k - 1])).sum();
     odd <= 1
-        && alike(s.iter().zip(&f).map(|(s, f)| (&search[*s], &file[*f])), Level::BlankLines)
+        && alike(s.iter().zip(&f).map(|(s, f)| (&search[*s], &file[*f])), level)
 }

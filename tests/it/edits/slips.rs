@@ -112,21 +112,29 @@ fn blanks_in_search(dice: &mut Dice, trial: &mut Trial) -> Option<Expect> {
 
 fn blanks_in_block(dice: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     let blanks = *dice.pick(&[" ", "  ", "\t"]);
-    for row in &mut trial.rows {
-        // Who leaves blanks everywhere means none of them.
-        if row.file.is_none()
-            && let Some(new) = &mut row.new
-        {
-            new.truncate(new.trim_end_matches([' ', '\t']).len());
-        }
-    }
     said(trial, |line| format!("{line}{blanks}"))
 }
 
 fn blanks_in_file(dice: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     let blanks = *dice.pick(&[" ", "  ", "\t", " \t "]);
-    let rows: Vec<usize> =
-        (0..trial.rows.len()).filter(|i| trial.rows[*i].file.is_some()).collect();
+    // A line that the edit has twice, as one that goes or comes, may be either: which of them the blanks belong to is
+    // nowhere said.
+    let changed: Vec<String> = trial
+        .rows
+        .iter()
+        .filter(|row| !row.is_keep())
+        .flat_map(|row| [row.search.clone(), row.replace.clone()])
+        .flatten()
+        .collect();
+    let is_one = |row: &Row| {
+        row.file.as_ref().is_some_and(|file| {
+            changed.iter().filter(|line| *line == file).count() <= usize::from(!row.is_keep())
+        })
+    };
+    let rows: Vec<usize> = (0..trial.rows.len()).filter(|i| is_one(&trial.rows[*i])).collect();
+    if rows.is_empty() {
+        return None;
+    }
     for _ in 0..1 + dice.below(rows.len()) {
         let row = &mut trial.rows[*dice.pick(&rows)];
         row.file.as_mut()?.push_str(blanks);
@@ -164,7 +172,6 @@ fn tabs_in_file(_: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     if trial.step == "\t" {
         return None;
     }
-    let before = trial.search();
     for line in trial.before.iter_mut().chain(&mut trial.after) {
         *line = tabbed(line, width);
     }
@@ -173,8 +180,8 @@ fn tabs_in_file(_: &mut Dice, trial: &mut Trial) -> Option<Expect> {
             *line = tabbed(line, width);
         }
     }
-    let there: Vec<String> = trial.rows.iter().filter_map(|row| row.file.clone()).collect();
-    (before != there).then_some(Expect::Apply)
+    let is_other = |row: &Row| row.file.is_some() && row.search.is_some() && row.file != row.search;
+    trial.rows.iter().any(is_other).then_some(Expect::Apply)
 }
 
 fn tabs_in_block(_: &mut Dice, trial: &mut Trial) -> Option<Expect> {
@@ -205,7 +212,25 @@ fn plain(c: char) -> char {
     }
 }
 
+/// Lines that come in place of no line, or of several, say nothing about quotes: what is new is written as it is said,
+/// and a quote in it would be either.
+fn no_quotes_in_new_lines(trial: &mut Trial) {
+    let is_quote = |c: char| "'\"-".contains(plain(c)) || plain(c) != c;
+    for at in 0..trial.rows.len() {
+        let goes = |row: Option<&Row>| row.is_some_and(|row| row.search.is_some() && row.replace.is_none());
+        let comes = |row: Option<&Row>| row.is_some_and(|row| row.search.is_none() && row.replace.is_some());
+        let row = |at: usize| trial.rows.get(at);
+        let before = |many: usize| at.checked_sub(many).and_then(row);
+        if comes(row(at)) && (!goes(before(1)) || goes(before(2)) && !comes(before(2)) || comes(row(at + 1))) {
+            let row = &mut trial.rows[at];
+            let text: String = row.new.iter().flat_map(|text| text.chars()).filter(|c| !is_quote(*c)).collect();
+            (row.new, row.replace) = (Some(text.clone()), Some(text));
+        }
+    }
+}
+
 fn plain_quotes(_: &mut Dice, trial: &mut Trial) -> Option<Expect> {
+    no_quotes_in_new_lines(trial);
     said(trial, |line| line.chars().map(plain).collect())
 }
 
@@ -231,6 +256,7 @@ fn curled_quotes(_: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     if mixed {
         return None;
     }
+    no_quotes_in_new_lines(trial);
     said(trial, curl)
 }
 
@@ -257,7 +283,15 @@ fn beside(rows: &[Row], at: usize, below: usize) -> [usize; 4] {
 fn blank_too_few(dice: &mut Dice, trial: &mut Trial, in_both: bool) -> Option<Expect> {
     let inner = 1..trial.rows.len().saturating_sub(1);
     let is_blank = |row: &Row| row.is_keep() && row.file.as_deref() == Some("");
-    let blanks: Vec<usize> = inner.filter(|i| is_blank(&trial.rows[*i])).collect();
+    // Of two blank lines of which one goes, either may be the one that is left out.
+    let goes = |row: &Row| !row.is_keep() && row.file.as_deref() == Some("");
+    let in_file = |row: &&Row| row.file.is_some();
+    let is_one = |i: &usize| {
+        let above = trial.rows[..*i].iter().rev().find(in_file);
+        let below = trial.rows[i + 1..].iter().find(in_file);
+        is_blank(&trial.rows[*i]) && ![above, below].into_iter().flatten().any(goes)
+    };
+    let blanks: Vec<usize> = inner.filter(is_one).collect();
     if blanks.is_empty() {
         return None;
     }
@@ -268,9 +302,18 @@ fn blank_too_few(dice: &mut Dice, trial: &mut Trial, in_both: bool) -> Option<Ex
     }
     trial.rows[at].replace = None;
     // Where lines come beside it, nothing tells on which side of it.
-    Some(match beside(&trial.rows, at, at + 1) {
+    let beside = beside(&trial.rows, at, at + 1);
+    let is_certain = match beside {
+        [0, 0, 0, 0] => true,
+        [gone, come, 0, 0] | [0, 0, gone, come] => gone == come,
+        _ => false,
+    };
+    if !is_certain {
+        trial.loose = Some(at);
+    }
+    Some(match beside {
         [_, 0, _, 0] => Expect::Apply,
-        [gone, come, 0, 0] | [0, 0, gone, come] if gone > 0 && come > 0 => Expect::Apply,
+        _ if is_certain => Expect::Apply,
         _ => Expect::ApplyOrRefuse,
     })
 }
@@ -291,8 +334,7 @@ fn blank_too_many(dice: &mut Dice, trial: &mut Trial, in_both: bool) -> Option<E
     if in_both {
         row.replace = Some(String::new());
         if beside(&trial.rows, at, at) != [0; 4] {
-            trial.rows.insert(at, row);
-            return Some(Expect::ApplyOrRefuse);
+            trial.loose = Some(at);
         }
     }
     trial.rows.insert(at, row);

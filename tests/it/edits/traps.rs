@@ -192,16 +192,21 @@ fn twice(dice: &mut Dice, mut trial: Trial, as_: impl Fn(&str) -> String) -> Opt
     Some(Trap { causes: &[Cause::Twice], ..plain(&trial, vec![trial.block()]) })
 }
 
-/// The file as it is after the edit. That the same was done before is told where the replacement holds a line of its own,
-/// or two lines at least; an empty one says nothing.
+/// The file as it is after the edit. That the same was done before can be told where the replacement holds a line of its own,
+/// or the lines around those that went.
 fn already(trial: &Trial) -> Option<Trap> {
     let done = trial.once_more();
-    let replace = done.replace();
-    let texts = replace.iter().filter(|line| !line.trim().is_empty()).count();
-    let has_new = done.rows.iter().any(|row| {
-        row.search.is_none() && row.replace.as_ref().is_some_and(|line| !line.trim().is_empty())
+    let (search, replace) = (done.search(), done.replace());
+    let is_text = |line: &&String| !line.trim().is_empty();
+    let has_new = replace.iter().filter(is_text).any(|line| {
+        !search.iter().any(|old| old.trim() == line.trim())
     });
-    let causes: &[Cause] = if texts > 1 || (texts == 1 && has_new) {
+    let ends = |lines: &[String]| {
+        let text = || lines.iter().filter(is_text).map(|line| line.trim().to_owned());
+        (text().next(), text().next_back())
+    };
+    let around = replace.iter().filter(is_text).count() > 1 && ends(&search) == ends(&replace);
+    let causes: &[Cause] = if has_new || around {
         &[Cause::AlreadyApplied]
     } else {
         &[Cause::AlreadyApplied, Cause::Missing]

@@ -87,6 +87,9 @@ pub(crate) struct Trial {
     pub(crate) last_end: bool,
     /// One step of the file's indentation.
     pub(crate) step: &'static str,
+    /// A row whose line may as well come out or not, or before or after the lines that come beside it: a blank line that search and
+    /// replacement have and the file lacks, or the other way round, beside lines that change.
+    pub(crate) loose: Option<usize>,
 }
 
 impl Trial {
@@ -115,6 +118,29 @@ impl Trial {
     /// The file that must come out.
     pub(crate) fn expected(&self) -> String {
         self.text(|row| row.new.as_ref())
+    }
+
+    /// The other files that may come out.
+    pub(crate) fn also_expected(&self) -> Vec<String> {
+        let Some(at) = self.loose else { return Vec::new() };
+        let mut other = self.clone();
+        let new = &mut other.rows[at].new;
+        *new = if new.is_none() { Some(String::new()) } else { None };
+        let mut all = vec![other.expected()];
+        // A blank line that the block does not show, before or after each of the lines that come beside it.
+        for down in [false, true] {
+            let (mut other, mut at) = (self.clone(), at);
+            loop {
+                let next = if down { at + 1 } else { at.wrapping_sub(1) };
+                if other.rows.get(next).is_none_or(Row::is_keep) {
+                    break;
+                }
+                other.rows.swap(at, next);
+                all.push(other.expected());
+                at = next;
+            }
+        }
+        all
     }
 
     /// The lines of the file before the edit.
