@@ -116,14 +116,16 @@ pub(super) fn already_applied(
         return None;
     }
     let found = stands_over(place, search, replace, file);
-    found.or_else(|| runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
-        let inner = before..before + s.len();
-        let start = place.lines.start.checked_sub(before)?;
-        let there = file.get(start..start + r.len())?;
-        let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
-        let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
-        holds.then_some(start..start + r.len())
-    }))
+    found.or_else(|| {
+        runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
+            let inner = before..before + s.len();
+            let start = place.lines.start.checked_sub(before)?;
+            let there = file.get(start..start + r.len())?;
+            let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
+            let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
+            holds.then_some(start..start + r.len())
+        })
+    })
 }
 
 /// Where the replacement stands over the place of a search that was not found to the letter: its lines are there, indented
@@ -143,9 +145,7 @@ fn stands_over(
     let near = &file[from..(place.lines.end + replace.len()).min(file.len())];
     let over = find(replace, near).into_iter().find(|over| {
         let lines = from + over.lines.start..from + over.lines.end;
-        over.how <= place.how
-            && lines.start < place.lines.end
-            && place.lines.start < lines.end
+        over.how <= place.how && lines.start < place.lines.end && place.lines.start < lines.end
     })?;
     Some(from + over.lines.start..from + over.lines.end)
 }

@@ -34,6 +34,12 @@ pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
     (at(range.start), at(range.end))
 }
 
+/// The text without the line end that it ends with.
+pub(super) fn without_last_end(text: &str) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text)
+}
+
 /// A byte order mark, and the rest.
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
     text.strip_prefix('\u{feff}')

@@ -45,7 +45,8 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
         by_lines.chain(by_words(search, file)).chain(by_likeness).collect();
     let wanted: Vec<Pairs> =
         search.iter().take(MOST_WEIGHED).map(|line| Pairs::of(line.text)).collect();
-    let offset = candidates.into_iter().rev().max_by_key(|offset| likeness_at(&wanted, file, *offset))?;
+    let offset =
+        candidates.into_iter().rev().max_by_key(|offset| likeness_at(&wanted, file, *offset))?;
     let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
     let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
         .unwrap_or(0)

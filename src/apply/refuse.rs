@@ -125,6 +125,12 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason 
             ),
             place.lines.clone(),
         ),
+        Unclear::NotTheEnd => (
+            format!(
+                "found at {at}, which is not the end of the file as the search says: read the end of the file again"
+            ),
+            file.len().saturating_sub(4)..file.len(),
+        ),
         Unclear::BlankLine(line) => (
             format!(
                 "found at {at}, but line {} is a blank line that the search leaves out just where new lines go: \

@@ -7,7 +7,7 @@ use super::align::{Step, align};
 use super::find::Place;
 use super::indent::Reindent;
 use super::lines::{Line, core, indent, is_blank, plain, trim_end};
-use super::{How, indent::Shift};
+use super::{How, LastEnd, indent::Shift};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
@@ -26,6 +26,8 @@ pub(super) enum Unclear {
     Margin,
     /// The replacement may be meant in the search's indentation or in the file's.
     Indentation,
+    /// The last line end of the file is to go, and the place is not at the end.
+    NotTheEnd,
     /// New lines belong where the file has a blank line (its index) that the block does not show.
     BlankLine(usize),
 }
@@ -64,7 +66,11 @@ pub(super) fn write<'a>(
     search: &'a [Line<'a>],
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
+    last_end: LastEnd,
 ) -> Result<Written, Unclear> {
+    if last_end == LastEnd::Goes && place.lines.end < file.len() {
+        return Err(Unclear::NotTheEnd);
+    }
     let pairs: Vec<_> = search
         .iter()
         .zip(&place.map)
@@ -92,10 +98,22 @@ pub(super) fn write<'a>(
             map.insert(before, Some(blank));
         }
     }
-    let mut writer =
-        Writer { place, search, map, gap, replace, file, reindent, stray, everywhere, typographic, pieces, at };
+    let mut writer = Writer {
+        place,
+        search,
+        map,
+        gap,
+        replace,
+        file,
+        reindent,
+        stray,
+        everywhere,
+        typographic,
+        pieces,
+        at,
+    };
     writer.all(&steps)?;
-    Ok(writer.finish())
+    Ok(writer.finish(last_end))
 }
 
 impl Writer<'_> {
@@ -105,9 +123,7 @@ impl Writer<'_> {
             match step {
                 Step::Same { old, .. } | Step::Like { old, .. } => {
                     self.gap_at(*old, before)?;
-                    let inserts = |step: Option<&Step>| {
-                        matches!(step, Some(Step::Other { old, .. }) if old.is_empty())
-                    };
+                    let inserts = |step: Option<&Step>| matches!(step, Some(Step::Other { old, .. }) if old.is_empty());
                     let beside_new = inserts(before) || inserts(steps.get(index + 1));
                     match (step, self.map[*old]) {
                         (Step::Like { new, .. }, Some(line)) => self.like(*old, *new, line)?,
@@ -275,9 +291,7 @@ impl Writer<'_> {
                 text.extend(there.get(from..starts[old_index + len - 1]).unwrap_or_default());
             } else {
                 let fresh = now[op.new_range()].iter().flat_map(|token| token.chars());
-                text.extend(
-                    fresh.map(|c| if self.is_stand_in(c) { plain(c) } else { c }),
-                );
+                text.extend(fresh.map(|c| if self.is_stand_in(c) { plain(c) } else { c }));
             }
         }
         let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
@@ -289,11 +303,15 @@ impl Writer<'_> {
         plain(c) != c && self.typographic.contains(&plain(c))
     }
 
-    fn finish(self) -> Written {
+    fn finish(self, last_end: LastEnd) -> Written {
         let lines = &self.place.lines;
         let kept = self.pieces.iter().filter(|piece| matches!(piece, Piece::Keep(_))).count();
         let at_end = lines.end == self.file.len()
-            && self.file.last().is_some_and(|line| line.end.is_empty());
+            && match last_end {
+                LastEnd::Stays => self.file.last().is_some_and(|line| line.end.is_empty()),
+                LastEnd::Comes => false,
+                LastEnd::Goes => true,
+            };
         let mut text = String::new();
         let count = self.pieces.len();
         for (index, piece) in self.pieces.iter().enumerate() {

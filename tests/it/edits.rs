@@ -69,7 +69,9 @@ impl Report {
     }
 
     fn table(&self, title: &str) -> String {
-        let mut text = format!("\n| {title} | cases | applied | damaged | refused | wrong | must be refused: is | may be: is | not well said |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+        let mut text = format!(
+            "\n| {title} | cases | applied | damaged | refused | wrong | must be refused: is | may be: is | not well said |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+        );
         let all = [("all".to_owned(), self.sum())];
         for (name, t) in self.rows.iter().chain(&all) {
             let _ = writeln!(
@@ -92,7 +94,11 @@ impl Report {
     fn finish(&self, title: &str, holds: bool) {
         let table = self.table(title);
         if std::env::var_os("NAGENT_EDITS_REPORT").is_some() {
-            let all = if std::env::var_os("NAGENT_EDITS_ALL").is_some() { self.told.join("\n") } else { String::new() };
+            let all = if std::env::var_os("NAGENT_EDITS_ALL").is_some() {
+                self.told.join("\n")
+            } else {
+                String::new()
+            };
             writeln!(std::io::stdout(), "{table}{all}").unwrap();
         }
         assert!(holds, "{table}\n{}", self.told.join("\n"));
@@ -110,7 +116,8 @@ fn rounds(fixture: &Fixture, many: usize) -> usize {
 /// What is quoted stands in the file, where it is said to stand.
 fn check_quotes(file: &str, refusals: &[Refusal]) {
     let body = file.strip_prefix('\u{feff}').unwrap_or(file);
-    let lines: Vec<&str> = body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    let lines: Vec<&str> =
+        body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     for refusal in refusals {
         assert!(refusal.near.len() <= 12, "{refusal}");
         for quote in &refusal.near {
@@ -139,12 +146,25 @@ fn judge(class: &mut Tally, told: &mut Vec<String>, name: &str, trial: &Trial, e
     match run(&file, std::slice::from_ref(&block)) {
         Ok(applied) if is_ambiguous => {
             class.wrong += 1;
-            told.push(format!("wrong, {name}: ambiguous and applied as {:?}\n{}", applied.changes, shown()));
+            told.push(format!(
+                "wrong, {name}: ambiguous and applied as {:?}\n{}",
+                applied.changes,
+                shown()
+            ));
         }
-        Ok(applied) if applied.text == expected || trial.also_expected().contains(&applied.text) => class.applied += 1,
+        Ok(applied)
+            if applied.text == expected || trial.also_expected().contains(&applied.text) =>
+        {
+            class.applied += 1
+        }
         Ok(applied) => {
             class.damaged += 1;
-            told.push(format!("damaged, {name}, {:?}:\n{}\n{}", applied.changes, shown(), diff(&expected, &applied.text)));
+            told.push(format!(
+                "damaged, {name}, {:?}:\n{}\n{}",
+                applied.changes,
+                shown(),
+                diff(&expected, &applied.text)
+            ));
         }
         Err(refusals) => {
             check_quotes(&file, &refusals);
@@ -175,7 +195,13 @@ fn what_must_apply_applies_with_the_right_bytes() {
             for round in 0..rounds(fixture, 2 * EDITS.len()) {
                 let mut trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
                 let Some(expect) = slip(&mut dice, &mut trial) else { continue };
-                judge(&mut class, &mut report.told, &format!("{name}, {}", fixture.name), &trial, expect);
+                judge(
+                    &mut class,
+                    &mut report.told,
+                    &format!("{name}, {}", fixture.name),
+                    &trial,
+                    expect,
+                );
             }
         }
         report.rows.push((name.to_owned(), class));
@@ -186,7 +212,8 @@ fn what_must_apply_applies_with_the_right_bytes() {
         for round in 0..rounds(fixture, 8 * EDITS.len()) {
             let mut trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
             let ((one, first), (two, second)) = slips::pair(&mut dice);
-            let (Some(a), Some(b)) = (first(&mut dice, &mut trial), second(&mut dice, &mut trial)) else {
+            let (Some(a), Some(b)) = (first(&mut dice, &mut trial), second(&mut dice, &mut trial))
+            else {
                 continue;
             };
             let expect = if a == Expect::Apply { b } else { a };
@@ -224,7 +251,11 @@ fn traps_are_refused_with_their_cause() {
                 match run(&trap.file, &trap.blocks) {
                     Ok(applied) => {
                         class.wrong += 1;
-                        report.told.push(format!("wrong, {name}, {:?}:\n{}", applied.changes, diff(&trap.file, &applied.text)));
+                        report.told.push(format!(
+                            "wrong, {name}, {:?}:\n{}",
+                            applied.changes,
+                            diff(&trap.file, &applied.text)
+                        ));
                     }
                     Err(refusals) => {
                         class.refused += 1;
@@ -236,7 +267,9 @@ fn traps_are_refused_with_their_cause() {
                             let says: String = says.trim().chars().take(100).collect();
                             refusal.message.contains(says.trim_end())
                         });
-                        let quotes = trap.quotes.is_none_or(|line| refusal.near.iter().any(|quote| quote.line == line));
+                        let quotes = trap
+                            .quotes
+                            .is_none_or(|line| refusal.near.iter().any(|quote| quote.line == line));
                         if !cause || !says || !quotes {
                             class.unsaid += 1;
                             report.told.push(format!(

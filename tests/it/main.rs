@@ -13,6 +13,7 @@ mod wire; // the providers' streams, and what a request says
 
 // The contract, by subject. A new test goes to the file whose sentence it fits.
 mod actions; // every row of the tag table: its result, and its error
+mod apply; // blocks and diffs into a file: what is made, refused, kept
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files

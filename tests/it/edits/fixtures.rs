@@ -36,8 +36,7 @@ pub(crate) fn all() -> Vec<Fixture> {
 }
 
 fn of(name: &'static str, text: &str, step: &'static str) -> Fixture {
-    let (mark, text) =
-        text.strip_prefix('\u{feff}').map_or((false, text), |text| (true, text));
+    let (mark, text) = text.strip_prefix('\u{feff}').map_or((false, text), |text| (true, text));
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let last_end = text.ends_with('\n');
     let body = if last_end { &text[..text.len() - end.len()] } else { text };

@@ -14,7 +14,9 @@ pub(crate) enum Level {
     All,
 }
 
-use Level::{All, BlankLines, BlankLinesAndIndent, Exact, Indent, Quotes, QuotesAndIndent, Trailing};
+use Level::{
+    All, BlankLines, BlankLinesAndIndent, Exact, Indent, Quotes, QuotesAndIndent, Trailing,
+};
 
 const LEVELS: [Level; 8] =
     [Exact, Trailing, Indent, Quotes, QuotesAndIndent, BlankLines, BlankLinesAndIndent, All];
@@ -49,7 +51,9 @@ fn alike<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>, level: Level
         if !equal {
             return false;
         }
-        if [Indent, QuotesAndIndent, BlankLinesAndIndent, All].contains(&level) && !s.trim().is_empty() {
+        if [Indent, QuotesAndIndent, BlankLinesAndIndent, All].contains(&level)
+            && !s.trim().is_empty()
+        {
             indents.push((indent(&typed(s)), indent(&typed(f))));
         }
     }
@@ -109,6 +113,5 @@ fn stands_but_for_blank_lines(search: &[String], file: &[String], level: Level) 
         return false;
     }
     let odd: usize = (1..s.len()).map(|k| (s[k] - s[k - 1]).abs_diff(f[k] - f[k - 1])).sum();
-    odd <= 1
-        && alike(s.iter().zip(&f).map(|(s, f)| (&search[*s], &file[*f])), level)
+    odd <= 1 && alike(s.iter().zip(&f).map(|(s, f)| (&search[*s], &file[*f])), level)
 }

@@ -76,8 +76,14 @@ pub(crate) const SLIPS: [(&str, Slip); 24] = [
 /// Pairs of slips whose numbers in [`SLIPS`] differ in kind.
 pub(crate) fn pair(dice: &mut Dice) -> ((&'static str, Slip), (&'static str, Slip)) {
     // One of blanks, one of line ends, and so on: within a kind they would undo each other.
-    let kinds: [&[usize]; 6] =
-        [&[1, 2, 3], &[4, 5, 6, 7, 8, 9], &[10, 11], &[12, 13, 14], &[15, 16, 17, 18], &[19, 20, 21, 22, 23]];
+    let kinds: [&[usize]; 6] = [
+        &[1, 2, 3],
+        &[4, 5, 6, 7, 8, 9],
+        &[10, 11],
+        &[12, 13, 14],
+        &[15, 16, 17, 18],
+        &[19, 20, 21, 22, 23],
+    ];
     let first = dice.below(kinds.len());
     let second = (first + 1 + dice.below(kinds.len() - 1)) % kinds.len();
     let of = |dice: &mut Dice, kind: usize| SLIPS[*dice.pick(kinds[kind])];
@@ -217,13 +223,20 @@ fn plain(c: char) -> char {
 fn no_quotes_in_new_lines(trial: &mut Trial) {
     let is_quote = |c: char| "'\"-".contains(plain(c)) || plain(c) != c;
     for at in 0..trial.rows.len() {
-        let goes = |row: Option<&Row>| row.is_some_and(|row| row.search.is_some() && row.replace.is_none());
-        let comes = |row: Option<&Row>| row.is_some_and(|row| row.search.is_none() && row.replace.is_some());
+        let goes = |row: Option<&Row>| {
+            row.is_some_and(|row| row.search.is_some() && row.replace.is_none())
+        };
+        let comes = |row: Option<&Row>| {
+            row.is_some_and(|row| row.search.is_none() && row.replace.is_some())
+        };
         let row = |at: usize| trial.rows.get(at);
         let before = |many: usize| at.checked_sub(many).and_then(row);
-        if comes(row(at)) && (!goes(before(1)) || goes(before(2)) && !comes(before(2)) || comes(row(at + 1))) {
+        if comes(row(at))
+            && (!goes(before(1)) || goes(before(2)) && !comes(before(2)) || comes(row(at + 1)))
+        {
             let row = &mut trial.rows[at];
-            let text: String = row.new.iter().flat_map(|text| text.chars()).filter(|c| !is_quote(*c)).collect();
+            let text: String =
+                row.new.iter().flat_map(|text| text.chars()).filter(|c| !is_quote(*c)).collect();
             (row.new, row.replace) = (Some(text.clone()), Some(text));
         }
     }

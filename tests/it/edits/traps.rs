@@ -27,9 +27,13 @@ const MISSING: &[Cause] = &[Cause::Missing];
 pub(crate) const TRAPS: [(&str, Lay); 18] = [
     ("found twice", |dice, trial| twice(dice, trial, |line| line.to_owned())),
     ("found twice, but for indentation", |dice, mut trial| {
-        let deeper = |line: &str| if line.trim().is_empty() { line.to_owned() } else { format!("      {line}") };
+        let deeper = |line: &str| {
+            if line.trim().is_empty() { line.to_owned() } else { format!("      {line}") }
+        };
         for row in &mut trial.rows {
-            row.search = row.search.as_deref().map(|line| if line.trim().is_empty() { line.to_owned() } else { format!("   {line}") });
+            row.search = row.search.as_deref().map(|line| {
+                if line.trim().is_empty() { line.to_owned() } else { format!("   {line}") }
+            });
         }
         twice(dice, trial, deeper)
     }),
@@ -61,25 +65,34 @@ pub(crate) const TRAPS: [(&str, Lay); 18] = [
     ("one character", |dice, mut trial| {
         let (at, line) = row_with_text(dice, &trial)?;
         let body = line.trim_start();
-        let places: Vec<usize> = body.char_indices().map(|(at, _)| line.len() - body.len() + at).collect();
+        let places: Vec<usize> =
+            body.char_indices().map(|(at, _)| line.len() - body.len() + at).collect();
         let mut stale = line.clone();
         stale.insert(*dice.pick(&places), '7');
         trial.rows[at].search = Some(stale);
         Some(missing(&trial))
     }),
     ("one invented line", |dice, mut trial| {
-        let rows: Vec<usize> = (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
+        let rows: Vec<usize> =
+            (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
         let at = *dice.pick(&rows);
         let like = trial.rows[at].search.clone()?;
-        let invented = format!("{}invented(line, {});", super::draw::indent(&like), dice.below(100));
-        let row = super::trial::Row { search: Some(invented.clone()), replace: Some(invented.clone()), ..Default::default() };
+        let invented =
+            format!("{}invented(line, {});", super::draw::indent(&like), dice.below(100));
+        let row = super::trial::Row {
+            search: Some(invented.clone()),
+            replace: Some(invented.clone()),
+            ..Default::default()
+        };
         trial.rows.insert(at + dice.below(2), row);
         Some(Trap { says: Some(invented), ..missing(&trial) })
     }),
     ("a line left out", |dice, mut trial| {
-        let rows: Vec<usize> = (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
+        let rows: Vec<usize> =
+            (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
         let inner: Vec<usize> = rows.get(1..rows.len().checked_sub(1)?)?.to_vec();
-        let is_text = |i: &usize| trial.rows[*i].search.as_ref().is_some_and(|line| !line.trim().is_empty());
+        let is_text =
+            |i: &usize| trial.rows[*i].search.as_ref().is_some_and(|line| !line.trim().is_empty());
         let inner: Vec<usize> = inner.into_iter().filter(is_text).collect();
         if inner.is_empty() {
             return None;
@@ -90,7 +103,8 @@ pub(crate) const TRAPS: [(&str, Lay); 18] = [
         Some(Trap { says, quotes: Some(quotes), ..missing(&trial) })
     }),
     ("first and last line alike", |dice, mut trial| {
-        let rows: Vec<usize> = (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
+        let rows: Vec<usize> =
+            (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
         if rows.len() < 3 {
             return None;
         }
@@ -105,7 +119,8 @@ pub(crate) const TRAPS: [(&str, Lay); 18] = [
         Some(missing(&trial))
     }),
     ("two lines the other way round", |dice, mut trial| {
-        let rows: Vec<usize> = (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
+        let rows: Vec<usize> =
+            (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
         let at = dice.below(rows.len().checked_sub(1)?);
         let (a, b) = (*rows.get(at)?, *rows.get(at + 1)?);
         let (first, second) = (trial.rows[a].search.clone()?, trial.rows[b].search.clone()?);
@@ -120,10 +135,15 @@ pub(crate) const TRAPS: [(&str, Lay); 18] = [
         let line = dice.pick(&lines);
         let words: Vec<&str> = line.split_whitespace().collect();
         let first = words.first()?;
-        let part = if words.len() > 2 { words[1..words.len() - 1].join(" ") } else { first[first.len() - first.chars().next_back()?.len_utf8()..].to_owned() };
+        let part = if words.len() > 2 {
+            words[1..words.len() - 1].join(" ")
+        } else {
+            first[first.len() - first.chars().next_back()?.len_utf8()..].to_owned()
+        };
         let stands = lines.iter().any(|line| line.trim() == part);
         (!stands && line.contains(&part)).then_some(())?;
-        let block = Block { search: format!("{part}\n"), replace: "something else\n".into(), line: 1 };
+        let block =
+            Block { search: format!("{part}\n"), replace: "something else\n".into(), line: 1 };
         Some(Trap {
             causes: &[Cause::PartOfLine],
             quotes: Some(lines.iter().position(|line| line.contains(&part))? + 1),
@@ -198,9 +218,10 @@ fn already(trial: &Trial) -> Option<Trap> {
     let done = trial.once_more();
     let (search, replace) = (done.search(), done.replace());
     let is_text = |line: &&String| !line.trim().is_empty();
-    let has_new = replace.iter().filter(is_text).any(|line| {
-        !search.iter().any(|old| old.trim() == line.trim())
-    });
+    let has_new = replace
+        .iter()
+        .filter(is_text)
+        .any(|line| !search.iter().any(|old| old.trim() == line.trim()));
     let ends = |lines: &[String]| {
         let text = || lines.iter().filter(is_text).map(|line| line.trim().to_owned());
         (text().next(), text().next_back())
@@ -212,5 +233,9 @@ fn already(trial: &Trial) -> Option<Trap> {
         &[Cause::AlreadyApplied, Cause::Missing]
     };
     // Where the search still stands as it did, elsewhere, it is an edit of that place.
-    Some(Trap { causes, search: Some((done.search(), done.file_lines())), ..plain(&done, vec![done.block()]) })
+    Some(Trap {
+        causes,
+        search: Some((done.search(), done.file_lines())),
+        ..plain(&done, vec![done.block()])
+    })
 }

@@ -95,13 +95,8 @@ pub(crate) struct Trial {
 impl Trial {
     fn text(&self, inner: impl Fn(&Row) -> Option<&String>) -> String {
         let inner = self.rows.iter().filter_map(inner);
-        let lines: Vec<&str> = self
-            .before
-            .iter()
-            .chain(inner)
-            .chain(&self.after)
-            .map(String::as_str)
-            .collect();
+        let lines: Vec<&str> =
+            self.before.iter().chain(inner).chain(&self.after).map(String::as_str).collect();
         let mut text = if self.file_mark { "\u{feff}".to_owned() } else { String::new() };
         text.push_str(&lines.join(self.file_end));
         if self.last_end && !lines.is_empty() {
