@@ -120,7 +120,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
         Edits::Blocks(blocks) => blocks.len() == 1 && blocks[0].search.trim().is_empty(),
         Edits::Hunks(file) => file.hunks.len() == 1 && file.hunks[0].old.is_empty(),
     };
-    let is_there = fs::exists(&target);
+    // A link to nowhere is no file.
+    let is_there = fs::real_path(&target).is_some();
     if !is_there && !creates {
         return Err(refused(format!(
             "{} does not exist; one block with an empty search makes it, or a diff from /dev/null",

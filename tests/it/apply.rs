@@ -57,7 +57,7 @@ fn blocks_and_diffs_are_told_apart() {
 #[test]
 fn all_blocks_or_none() {
     let sandbox = Sandbox::new().file("f", TEXT);
-    let input = block("two\n", "TWO\n") + &block("fuor\n", "FOUR\n");
+    let input = block("two\n", "TWO\n") + &block("foour\n", "FOUR\n");
     refuses(
         &sandbox,
         &input,
@@ -98,7 +98,7 @@ fn json_has_its_keys() {
         expect[key] = value;
     }
     assert_eq!(document, expect);
-    let failed = run(&sandbox, &["--json"], block("tow\n", "x\n")).assert_exit(1).json();
+    let failed = run(&sandbox, &["--json"], block("TWOO\n", "x\n")).assert_exit(1).json();
     let refusal = &failed["refusals"][0];
     assert_eq!(
         (&refusal["block"], &refusal["line"], &refusal["cause"]),
@@ -228,7 +228,6 @@ fn files_that_cannot_be_changed_are_not() {
         ("locked", "read-only"),
         ("dangling", "does not exist"),
         ("d/f/g", "d/f"),
-        ("", "empty"),
         ("/dev/null", "device"),
     ] {
         let done = sandbox.program(APPLY, &["--file", file]).stdin(block("two\n", "2\n")).run();
@@ -279,7 +278,7 @@ fn a_diff_of_git_gives_what_git_gives() {
     let sandbox = Sandbox::new().git();
     let mut runner =
         TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
-    let mut applied = 0;
+    let applied = std::cell::Cell::new(0);
     let ran = runner.run(&(text, edits), |(old, edits)| {
         let end = if old.contains('\r') { "\r\n" } else { "\n" };
         let mut lines: Vec<String> = old.split_inclusive('\n').map(str::to_owned).collect();
@@ -307,7 +306,7 @@ fn a_diff_of_git_gives_what_git_gives() {
             .assert_exit(0);
         prop_assert_eq!(&sandbox.read("f"), &new);
         if ours.code == 0 {
-            applied += 1;
+            applied.set(applied.get() + 1);
             prop_assert_eq!(got, new, "{}", diff);
         } else {
             // What the line ends alone change, and what is there already around its place, is refused and never guessed at.
@@ -322,5 +321,5 @@ fn a_diff_of_git_gives_what_git_gives() {
         Ok(())
     });
     ran.unwrap();
-    assert!(applied > 30, "{applied} diffs were applied");
+    assert!(applied.get() > 30, "{} diffs were applied", applied.get());
 }

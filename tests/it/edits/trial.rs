@@ -194,4 +194,40 @@ impl Trial {
         new.after = lines[line..].to_vec();
         new
     }
+
+    /// The block as a hunk of a unified diff, below the two names; `numbers` is what stands between the two `@@`.
+    pub(crate) fn diff(&self, numbers: &str) -> String {
+        let mut text = format!("--- a/file\n+++ b/file\n@@{numbers}@@\n");
+        let mut come = String::new();
+        let push = |text: &mut String, mark: char, line: &str| {
+            text.push(mark);
+            text.push_str(line);
+            text.push_str(self.block_end);
+        };
+        for row in &self.rows {
+            match (&row.search, &row.replace) {
+                (Some(old), Some(new)) if old == new => {
+                    text.push_str(&std::mem::take(&mut come));
+                    push(&mut text, ' ', old);
+                }
+                (old, new) => {
+                    // What goes stands before what comes.
+                    if let Some(old) = old {
+                        push(&mut text, '-', old);
+                    }
+                    if let Some(new) = new {
+                        push(&mut come, '+', new);
+                    }
+                }
+            }
+        }
+        text + &come
+    }
+
+    /// The numbers of that hunk, as many lines off as asked.
+    pub(crate) fn numbers(&self, off: usize, more: usize) -> String {
+        let at = self.before.len() + 1 + off;
+        let (old, new) = (self.search().len() + more, self.replace().len() + more);
+        format!(" -{at},{old} +{at},{new} ")
+    }
 }
