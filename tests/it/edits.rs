@@ -101,7 +101,7 @@ impl Report {
             } else {
                 String::new()
             };
-            writeln!(std::io::stdout(), "{table}{all}").unwrap();
+            std::io::stdout().write_all(format!("{table}{all}\n").as_bytes()).unwrap();
         }
         assert!(holds, "{table}\n{}", self.told.join("\n"));
     }
@@ -157,7 +157,7 @@ fn judge(class: &mut Tally, told: &mut Vec<String>, name: &str, trial: &Trial, e
         Ok(applied)
             if applied.text == expected || trial.also_expected().contains(&applied.text) =>
         {
-            class.applied += 1
+            class.applied += 1;
         }
         Ok(applied) => {
             class.damaged += 1;
@@ -425,7 +425,7 @@ fn traps_hold_for_diffs() {
                 match run_diff(&trial, &diff) {
                     // The one that begins at its line is meant.
                     Ok(applied) if class == 2 && applied.text == trial.expected() => {
-                        tally.applied += 1
+                        tally.applied += 1;
                     }
                     Ok(applied) => {
                         tally.wrong += 1;

@@ -113,7 +113,7 @@ fn rows(dice: &mut Dice, fixture: &Fixture, edit: Edit, old: &[String]) -> Optio
         }
         Edit::Insert => {
             let before: Vec<Row> = old.iter().map(keep).collect();
-            let new = (0..1 + dice.below(3)).map(|_| Row::add(&new_line(dice, fixture, &old[0])));
+            let new = (0..=dice.below(3)).map(|_| Row::add(&new_line(dice, fixture, &old[0])));
             let new: Vec<Row> = new.collect();
             if old[0].trim().is_empty() {
                 return None;
@@ -122,7 +122,7 @@ fn rows(dice: &mut Dice, fixture: &Fixture, edit: Edit, old: &[String]) -> Optio
         }
         Edit::Delete => old.iter().map(drop).collect(),
         Edit::Rewrite => {
-            let new = (0..1 + dice.below(6)).map(|_| {
+            let new = (0..=dice.below(6)).map(|_| {
                 let like = dice.pick(old).clone();
                 Row::add(&new_line(dice, fixture, &like))
             });
@@ -165,7 +165,7 @@ fn rows(dice: &mut Dice, fixture: &Fixture, edit: Edit, old: &[String]) -> Optio
             rows.collect()
         }
         Edit::Append => {
-            let new = (0..1 + dice.below(4)).map(|_| {
+            let new = (0..=dice.below(4)).map(|_| {
                 let like = dice.pick(old).clone();
                 Row::add(&new_line(dice, fixture, &like))
             });

@@ -29,13 +29,11 @@ pub(crate) const SLIPS: [(&str, Slip); 24] = [
     ("tabs in the block", tabs_in_block),
     ("spaces in the block", spaces_in_block),
     ("CR LF in one of the two", |_, trial| {
-        let other = |end| if end == "\n" { "\r\n" } else { "\n" };
-        trial.block_end = other(trial.block_end);
+        trial.block_end = other_end(trial.block_end);
         Some(Expect::Apply)
     }),
     ("CR LF the other way round", |_, trial| {
-        let other = |end| if end == "\n" { "\r\n" } else { "\n" };
-        (trial.file_end, trial.block_end) = (other(trial.file_end), trial.file_end);
+        (trial.file_end, trial.block_end) = (other_end(trial.file_end), trial.file_end);
         Some(Expect::Apply)
     }),
     ("byte order mark in the file", |_, trial| {
@@ -73,6 +71,10 @@ pub(crate) const SLIPS: [(&str, Slip); 24] = [
     }),
 ];
 
+fn other_end(end: &str) -> &'static str {
+    if end == "\n" { "\r\n" } else { "\n" }
+}
+
 /// Pairs of slips whose numbers in [`SLIPS`] differ in kind.
 pub(crate) fn pair(dice: &mut Dice) -> ((&'static str, Slip), (&'static str, Slip)) {
     // One of blanks, one of line ends, and so on: within a kind they would undo each other.
@@ -109,7 +111,7 @@ fn blanks_in_search(dice: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     let blanks = *dice.pick(&[" ", "  ", "\t", "    "]);
     let rows: Vec<usize> =
         (0..trial.rows.len()).filter(|i| trial.rows[*i].search.is_some()).collect();
-    for _ in 0..1 + dice.below(rows.len()) {
+    for _ in 0..=dice.below(rows.len()) {
         let at = *dice.pick(&rows);
         trial.rows[at].search.as_mut()?.push_str(blanks);
     }
@@ -141,7 +143,7 @@ fn blanks_in_file(dice: &mut Dice, trial: &mut Trial) -> Option<Expect> {
     if rows.is_empty() {
         return None;
     }
-    for _ in 0..1 + dice.below(rows.len()) {
+    for _ in 0..=dice.below(rows.len()) {
         let row = &mut trial.rows[*dice.pick(&rows)];
         row.file.as_mut()?.push_str(blanks);
         if let Some(new) = &mut row.new {

@@ -25,7 +25,7 @@ pub(crate) type Lay = fn(&mut Dice, Trial) -> Option<Trap>;
 const MISSING: &[Cause] = &[Cause::Missing];
 
 pub(crate) const TRAPS: [(&str, Lay); 18] = [
-    ("found twice", |dice, trial| twice(dice, trial, |line| line.to_owned())),
+    ("found twice", |dice, trial| twice(dice, trial, str::to_owned)),
     ("found twice, but for indentation", |dice, mut trial| {
         let deeper = |line: &str| {
             if line.trim().is_empty() { line.to_owned() } else { format!("      {line}") }
@@ -198,6 +198,7 @@ fn row_with_text(dice: &mut Dice, trial: &Trial) -> Option<(usize, String)> {
 }
 
 /// The lines of the edit stand in the file a second time.
+#[expect(clippy::unnecessary_wraps, reason = "as all traps are")]
 fn twice(dice: &mut Dice, mut trial: Trial, as_: impl Fn(&str) -> String) -> Option<Trap> {
     let copy: Vec<String> =
         trial.rows.iter().filter_map(|row| row.file.as_deref()).map(as_).collect();
@@ -214,6 +215,7 @@ fn twice(dice: &mut Dice, mut trial: Trial, as_: impl Fn(&str) -> String) -> Opt
 
 /// The file as it is after the edit. That the same was done before can be told where the replacement holds a line of its own,
 /// or the lines around those that went.
+#[expect(clippy::unnecessary_wraps, reason = "as all traps are")]
 fn already(trial: &Trial) -> Option<Trap> {
     let done = trial.once_more();
     let (search, replace) = (done.search(), done.replace());
