@@ -9,6 +9,8 @@ use std::ops::Range;
 /// Lines that are compared one by one, and lines of a file that are looked through for like words.
 const MOST_COMPARED: usize = 400;
 const MOST_SCORED: usize = 200_000;
+/// Offsets that are looked at more closely.
+const MOST_OFFSETS: usize = 100;
 /// Lines of a search that are weighed to choose among stretches.
 const MOST_WEIGHED: usize = 60;
 
@@ -34,8 +36,13 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     let score = |offset: isize| {
         (offset - 3..=offset + 3).filter_map(|near| votes.get(&near)).sum::<usize>()
     };
+    let mut most: Vec<_> = votes.iter().map(|(offset, own)| (*own, -*offset)).collect();
+    if most.len() > MOST_OFFSETS {
+        most.select_nth_unstable_by(MOST_OFFSETS, |a, b| b.cmp(a));
+        most.truncate(MOST_OFFSETS);
+    }
     let mut best: Vec<_> =
-        votes.iter().map(|(offset, own)| (score(*offset), *own, -*offset)).collect();
+        most.into_iter().map(|(own, offset)| (score(-offset), own, offset)).collect();
     best.sort_unstable_by(|a, b| b.cmp(a));
     let longest = (0..search.len()).max_by_key(|i| core(search[*i].text).len())?;
     let first = search.iter().position(|line| !is_blank(line.text))?;

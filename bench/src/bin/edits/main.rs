@@ -27,7 +27,8 @@ fn text() -> String {
 }
 
 fn main() {
-    let rounds = std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(200_usize);
+    let rounds =
+        std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(200_usize);
     let file = text();
     let search = "fn step_600(input: &[u32]) -> u32 {\n    let limit = 4200;\n    let mut sum = 0;\n    for item in input {\n";
     let replace = search.replace("4200", "4300");
@@ -48,10 +49,22 @@ fn main() {
         ("no-break blanks", block(&|line| line.replace(' ', "\u{a0}"))),
         ("a blank line too many", block(&|line| line.replace("    let mut", "\n    let mut"))),
         ("refused: one stale value", block(&|line| line.replace("4200", "4201"))),
-        ("refused: found many times", block(&|line| {
-            if line.starts_with("fn") || line.contains("limit") { String::new() } else { line.to_owned() }
-        })),
-        ("refused: nothing alike", block(&|_| "@@ quite unlike anything @@".to_owned())),
+        (
+            "refused: found many times",
+            Block {
+                search: "    let mut sum = 0;\n    for item in input {\n".to_owned(),
+                replace: "    for item in input {\n".to_owned(),
+                line: 1,
+            },
+        ),
+        (
+            "refused: nothing alike",
+            Block {
+                search: "@@ quite unlike @@\n@@ anything @@\n".to_owned(),
+                replace: "new\n".to_owned(),
+                line: 1,
+            },
+        ),
     ];
     let hunk = Hunk { line: 1, at: Some(1), old: search.to_owned(), new: replace.clone() };
     let path = std::env::temp_dir().join(format!("nagent-bench-edits-{}", std::process::id()));
