@@ -2,9 +2,10 @@
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
-TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-summarize
+TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
+	nagent-file-summarize
 
-.PHONY: build demo test check install live bench quality
+.PHONY: build demo test check install live bench quality edits
 
 build:
 	$(CARGO) build --release --locked
@@ -46,6 +47,11 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent target/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin target/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
+
+# What the corpus of edits comes to, class by class; `make test` holds it to that.
+edits:
+	@NAGENT_EDITS_REPORT=1 $(CARGO) test --locked --quiet --test it edits:: -- --nocapture --test-threads=1
 
 # How well the files of this machine are cut: sources of crates, Python's library, the npm folder, at two targets.
 quality:

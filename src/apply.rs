@@ -5,6 +5,8 @@
 //! ([`find`](self)), never in what is written: lines that the search and the replacement share keep the file's own bytes, and what
 //! is new takes the file's indentation and line ends.
 
+mod align;
+pub mod diff;
 mod find;
 mod indent;
 mod lines;
@@ -14,10 +16,9 @@ mod write;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod traps;
 
 use crate::format::edit::Block;
+use crate::format::unified::parse::Hunk;
 use lines::Line;
 use std::fmt;
 use std::ops::Range;
@@ -121,6 +122,54 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+impl How {
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::LineEnds => "line_ends",
+            Self::Trailing => "trailing",
+            Self::Indent => "indent",
+            Self::Quotes => "quotes",
+            Self::BlankLines => "blank_lines",
+        }
+    }
+}
+
+impl Cause {
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Indentation => "indentation",
+            Self::PartOfLine => "part_of_line",
+            Self::Twice => "twice",
+            Self::AlreadyApplied => "already_applied",
+            Self::Empty => "empty",
+            Self::NoChange => "no_change",
+            Self::Overlap => "overlap",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// What a hunk of a diff says beside its lines. A block says none of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hint {
+    /// The line of the file where it begins, from 1: good for telling equal places apart, and for nothing else.
+    at: Option<usize>,
+    last_end: LastEnd,
+}
+
+/// What becomes of the line end at the end of the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum LastEnd {
+    #[default]
+    Stays,
+    Comes,
+    Goes,
+}
+
 /// What a block does to the lines of the file.
 struct Edit {
     lines: Range<usize>,
@@ -132,12 +181,44 @@ struct Edit {
 ///
 /// A file of 10,000 lines takes well under 2 ms; a refusal may take longer, since it looks for what is near.
 pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+    all(text, blocks, &[])
+}
+
+/// Applies all hunks of a diff to a text, or none.
+///
+/// A hunk is looked up as a block is, by all of its old lines. Its line number counts where its lines stand more than once:
+/// if they begin at that very line in one of the places, that one is meant.
+pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<Applied, Vec<Refusal>> {
+    let whole = |body: &str| {
+        if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
+    };
+    let block = |hunk: &Hunk| Block {
+        search: whole(&hunk.old),
+        replace: whole(&hunk.new),
+        line: hunk.line,
+    };
+    let hint = |hunk: &Hunk| {
+        let has_end = |body: &str| body.is_empty() || body.ends_with('\n');
+        let last_end = match (has_end(&hunk.old), has_end(&hunk.new)) {
+            (false, true) => LastEnd::Comes,
+            (true, false) => LastEnd::Goes,
+            _ => LastEnd::Stays,
+        };
+        Hint { at: hunk.at, last_end }
+    };
+    let blocks: Vec<Block> = hunks.iter().map(block).collect();
+    let hints: Vec<Hint> = hunks.iter().map(hint).collect();
+    all(text, &blocks, &hints)
+}
+
+fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refusal>> {
     let (mark, body) = lines::split_mark(text);
     let file = lines::split(body);
     let mut edits = Vec::with_capacity(blocks.len());
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
-        match edit(body, &file, !mark.is_empty(), block) {
+        let hint = hints.get(index).copied().unwrap_or_default();
+        match edit(body, &file, !mark.is_empty(), block, hint) {
             Ok(edit) => edits.push((index, edit)),
             Err(reason) => refusals.push(reason.of(index, block)),
         }
@@ -193,7 +274,13 @@ pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
 }
 
 /// What one block does, looked at alone.
-fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, refuse::Reason> {
+fn edit(
+    text: &str,
+    file: &[Line],
+    marked: bool,
+    block: &Block,
+    hint: Hint,
+) -> Result<Edit, refuse::Reason> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
     // A mark that is shared, or that the file has anyway, is the file's affair.
@@ -205,7 +292,14 @@ fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, 
         }
         return Ok(Edit {
             lines: 0..0,
-            written: write::Written { text: replace.to_owned(), removed: 0, added },
+            written: write::Written {
+                text: match hint.last_end {
+                    LastEnd::Goes => lines::without_last_end(replace).to_owned(),
+                    _ => replace.to_owned(),
+                },
+                removed: 0,
+                added,
+            },
             how: How::Exact,
         });
     }
@@ -213,10 +307,26 @@ fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, 
     if search.iter().all(|line| lines::is_blank(line.text)) {
         return Err(refuse::empty(file));
     }
-    if search.len() == replace.len() && search.iter().zip(&replace).all(|(s, r)| s.text == r.text) {
+    let same =
+        search.len() == replace.len() && search.iter().zip(&replace).all(|(s, r)| s.text == r.text);
+    if same && hint.last_end == LastEnd::Stays {
         return Err(refuse::no_change());
     }
     let mut places = find::find(&search, file);
+    if places.first().is_none_or(|place| place.how >= How::Quotes)
+        && let Some(typed) = lines::typed_blanks(block)
+    {
+        return edit(text, file, marked, &typed, hint)
+            .map(|edit| Edit { how: edit.how.max(How::Quotes), ..edit });
+    }
+    if let Some(at) = hint.at.filter(|_| places.len() > 1)
+        && let Some(there) = places
+            .iter()
+            .position(|place| place.lines.start + 1 == at && place.how <= How::Trailing)
+    {
+        places.swap(0, there);
+        places.truncate(1);
+    }
     let place = match places.len() {
         0 => return Err(refuse::missing(&search, &replace, file)),
         1 => places.remove(0),
@@ -225,7 +335,7 @@ fn edit(text: &str, file: &[Line], marked: bool, block: &Block) -> Result<Edit, 
     if let Some(lines) = find::already_applied(&place, &search, &replace, file) {
         return Err(refuse::already_applied(&lines, file, &refuse::Sign::Around));
     }
-    let written = write::write(&place, &search, &replace, file)
+    let written = write::write(&place, &search, &replace, file, hint.last_end)
         .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
     let (from, to) = lines::bytes(file, &place.lines);
     if text[from..to] == written.text {

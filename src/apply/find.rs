@@ -7,6 +7,7 @@
 use super::How;
 use super::indent::{Shift, shift};
 use super::lines::{Line, core, indent, is_blank, plain, trim_end};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// More places than these are not listed.
@@ -114,14 +115,39 @@ pub(super) fn already_applied(
     if r.len() <= s.len() {
         return None;
     }
-    runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
-        let inner = before..before + s.len();
-        let start = place.lines.start.checked_sub(before)?;
-        let there = file.get(start..start + r.len())?;
-        let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
-        let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
-        holds.then_some(start..start + r.len())
+    let found = stands_over(place, search, replace, file);
+    found.or_else(|| {
+        runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
+            let inner = before..before + s.len();
+            let start = place.lines.start.checked_sub(before)?;
+            let there = file.get(start..start + r.len())?;
+            let new_text = r.iter().enumerate().any(|(i, r)| !inner.contains(&i) && !is_blank(r));
+            let holds = new_text && r.iter().zip(there).all(|(r, f)| same(r, f.text));
+            holds.then_some(start..start + r.len())
+        })
     })
+}
+
+/// Where the replacement stands over the place of a search that was not found to the letter: its lines are there, indented
+/// as the edit has indented them.
+fn stands_over(
+    place: &Place,
+    search: &[Line],
+    replace: &[Line],
+    file: &[Line],
+) -> Option<Range<usize>> {
+    let olds: HashSet<&str> = search.iter().map(|line| core(line.text)).collect();
+    let is_new = |line: &Line| !is_blank(line.text) && !olds.contains(core(line.text));
+    if place.how < How::Trailing || !replace.iter().any(is_new) {
+        return None;
+    }
+    let from = place.lines.start.saturating_sub(replace.len());
+    let near = &file[from..(place.lines.end + replace.len()).min(file.len())];
+    let over = find(replace, near).into_iter().find(|over| {
+        let lines = from + over.lines.start..from + over.lines.end;
+        over.how <= place.how && lines.start < place.lines.end && place.lines.start < lines.end
+    })?;
+    Some(from + over.lines.start..from + over.lines.end)
 }
 
 /// The starts of all runs in `file` that are the same as `search` throughout, in one pass (Knuth, Morris, Pratt): `same`

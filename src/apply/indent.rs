@@ -132,7 +132,19 @@ impl<'a> Reindent<'a> {
         let base =
             self.known.iter().filter(|(s, _)| new.starts_with(s)).max_by_key(|(s, _)| s.len());
         if let Some((s, f)) = base {
-            return Some(format!("{f}{}", self.convert(&new[s.len()..])));
+            let rest = &new[s.len()..];
+            // Who has written the file's own kind of blanks here means those that come after them.
+            let own = !s.is_empty() && !matches!(self.shift, Shift::Columns { .. });
+            let indent =
+                if own { format!("{f}{rest}") } else { format!("{f}{}", self.convert(rest)) };
+            // A tab after blanks would swallow them.
+            let swallows = !own && indent.contains(" \t");
+            return Some(match self.shift {
+                Shift::Columns { width, delta } if swallows => {
+                    self.tabbed(columns(new, *width).checked_add_signed(*delta)?)
+                }
+                _ => indent,
+            });
         }
         match self.shift {
             Shift::None => Some(new.to_owned()),

@@ -1,5 +1,6 @@
 //! A text as lines that keep their ends, and what counts as blank. Nothing here compares two texts.
 
+use crate::format::edit::Block;
 use std::ops::Range;
 
 /// A line: its text, and the line end that follows it (`"\n"`, `"\r\n"`, or nothing at the end of the text).
@@ -31,6 +32,12 @@ pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
     let end = lines.last().map_or(0, |line| line.at + line.text.len() + line.end.len());
     let at = |index: usize| lines.get(index).map_or(end, |line| line.at);
     (at(range.start), at(range.end))
+}
+
+/// The text without the line end that it ends with.
+pub(super) fn without_last_end(text: &str) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text)
 }
 
 /// A byte order mark, and the rest.
@@ -68,4 +75,24 @@ pub(super) fn plain(c: char) -> char {
         '\u{a0}' | '\u{202f}' | '\u{2009}' => ' ',
         c => c,
     }
+}
+
+/// The block with plain blanks for no-break ones, where its search has such at the start or end of a line.
+pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
+    let outer = |line: &str| {
+        let is_blank = |c: char| plain(c) == ' ' || c == '\t' || c == '\r';
+        let start = line.len() - line.trim_start_matches(is_blank).len();
+        let end = line.trim_end_matches(is_blank).len().max(start);
+        (start, end)
+    };
+    let is_odd = |line: &str| {
+        let (start, end) = outer(line);
+        !line[..start].is_ascii() || !line[end..].is_ascii()
+    };
+    if block.search.is_ascii() || !block.search.split('\n').any(is_odd) {
+        return None;
+    }
+    let plain_blank = |c: char| if plain(c) == ' ' { ' ' } else { c };
+    let typed = |text: &str| text.chars().map(plain_blank).collect::<String>();
+    Some(Block { search: typed(&block.search), replace: typed(&block.replace), line: block.line })
 }

@@ -9,6 +9,10 @@ use std::ops::Range;
 /// Lines that are compared one by one, and lines of a file that are looked through for like words.
 const MOST_COMPARED: usize = 400;
 const MOST_SCORED: usize = 200_000;
+/// Offsets that are looked at more closely.
+const MOST_OFFSETS: usize = 100;
+/// Lines of a search that are weighed to choose among stretches.
+const MOST_WEIGHED: usize = 60;
 
 /// The stretch of the file that has most in common with the search: by equal lines, else by equal words.
 pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
@@ -32,22 +36,24 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     let score = |offset: isize| {
         (offset - 3..=offset + 3).filter_map(|near| votes.get(&near)).sum::<usize>()
     };
-    let best = votes.iter().map(|(offset, own)| (score(*offset), *own, -*offset)).max();
-    let all: usize =
-        search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty()).map(weight).sum();
-    let offset = match best {
-        Some((score, _, offset)) if score * 4 >= all => -offset,
-        _ => {
-            let by_lines = best.map(|(_, _, offset)| -offset);
-            let like = |offset: &isize| likeness_at(search, file, *offset);
-            let found = by_words(search, file).or(by_lines);
-            // Words tell of a stretch. When its first line is quite another one, letters may tell of a nearer one.
-            match found {
-                Some(offset) if like(&offset) >= 50 => offset,
-                _ => [found, by_letters(search, file)].into_iter().flatten().max_by_key(like)?,
-            }
-        }
-    };
+    let mut most: Vec<_> = votes.iter().map(|(offset, own)| (*own, -*offset)).collect();
+    if most.len() > MOST_OFFSETS {
+        most.select_nth_unstable_by(MOST_OFFSETS, |a, b| b.cmp(a));
+        most.truncate(MOST_OFFSETS);
+    }
+    let mut best: Vec<_> =
+        most.into_iter().map(|(own, offset)| (score(-offset), own, offset)).collect();
+    best.sort_unstable_by(|a, b| b.cmp(a));
+    let longest = (0..search.len()).max_by_key(|i| core(search[*i].text).len())?;
+    let first = search.iter().position(|line| !is_blank(line.text))?;
+    let by_lines = best.iter().take(5).map(|(_, _, offset)| -*offset);
+    let by_likeness = [first, longest].into_iter().filter_map(|at| by_letters(search, file, at));
+    let candidates: Vec<isize> =
+        by_lines.chain(by_words(search, file)).chain(by_likeness).collect();
+    let wanted: Vec<Pairs> =
+        search.iter().take(MOST_WEIGHED).map(|line| Pairs::of(line.text)).collect();
+    let offset =
+        candidates.into_iter().rev().max_by_key(|offset| likeness_at(&wanted, file, *offset))?;
     let start = usize::try_from(offset).unwrap_or(0).min(file.len() - 1);
     let end = usize::try_from(offset.saturating_add_unsigned(search.len()))
         .unwrap_or(0)
@@ -81,45 +87,60 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
     (best.0 > 0).then_some(best.1.cast_signed())
 }
 
-/// The offset of the line whose pairs of letters are most like those of the search's first line: a word misspelled.
-fn by_letters(search: &[Line], file: &[Line]) -> Option<isize> {
-    let (at, first) = first_line(search)?;
-    let wanted = pairs(first);
-    let scores = file.iter().take(MOST_SCORED).map(|line| likeness(&wanted, line.text)).enumerate();
+/// The offset of the line whose pairs of letters are most like those of a line of the search: a word misspelled.
+fn by_letters(search: &[Line], file: &[Line], at: usize) -> Option<isize> {
+    let wanted = Pairs::of(search.get(at)?.text);
+    let scores = file.iter().take(MOST_SCORED).map(|line| wanted.likeness(&Pairs::of(line.text)));
     let (score, line) = scores
+        .enumerate()
         .map(|(line, score)| (score, line))
         .max_by_key(|(score, line)| (*score, usize::MAX - line))?;
     (score >= 30).then_some(line.cast_signed() - at.cast_signed())
 }
 
-/// How like the search's first line is the line that faces it, in percent.
-fn likeness_at(search: &[Line], file: &[Line], offset: isize) -> usize {
-    let Some((at, first)) = first_line(search) else { return 0 };
-    let facing = offset.checked_add_unsigned(at).and_then(|line| usize::try_from(line).ok());
-    facing.and_then(|line| file.get(line)).map_or(0, |line| likeness(&pairs(first), line.text))
+/// How like the lines from an offset on are those of the search, each weighed by its length; a line may be one off.
+fn likeness_at(wanted: &[Pairs], file: &[Line], offset: isize) -> usize {
+    let facing = |i: usize| {
+        let near = (-1..=1).filter_map(move |off: isize| {
+            usize::try_from(offset + off).ok()?.checked_add(i).and_then(|line| file.get(line))
+        });
+        near.map(|line| Pairs::of(line.text))
+    };
+    let like = |(i, wanted): (usize, &Pairs)| {
+        let most = facing(i).map(|there| wanted.likeness(&there)).max().unwrap_or(0);
+        most * usize::try_from(wanted.count.clamp(1, 40)).unwrap_or(1)
+    };
+    wanted.iter().enumerate().map(like).sum()
 }
 
-fn first_line<'a>(search: &[Line<'a>]) -> Option<(usize, &'a str)> {
-    search
-        .iter()
-        .enumerate()
-        .find(|(_, line)| !is_blank(line.text))
-        .map(|(at, line)| (at, line.text))
+/// The pairs of letters of a line, as if all were small, each as one bit of many.
+struct Pairs {
+    bits: [u64; 8],
+    count: u32,
 }
 
-fn likeness(wanted: &HashSet<[u8; 2]>, text: &str) -> usize {
-    let pairs = pairs(text);
-    let shared = wanted.intersection(&pairs).count();
-    100 * shared / (wanted.len() + pairs.len() - shared).max(1)
-}
+impl Pairs {
+    fn of(line: &str) -> Self {
+        let text = core(line).as_bytes();
+        let mut bits = [0_u64; 8];
+        for pair in text[..text.len().min(QUOTE)].windows(2) {
+            let [a, b] = [pair[0], pair[1]].map(|byte| usize::from(byte.to_ascii_lowercase()));
+            let bit = (a.wrapping_mul(31) ^ b.wrapping_mul(193)) % 512;
+            bits[bit / 64] |= 1 << (bit % 64);
+        }
+        // A line of one character is like itself.
+        if let [byte] = text {
+            bits[usize::from(*byte) % 8] |= 1 << (byte % 64);
+        }
+        Self { bits, count: bits.iter().map(|bits| bits.count_ones()).sum() }
+    }
 
-/// The pairs of letters of a line, as if all were small.
-fn pairs(line: &str) -> HashSet<[u8; 2]> {
-    let text = core(line).as_bytes();
-    text[..text.len().min(QUOTE)]
-        .windows(2)
-        .map(|pair| [pair[0].to_ascii_lowercase(), pair[1].to_ascii_lowercase()])
-        .collect()
+    /// In percent.
+    fn likeness(&self, other: &Self) -> usize {
+        let shared: u32 =
+            self.bits.iter().zip(&other.bits).map(|(a, b)| (a & b).count_ones()).sum();
+        (100 * shared / (self.count + other.count - shared).max(1)) as usize
+    }
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {

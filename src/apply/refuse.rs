@@ -125,6 +125,12 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason 
             ),
             place.lines.clone(),
         ),
+        Unclear::NotTheEnd => (
+            format!(
+                "found at {at}, which is not the end of the file as the search says: read the end of the file again"
+            ),
+            file.len().saturating_sub(4)..file.len(),
+        ),
         Unclear::BlankLine(line) => (
             format!(
                 "found at {at}, but line {} is a blank line that the search leaves out just where new lines go: \
@@ -212,8 +218,13 @@ fn standing(search: &[Line], replace: &[Line], file: &[Line]) -> Option<Reason> 
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>();
     let olds: HashSet<&str> = search.iter().map(|line| core(line.text)).collect();
-    // One shared line that is left when others go says nothing.
-    if texts.is_empty() || (texts.len() < 2 && texts.iter().all(|text| olds.contains(text))) {
+    // Shared lines that are left when others go say something when they stood around those: then the others are gone.
+    let end = |lines: &mut dyn Iterator<Item = &Line<'_>>| {
+        lines.map(|line| core(line.text).to_owned()).find(|text| !text.is_empty())
+    };
+    let ends = |lines: &[Line]| (end(&mut lines.iter()), end(&mut lines.iter().rev()));
+    let around = texts.len() > 1 && ends(search) == ends(replace);
+    if texts.is_empty() || !around && texts.iter().all(|text| olds.contains(text)) {
         return None;
     }
     let place = find::find(replace, file).into_iter().next()?;

@@ -1,12 +1,13 @@
 //! What is written at a place that was found. Every byte that it writes is the file's, or one that the replacement asks for.
 //!
-//! Search and replacement are compared line by line, as their author wrote them. What they share is taken from the file as it is there;
-//! the rest is new, and gets the file's indentation and line ends.
+//! Search and replacement are compared line by line, as their author wrote them ([`align`]). What they share is taken from the
+//! file as it is there; of a line that is only indented otherwise, the text is; the rest is new, and gets the file's indentation and line ends.
 
+use super::align::{Step, align};
 use super::find::Place;
 use super::indent::Reindent;
 use super::lines::{Line, core, indent, is_blank, plain, trim_end};
-use super::{How, indent::Shift};
+use super::{How, LastEnd, indent::Shift};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ pub(super) enum Unclear {
     Margin,
     /// The replacement may be meant in the search's indentation or in the file's.
     Indentation,
+    /// The last line end of the file is to go, and the place is not at the end.
+    NotTheEnd,
     /// New lines belong where the file has a blank line (its index) that the block does not show.
     BlankLine(usize),
 }
@@ -46,9 +49,11 @@ struct Writer<'a> {
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
     reindent: Reindent<'a>,
-    /// The author leaves blanks at the ends of lines where the file has none.
+    /// The author leaves blanks at the ends of lines that the file does not have there.
     stray: bool,
-    /// Typographic characters that the author wrote where the file has plain ones, throughout.
+    /// The blanks that the author has behind each line that holds text, and the file has not.
+    everywhere: Option<String>,
+    /// Plain characters of the file that the author wrote as typographic ones, throughout.
     typographic: Vec<char>,
     pieces: Vec<Piece>,
     /// The next line of the file to take an end from.
@@ -61,7 +66,11 @@ pub(super) fn write<'a>(
     search: &'a [Line<'a>],
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
+    last_end: LastEnd,
 ) -> Result<Written, Unclear> {
+    if last_end == LastEnd::Goes && place.lines.end < file.len() {
+        return Err(Unclear::NotTheEnd);
+    }
     let pairs: Vec<_> = search
         .iter()
         .zip(&place.map)
@@ -69,75 +78,76 @@ pub(super) fn write<'a>(
         .collect();
     let reindent =
         Reindent::new(&place.shift, &pairs, replace, file).ok_or(Unclear::Indentation)?;
-    let ends_in_blank = |text: &str| trim_end(text).len() < text.len();
     let stray = place.how >= How::Trailing
-        && pairs.iter().any(|(s, f)| ends_in_blank(s) && !ends_in_blank(f) && !is_blank(s));
+        && pairs.iter().any(|(s, f)| tail(s).len() > tail(f).len() && !is_blank(s));
     let typographic = typographic(&pairs);
+    let everywhere = everywhere(&pairs).filter(|_| stray);
     let pieces = Vec::with_capacity(replace.len());
     let at = place.lines.start;
     let (mut search, mut map, mut gap) = (search.to_vec(), place.map.clone(), place.gap);
-    let mut ops = compare(&search, replace);
+    let (mut steps, score) = align(&search, replace, None);
     if let Some((before, blank)) = gap {
         // The replacement may well have the blank line that the search lacks: then it is shared.
         let mut whole = search.clone();
         whole.insert(before, Line { text: "", ..file[blank] });
-        let whole_ops = compare(&whole, replace);
-        if shared(&whole_ops) > shared(&ops) {
-            (search, ops, gap) = (whole, whole_ops, None);
+        // Among other blank lines it is none in particular.
+        let is_alone = !is_blank(search[before].text) && !is_blank(search[before - 1].text);
+        let (whole_steps, whole_score) = align(&whole, replace, is_alone.then_some(before));
+        if whole_score > score {
+            (search, steps, gap) = (whole, whole_steps, None);
             map.insert(before, Some(blank));
         }
     }
-    let mut writer =
-        Writer { place, search, map, gap, replace, file, reindent, stray, typographic, pieces, at };
-    writer.all(&ops)?;
-    Ok(writer.finish())
-}
-
-/// Line by line, as their author wrote them; how lines end does not count.
-fn compare(search: &[Line], replace: &[Line]) -> Vec<DiffOp> {
-    let old: Vec<&str> = search.iter().map(|line| line.text).collect();
-    let new: Vec<&str> = replace.iter().map(|line| line.text).collect();
-    capture_diff_slices(Algorithm::Myers, &old, &new)
-}
-
-fn shared(ops: &[DiffOp]) -> usize {
-    ops.iter().map(|op| if let DiffOp::Equal { len, .. } = op { *len } else { 0 }).sum()
+    let mut writer = Writer {
+        place,
+        search,
+        map,
+        gap,
+        replace,
+        file,
+        reindent,
+        stray,
+        everywhere,
+        typographic,
+        pieces,
+        at,
+    };
+    writer.all(&steps)?;
+    Ok(writer.finish(last_end))
 }
 
 impl Writer<'_> {
-    fn all(&mut self, ops: &[DiffOp]) -> Result<(), Unclear> {
-        for (index, op) in ops.iter().enumerate() {
-            let (old, new) = (op.old_range(), op.new_range());
-            if self.gap.is_some_and(|(before, _)| before == old.start && !old.is_empty()) {
-                self.gap_after(&ops[..index])?;
-            }
-            match op {
-                DiffOp::Equal { .. } => {
-                    let inserts = |op: Option<&DiffOp>| {
-                        op.is_some_and(|op| matches!(op, DiffOp::Insert { .. }))
-                    };
-                    let before = index > 0 && inserts(ops.get(index - 1));
-                    self.equal(&old, before, inserts(ops.get(index + 1)));
+    fn all(&mut self, steps: &[Step]) -> Result<(), Unclear> {
+        for (index, step) in steps.iter().enumerate() {
+            let before = index.checked_sub(1).and_then(|before| steps.get(before));
+            match step {
+                Step::Same { old, .. } | Step::Like { old, .. } => {
+                    self.gap_at(*old, before)?;
+                    let inserts = |step: Option<&Step>| matches!(step, Some(Step::Other { old, .. }) if old.is_empty());
+                    let beside_new = inserts(before) || inserts(steps.get(index + 1));
+                    match (step, self.map[*old]) {
+                        (Step::Like { new, .. }, Some(line)) => self.like(*old, *new, line)?,
+                        (_, line) => self.same(line, beside_new),
+                    }
                 }
-                DiffOp::Delete { .. } => self.pass(&old),
-                DiffOp::Insert { .. } => self.new_lines(&(old.start..old.start), &new)?,
-                DiffOp::Replace { .. } => {
-                    let gap = self
-                        .place
-                        .gap
-                        .filter(|(before, _)| old.start < *before && *before < old.end);
+                Step::Other { old, new } => {
+                    if !old.is_empty() {
+                        self.gap_at(old.start, before)?;
+                    }
+                    let gap = self.gap.filter(|(at, _)| old.start < *at && *at < old.end);
                     match gap {
+                        _ if new.is_empty() => self.pass(old),
                         // Line by line the same number: the blank line stays between the same two.
-                        Some((before, blank)) => {
+                        Some((at, blank)) => {
                             if old.len() != new.len() {
                                 return Err(Unclear::BlankLine(blank));
                             }
-                            let middle = new.start + before - old.start;
-                            self.new_lines(&(old.start..before), &(new.start..middle))?;
+                            let middle = new.start + at - old.start;
+                            self.new_lines(&(old.start..at), &(new.start..middle))?;
                             self.pieces.push(Piece::Keep(blank));
-                            self.new_lines(&(before..old.end), &(middle..new.end))?;
+                            self.new_lines(&(at..old.end), &(middle..new.end))?;
                         }
-                        None => self.new_lines(&old, &new)?,
+                        None => self.new_lines(old, new)?,
                     }
                 }
             }
@@ -145,31 +155,54 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A blank line of the file that neither search nor replacement has, after a stretch of the comparison: it stays,
+    /// A blank line of the file that neither search nor replacement has, before a line of the search: it stays,
     /// unless it is just where something is inserted, which may belong before it or after it.
-    fn gap_after(&mut self, before: &[DiffOp]) -> Result<(), Unclear> {
-        let Some((_, blank)) = self.gap else { return Ok(()) };
-        if matches!(before.last(), Some(DiffOp::Insert { .. })) {
+    fn gap_at(&mut self, old: usize, before: Option<&Step>) -> Result<(), Unclear> {
+        let Some((_, blank)) = self.gap.filter(|(at, _)| *at == old) else { return Ok(()) };
+        if matches!(before, Some(Step::Other { old, .. }) if old.is_empty()) {
             return Err(Unclear::BlankLine(blank));
         }
         self.pieces.push(Piece::Keep(blank));
         Ok(())
     }
 
-    /// Lines that search and replacement share: the file's own.
-    fn equal(&mut self, old: &Range<usize>, inserted_before: bool, inserted_after: bool) {
-        for i in old.clone() {
-            if let Some((_, blank)) = self.gap.filter(|(before, _)| *before == i && i > old.start) {
-                self.pieces.push(Piece::Keep(blank));
-            }
-            if let Some(line) = self.map[i] {
-                self.pieces.push(Piece::Keep(line));
-                self.at = line;
-            } else if (i == old.start && inserted_before) || (i + 1 == old.end && inserted_after) {
-                // A blank line that the file lacks is nothing to keep, unless it sets off what is inserted.
-                self.pieces.push(Piece::New { text: String::new(), like: self.at });
-            }
+    /// A line that search and replacement share: the file's own.
+    fn same(&mut self, line: Option<usize>, beside_new: bool) {
+        if let Some(line) = line {
+            self.pieces.push(Piece::Keep(line));
+            self.at = line;
+        } else if beside_new {
+            // A blank line that the file lacks is nothing to keep, unless it sets off what is inserted.
+            self.pieces.push(Piece::New { text: String::new(), like: self.at });
         }
+    }
+
+    /// A line of which only the blanks are others: those that the author changed are changed, all else is the file's.
+    fn like(&mut self, old: usize, new: usize, line: usize) -> Result<(), Unclear> {
+        let (was, now) = (self.search[old].text, self.replace[new].text);
+        let there = self.file[line].text;
+        if is_blank(was) && was != there {
+            // Whoever does not know the blanks of a blank line does not change them.
+            self.same(Some(line), false);
+            return Ok(());
+        }
+        self.at = line;
+        if is_blank(was) {
+            self.pieces.push(Piece::New { text: now.to_owned(), like: line });
+            return Ok(());
+        }
+        let start = if indent(was) == indent(now) {
+            indent(there).to_owned()
+        } else {
+            self.reindent.indent(indent(now)).ok_or(Unclear::Margin)?
+        };
+        let text = format!("{start}{}{}", core(there), self.tail(now, Some((was, there))));
+        self.pieces.push(if text == there {
+            Piece::Keep(line)
+        } else {
+            Piece::New { text, like: line }
+        });
+        Ok(())
     }
 
     fn pass(&mut self, old: &Range<usize>) {
@@ -183,14 +216,24 @@ impl Writer<'_> {
             if let Some(at) = old.clone().nth(k).and_then(|i| self.map[i]) {
                 self.at = at;
             }
-            let text = self.new_line(line.text, cores.as_ref().map(|cores| cores[k].as_str()))?;
+            let facing = old.clone().nth(k).map(|i| (self.search[i].text, self.map[i]));
+            let facing = facing.and_then(|(s, line)| Some((s, self.file[line?].text)));
+            let changed = cores.as_ref().map(|cores| cores[k].as_str());
+            let text = self.new_line(line.text, changed, facing)?;
             self.pieces.push(Piece::New { text, like: self.at });
         }
         self.pass(old);
         Ok(())
     }
 
-    fn new_line(&self, text: &str, changed: Option<&str>) -> Result<String, Unclear> {
+    /// A new line in the file's manner. `changed` is its text where quotes were overlooked; `facing` are the line of the search
+    /// that it replaces, if any, and the file's.
+    fn new_line(
+        &self,
+        text: &str,
+        changed: Option<&str>,
+        facing: Option<(&str, &str)>,
+    ) -> Result<String, Unclear> {
         let shifted = self.place.shift != Shift::None;
         if is_blank(text) {
             return Ok(if shifted || self.stray { String::new() } else { text.to_owned() });
@@ -199,9 +242,22 @@ impl Writer<'_> {
             return Ok(text.to_owned());
         }
         let body = core(text);
-        let tail = if self.stray { "" } else { &text[trim_end(text).len()..] };
+        let tail = self.tail(text, facing);
         let indent = self.reindent.indent(indent(text)).ok_or(Unclear::Margin)?;
         Ok(format!("{indent}{}{tail}", changed.unwrap_or(body)))
+    }
+
+    /// The blanks that a new line ends with: those that its author wrote, unless they are stray.
+    fn tail<'t>(&self, text: &'t str, facing: Option<(&str, &'t str)>) -> &'t str {
+        if let Some(more) = &self.everywhere {
+            return tail(text).strip_suffix(more.as_str()).unwrap_or_default();
+        }
+        match facing {
+            Some((_, there)) if tail(text) == tail(there) => tail(there),
+            Some((was, there)) if self.stray && tail(text) == tail(was) => tail(there),
+            _ if self.stray => "",
+            _ => tail(text),
+        }
     }
 
     /// Where quotes were overlooked: the texts of the new lines, without blanks at their ends, in which the words that they share with the
@@ -235,20 +291,27 @@ impl Writer<'_> {
                 text.extend(there.get(from..starts[old_index + len - 1]).unwrap_or_default());
             } else {
                 let fresh = now[op.new_range()].iter().flat_map(|token| token.chars());
-                text.extend(
-                    fresh.map(|c| if self.typographic.contains(&c) { plain(c) } else { c }),
-                );
+                text.extend(fresh.map(|c| if self.is_stand_in(c) { plain(c) } else { c }));
             }
         }
         let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
         (lines.len() == new.len()).then_some(lines)
     }
 
-    fn finish(self) -> Written {
+    /// Whether a character stands for a plain one: its author has written such a one where the file has the plain one.
+    fn is_stand_in(&self, c: char) -> bool {
+        plain(c) != c && self.typographic.contains(&plain(c))
+    }
+
+    fn finish(self, last_end: LastEnd) -> Written {
         let lines = &self.place.lines;
         let kept = self.pieces.iter().filter(|piece| matches!(piece, Piece::Keep(_))).count();
         let at_end = lines.end == self.file.len()
-            && self.file.last().is_some_and(|line| line.end.is_empty());
+            && match last_end {
+                LastEnd::Stays => self.file.last().is_some_and(|line| line.end.is_empty()),
+                LastEnd::Comes => false,
+                LastEnd::Goes => true,
+            };
         let mut text = String::new();
         let count = self.pieces.len();
         for (index, piece) in self.pieces.iter().enumerate() {
@@ -272,20 +335,35 @@ impl Writer<'_> {
     }
 }
 
-/// Characters of the search that stand for plain ones of the file, each time that they occur in it.
+/// Plain characters of the file for which the search has typographic ones, each time that they occur in it.
 fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     let mut found: Vec<char> = Vec::new();
     let mut meant: Vec<char> = Vec::new();
     for (s, f) in pairs.iter().map(|(s, f)| (core(s), core(f))).filter(|(s, _)| !s.is_ascii()) {
         for (s, f) in s.chars().zip(f.chars()).filter(|(s, _)| plain(*s) != *s) {
             let list = if s == f { &mut meant } else { &mut found };
-            if !list.contains(&s) {
-                list.push(s);
+            if !list.contains(&plain(s)) {
+                list.push(plain(s));
             }
         }
     }
     found.retain(|c| !meant.contains(c));
     found
+}
+
+/// What stands behind all lines of the search that hold text, beyond the file's own blanks.
+fn everywhere(pairs: &[(&str, &str)]) -> Option<String> {
+    let mut more = pairs
+        .iter()
+        .filter(|(s, _)| !is_blank(s))
+        .map(|(s, f)| tail(s).strip_prefix(tail(f)).filter(|more| !more.is_empty()));
+    let first = more.next()??;
+    more.all(|more| more == Some(first)).then(|| first.to_owned())
+}
+
+/// The blanks that a line ends with.
+fn tail(text: &str) -> &str {
+    &text[trim_end(text).len()..]
 }
 
 /// Words, and every other character by itself.

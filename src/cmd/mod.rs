@@ -3,6 +3,7 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+pub mod file_apply;
 pub mod file_edit;
 pub mod file_memory;
 pub mod file_patch;
@@ -16,13 +17,14 @@ pub mod settings;
 pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 7] = [
+pub const TOOLS: [&str; 8] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
     "nagent-file-edit",
     "nagent-file-split",
     "nagent-file-patch",
+    "nagent-file-apply",
     "nagent-file-summarize",
 ];
 
@@ -36,6 +38,7 @@ pub fn all() -> Vec<clap::Command> {
         file_edit::Args::command(),
         file_split::Args::command(),
         file_patch::Args::command(),
+        file_apply::Args::command(),
         file_summarize::Args::command(),
     ]
 }

@@ -12,6 +12,8 @@
 //! Lines end at a line feed and nowhere else: CR, form feed and bytes that are no UTF-8 stay where they are. What has
 //! changed is found elsewhere; this file reads nothing and compares nothing.
 
+pub mod parse;
+
 /// Lines of context around a change.
 pub const CONTEXT: usize = 3;
 

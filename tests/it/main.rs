@@ -13,12 +13,14 @@ mod wire; // the providers' streams, and what a request says
 
 // The contract, by subject. A new test goes to the file whose sentence it fits.
 mod actions; // every row of the tag table: its result, and its error
+mod apply; // blocks and diffs into a file: what is made, refused, kept
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod digest; // a summary of a conversation, which stays as it was
 mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
+mod edits; // blocks of models against files of many kinds: what applies, what is refused, what is said
 mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files

@@ -144,7 +144,10 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let mut file = OsString::from("--file-edit=");
     file.push(copy);
     words.push(file);
-    // `--no-summaries` goes here: nobody pays for summaries of a working copy's history.
+    // Nobody pays for summaries of a working copy.
+    if !args.no_summaries {
+        words.push("--no-summaries".into());
+    }
     words.push(format!("--parent-conversation={}", call.name).into());
     let limits = [
         ("--max-turns", args.max_turns.map(|value| value.to_string())),

@@ -1,0 +1,288 @@
+//! A unified diff as people, git and models write it: text → files and hunks. It knows nothing of the file that a hunk is meant for.
+//!
+//! ```text
+//! diff   = file+ | hunk+                 the whole may stand in one code fence; text before the first file is passed over
+//! file   = git? "--- " name eol "+++ " name eol hunk*
+//! git    = "diff --git " … and the lines that git writes below it: index, modes, renames
+//! name   = as unified.rs writes it, or as diff(1) does, with a time behind a tab; /dev/null for no file
+//! hunk   = "@@" numbers? "@@"? any eol line*
+//! line   = (" " | "-" | "+") text eol | eol | "\" any eol
+//! ```
+//!
+//! A hunk's own lines decide what it says. Its counts may be wrong or missing: they only tell whether an empty line at its end
+//! is one of its lines that lost its blank, and whether `--- x` goes on or begins another file. `\` says that the line
+//! before it has no line end.
+
+use super::super::edit::Complaint;
+
+/// What a diff does to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileDiff {
+    /// The old name without `a/`; none where there is no old file, or no name was given.
+    pub old: Option<String>,
+    /// The new name without `b/`, likewise.
+    pub new: Option<String>,
+    /// There was no such file.
+    pub creates: bool,
+    /// The file goes.
+    pub deletes: bool,
+    /// Its hunks, in order.
+    pub hunks: Vec<Hunk>,
+}
+
+/// Lines that stand in the file, and what becomes of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hunk {
+    /// The line of its `@@` in the diff, from 1.
+    pub line: usize,
+    /// The line of the old file where it says that it begins, from 1.
+    pub at: Option<usize>,
+    /// Its context and what goes, with line ends; without the last one where the diff says so.
+    pub old: String,
+    /// Its context and what comes, likewise.
+    pub new: String,
+}
+
+/// What a line of the diff outside of any hunk begins with.
+const GIT: [&str; 13] = [
+    "diff ",
+    "index ",
+    "old mode ",
+    "new mode ",
+    "new file mode ",
+    "deleted file mode ",
+    "similarity index ",
+    "dissimilarity index ",
+    "rename from ",
+    "rename to ",
+    "copy from ",
+    "copy to ",
+    "Index: ",
+];
+
+/// Whether a text looks like a diff: it has a line that only diffs have.
+pub fn is_diff(text: &str) -> bool {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let header =
+            line.starts_with("--- ") && lines.peek().is_some_and(|next| next.starts_with("+++ "));
+        if header || line.starts_with("@@") || line.starts_with("diff --git ") {
+            return true;
+        }
+    }
+    false
+}
+
+/// Reads all of a diff. Files without hunks (renames, modes) are left in.
+pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
+    // The last line of the text may have lost its line end.
+    let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let last = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+    let closes =
+        |line: &str| line.trim_end().len() >= 3 && line.trim_end().bytes().all(|byte| byte == b'`');
+    let opens = lines
+        .iter()
+        .find(|line| !line.trim().is_empty())
+        .is_some_and(|line| line.starts_with("```"));
+    // In a fence the last line is the fence's.
+    let end = if opens && last > 0 && closes(lines[last - 1]) { last - 1 } else { lines.len() };
+    let lines = &lines[..end];
+    let mut files: Vec<FileDiff> = Vec::new();
+    // After `diff --git`, the names that follow belong to that file.
+    let mut is_open = false;
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let complain = |message: &str| Complaint { line: at + 1, message: message.to_owned() };
+        if line.starts_with("@@") {
+            if files.is_empty() {
+                files.push(FileDiff::default());
+            }
+            let (hunk, next) = hunk(lines, at)?;
+            if let Some(file) = files.last_mut() {
+                file.hunks.push(hunk);
+            }
+            (at, is_open) = (next, false);
+        } else if let Some((old, new)) = names(lines, at) {
+            if !is_open {
+                files.push(FileDiff::default());
+            }
+            if let Some(file) = files.last_mut() {
+                (file.creates, file.deletes) = (old.is_none(), new.is_none());
+                (file.old, file.new) = (old, new);
+            }
+            (at, is_open) = (at + 2, false);
+        } else {
+            if line.starts_with("diff --git ") {
+                files.push(FileDiff::default());
+                is_open = true;
+            } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {
+                return Err(complain(
+                    "a diff of binary files cannot be applied: replace the file as a whole",
+                ));
+            } else if !files.iter().all(|file| file.hunks.is_empty())
+                && !line.trim().is_empty()
+                && !GIT.iter().any(|start| line.starts_with(start))
+                && !is_trailer(lines, at)
+            {
+                return Err(complain(
+                    "a line of a hunk begins with a blank, `-`, `+` or `\\`, and one outside is a header: if it is a context line, it has lost its leading blank",
+                ));
+            } else if is_trailer(lines, at) {
+                break;
+            }
+            at += 1;
+        }
+    }
+    if files.iter().all(|file| file.hunks.is_empty()) {
+        let message = "no hunk: a diff has lines `--- a/FILE`, `+++ b/FILE`, `@@ -1,3 +1,4 @@`, then lines that begin with a blank, `-` or `+`";
+        return Err(Complaint { line: 1, message: message.to_owned() });
+    }
+    Ok(files)
+}
+
+/// What git's mails end with.
+fn is_trailer(lines: &[&str], at: usize) -> bool {
+    lines[at].trim_end_matches(['\r', '\n']) == "-- "
+        && lines.get(at + 1).is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The names of two header lines, none for `/dev/null`.
+fn names(lines: &[&str], at: usize) -> Option<(Option<String>, Option<String>)> {
+    let old = lines.get(at)?.strip_prefix("--- ")?;
+    let new = lines.get(at + 1)?.strip_prefix("+++ ")?;
+    Some((name(old, "a/"), name(new, "b/")))
+}
+
+fn name(text: &str, side: &str) -> Option<String> {
+    let text = text.trim_end_matches(['\r', '\n']);
+    let name = match text.strip_prefix('"') {
+        Some(quoted) => unquoted(quoted),
+        // A time, or nothing, stands behind a tab.
+        None => text.split('\t').next().unwrap_or(text).trim_end().to_owned(),
+    };
+    (name != "/dev/null").then(|| name.strip_prefix(side).map(str::to_owned).unwrap_or(name))
+}
+
+/// A name in git's quotes, from behind the first.
+fn unquoted(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => break,
+            b'\\' => match rest.next() {
+                Some(digit @ b'0'..=b'7') => {
+                    let mut value = u32::from(digit - b'0');
+                    for _ in 0..2 {
+                        if let Some(next) =
+                            rest.clone().next().filter(|next| (b'0'..=b'7').contains(next))
+                        {
+                            value = value * 8 + u32::from(next - b'0');
+                            rest.next();
+                        }
+                    }
+                    bytes.push(u8::try_from(value).unwrap_or(b'?'));
+                }
+                Some(b'n') => bytes.push(b'\n'),
+                Some(b't') => bytes.push(b'\t'),
+                Some(b'r') => bytes.push(b'\r'),
+                Some(b'a') => bytes.push(7),
+                Some(b'b') => bytes.push(8),
+                Some(b'v') => bytes.push(11),
+                Some(b'f') => bytes.push(12),
+                Some(other) => bytes.push(other),
+                None => break,
+            },
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// First line and counts of a hunk's header, where it has them.
+fn numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
+    let mut words = header.trim_start_matches('@').split_whitespace();
+    let mut side = |mark: char| {
+        let word = words.next()?.strip_prefix(mark)?;
+        let (first, count) = word.split_once(',').unwrap_or((word, "1"));
+        Some((first.parse::<usize>().ok()?, count.trim_end_matches('@').parse::<usize>().ok()?))
+    };
+    let (old, new) = (side('-'), side('+'));
+    (old.map(|(first, _)| first), old.zip(new).map(|((_, old), (_, new))| (old, new)))
+}
+
+/// One hunk from its header on, and the line behind it.
+fn hunk(lines: &[&str], from: usize) -> Result<(Hunk, usize), Complaint> {
+    let (first, counts) = numbers(lines[from]);
+    let mut hunk = Hunk { line: from + 1, at: first, ..Hunk::default() };
+    // Old and new lines so far, and what those were before the empty lines at the end.
+    let mut seen = (0, 0);
+    let mut solid = (0, 0, 0, 0, from + 1);
+    let mut at = from + 1;
+    let mut changes = false;
+    while let Some(line) = lines.get(at) {
+        let is_done = counts == Some(seen);
+        let begins_file = names(lines, at).is_some()
+            && lines.get(at + 2).is_some_and(|next| next.starts_with("@@"));
+        let is_last_pair = counts == Some((seen.0 + 1, seen.1 + 1));
+        if begins_file && !is_last_pair || is_done && is_trailer(lines, at) {
+            break;
+        }
+        let body = line.get(1..).unwrap_or_default();
+        match line.as_bytes().first() {
+            Some(b' ') => {
+                hunk.old.push_str(body);
+                hunk.new.push_str(body);
+                seen = (seen.0 + 1, seen.1 + 1);
+            }
+            Some(b'-') => {
+                hunk.old.push_str(body);
+                seen.0 += 1;
+                changes = true;
+            }
+            Some(b'+') => {
+                hunk.new.push_str(body);
+                seen.1 += 1;
+                changes = true;
+            }
+            Some(b'\\') => {
+                let before = lines[at - 1].as_bytes().first();
+                let sides: &mut [&mut String] = match before {
+                    Some(b'-') => &mut [&mut hunk.old],
+                    Some(b'+') => &mut [&mut hunk.new],
+                    _ => &mut [&mut hunk.old, &mut hunk.new],
+                };
+                for side in sides {
+                    if side.ends_with('\n') {
+                        side.pop();
+                        if side.ends_with('\r') {
+                            side.pop();
+                        }
+                    }
+                }
+            }
+            _ if line.trim_end_matches(['\r', '\n']).is_empty() => {
+                // A blank line whose own blank was lost, unless it stands behind the hunk.
+                hunk.old.push_str(line);
+                hunk.new.push_str(line);
+                seen = (seen.0 + 1, seen.1 + 1);
+                at += 1;
+                continue;
+            }
+            _ => break,
+        }
+        at += 1;
+        solid = (hunk.old.len(), hunk.new.len(), seen.0, seen.1, at);
+    }
+    if counts != Some(seen) {
+        hunk.old.truncate(solid.0);
+        hunk.new.truncate(solid.1);
+    }
+    if !changes {
+        let message =
+            "a hunk without a line that begins with `-` or `+`: write what goes and what comes";
+        return Err(Complaint { line: from + 1, message: message.to_owned() });
+    }
+    Ok((hunk, at))
+}
