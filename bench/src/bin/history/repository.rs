@@ -70,7 +70,7 @@ pub(crate) fn make(folder: &Path, commits: u64) -> Result<(), String> {
     if !status.success() {
         return Err(format!("git fast-import failed: {status}"));
     }
-    run(git(folder).args(["repack", "-adfq"]))?;
+    run(git(folder).args(["repack", "-adq"]))?;
     run(git(folder).args(["reset", "--hard", "--quiet", "main"]))
 }
 
