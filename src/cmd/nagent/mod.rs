@@ -3,6 +3,7 @@
 //! Here are the flags and the order in which they are acted on. What a flag does is in the files beside this one.
 
 pub(crate) mod changed;
+mod children;
 mod digest;
 pub(crate) mod file_edit;
 mod file_memory;

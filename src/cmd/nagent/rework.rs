@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Call, start, upkeep};
+use super::{Call, children, upkeep};
 use crate::cmd::settings::Problem;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Piece, Trouble};
@@ -140,7 +140,7 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let model = call.settings.model.as_ref().map(|model| model.value.as_str());
     let program = call.env.executable.clone().unwrap_or_else(|| "nagent".into());
     let mut words = vec![program.into_os_string()];
-    words.extend(start::child_flags(call, model));
+    words.extend(children::child_flags(call, model));
     let mut file = OsString::from("--file-edit=");
     file.push(copy);
     words.push(file);

@@ -1,17 +1,16 @@
 //! From settings to a running loop: opens the conversation, gathers the first context, makes the opening blocks,
 //! runs, and reports.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::children::children;
 use super::progress::Progress;
 use super::{Call, file_memory, root_problem};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::ask::{AskError, Source};
-use crate::drive::child::Children;
 use crate::drive::{self, Seen, World};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
@@ -283,60 +282,6 @@ pub(super) fn gather(
         memory: String::new(),
     };
     Ok((facts, boundary))
-}
-
-/// What every nagent that this one starts is told: root, config, provider, model, and where it may write.
-pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsString> {
-    let settings = &call.settings;
-    let mut flags: Vec<OsString> = vec!["--root".into(), settings.root.value.path().into()];
-    let mut flag = |name: &str, value: &std::ffi::OsStr| {
-        flags.extend([OsString::from(name), value.to_owned()]);
-    };
-    flag("--config", settings.config_path.value.as_os_str());
-    if !fs::exists(&settings.config_path.value) {
-        flags.truncate(2);
-    }
-    if call.args.no_summaries {
-        flags.push("--no-summaries".into());
-    }
-    let mut flag = |name: &str, value: &std::ffi::OsStr| {
-        flags.extend([OsString::from(name), value.to_owned()]);
-    };
-    if let Some(provider) = &settings.provider {
-        flag("--provider", provider.value.name().as_ref());
-    }
-    if let Some(model) = model_id {
-        // A recording is named by a path, and a child may start elsewhere.
-        flag("--model", model.as_ref());
-    }
-    if let Some(base_url) = &settings.base_url {
-        flag("--base-url", base_url.value.as_ref());
-    }
-    flag("--patience", settings.patience.value.as_secs_f64().to_string().as_ref());
-    for path in &call.args.write {
-        flag("--write", path.as_os_str());
-    }
-    if let Some(path) = &call.args.record {
-        flag("--record", path.as_os_str());
-    }
-    flags
-}
-
-fn children(call: &Call<'_>, source: &Source) -> Children {
-    let jobs = call
-        .args
-        .jobs
-        .and_then(|jobs| usize::try_from(jobs).ok())
-        .or(call.settings.config.jobs)
-        .unwrap_or(4);
-    Children::new(
-        call.env.executable.clone().unwrap_or_else(|| "nagent".into()),
-        child_flags(call, source.model_id.as_deref()),
-        jobs,
-        call.parents.clone(),
-        call.name.clone(),
-        call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),
-    )
 }
 
 /// The blocks that a run begins with.
