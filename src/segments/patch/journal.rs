@@ -475,7 +475,8 @@ mod tests {
         let mut editor = open(&segment, OFlags::WRONLY);
         apply(&split, &guards).unwrap();
         // A run that mends knows by the time alone, which the kernel tells to some milliseconds.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let tick = std::time::Duration::from_millis(20);
+        crate::sys::clock::sleep_interruptible(tick, &Interrupts::none());
         editor.write_all(b"second edit").unwrap();
         save_by_rename(&segment, "third edit");
         assert_eq!(finish(&split, &new, &[]).unwrap().len(), 1);
