@@ -49,7 +49,7 @@ pub struct Touch {
     pub name: String,
     /// The author's address, the same way.
     pub email: String,
-    /// The first paragraph of the message on one line.
+    /// The first paragraph of the message on one line; as with names, at most [`object::LONGEST`] characters of it.
     pub subject: String,
     /// The file's path in that commit.
     pub path: Vec<u8>,

@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use crate::format::harmless::cut;
+
 /// What a commit holds, borrowed from its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawCommit<'a> {
@@ -71,9 +73,10 @@ pub fn person(line: &[u8]) -> Person<'_> {
     let Some(open) = memchr::memchr(b'<', line) else {
         return Person { name: line.trim_ascii(), ..Person::default() };
     };
-    // Damaged addresses hold more of these; the last one ends it, as git has it.
-    let close = memchr::memrchr(b'>', line).filter(|close| *close > open).unwrap_or(line.len());
-    let tail = line.get(close + 1..).unwrap_or_default();
+    // Damaged addresses hold more of these: as git has it, the first ends the address, and the time is behind the last.
+    let after = |close: usize| line.get(close + 1..).unwrap_or_default();
+    let close = memchr::memchr(b'>', &line[open..]).map_or(line.len(), |at| open + at);
+    let tail = memchr::memrchr(b'>', line).filter(|last| *last >= close).map_or(&[][..], after);
     let mut tail = std::str::from_utf8(tail).unwrap_or_default().split_ascii_whitespace();
     let time = tail.next().and_then(|text| text.parse().ok()).unwrap_or(0);
     let offset: i32 = tail.next().and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -99,10 +102,23 @@ pub fn decoded<'a>(bytes: &'a [u8], encoding: &[u8]) -> Cow<'a, str> {
     }
 }
 
-/// The first paragraph of a message on one line.
+/// The longest subject, name and address that are kept, in characters: a message of megabytes may be one line.
+pub const LONGEST: usize = 1_000;
+
+/// The first paragraph of a message on one line; of [`LONGEST`] characters at most.
 pub fn subject(message: &str) -> String {
     let lines = message.lines().map(str::trim_end).skip_while(|line| line.is_empty());
-    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    let mut subject = String::new();
+    for line in lines.take_while(|line| !line.is_empty()) {
+        if !subject.is_empty() {
+            subject.push(' ');
+        }
+        subject.push_str(line);
+        if subject.len() > 4 * LONGEST {
+            break;
+        }
+    }
+    cut(&subject, LONGEST)
 }
 
 /// The entries of a tree: mode, name, id. What is torn at the end is left out.
@@ -125,4 +141,37 @@ pub fn tree(bytes: &[u8], id_length: usize) -> impl Iterator<Item = (u32, &[u8],
         rest = &name[end + 1 + id_length..];
         Some((mode, &name[..end], id))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_address_ends_where_git_ends_it() {
+        let check = |line: &str, expect: (&str, &str, i64, i32)| {
+            let found = person(line.as_bytes());
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let found = (text(found.name), text(found.email), found.time, found.offset);
+            assert_eq!(found, (expect.0.into(), expect.1.into(), expect.2, expect.3), "{line}");
+        };
+        check("Ann <a@x> 17 +0130", ("Ann", "a@x", 17, 90));
+        check("Ann <a>b> <a@x> 17 -0330", ("Ann", "a", 17, -210));
+        check("</x> <y> 17 +0000", ("", "/x", 17, 0));
+        check("a> <b 17 +0000", ("a>", "b 17 +0000", 0, 0));
+        check("Ann <a@x>", ("Ann", "a@x", 0, 0));
+        check("Ann", ("Ann", "", 0, 0));
+        check("", ("", "", 0, 0));
+    }
+
+    #[test]
+    fn a_subject_is_the_first_paragraph_and_no_novel() {
+        assert_eq!(subject("\n \na \nb\n\nc"), "a b");
+        assert_eq!(subject(""), "");
+        for long in ["é".repeat(2 << 20), "é\n".repeat(1 << 20)] {
+            let subject = subject(&long);
+            assert_eq!(subject.chars().count(), LONGEST);
+            assert!(subject.ends_with('…'));
+        }
+    }
 }

@@ -3,8 +3,6 @@
 //!
 //! The reckoning is that of git's `diffcore-delta.c` and `diffcore-rename.c`, so that a rename here is one there.
 
-use std::collections::HashMap;
-
 /// Bytes of the longest piece.
 const PIECE: usize = 64;
 
@@ -14,8 +12,8 @@ const BINARY_WITHIN: usize = 8000;
 /// A content in pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pieces {
-    /// Bytes by the hash of a piece.
-    bytes: HashMap<u64, usize>,
+    /// The hashes of the pieces, sorted, and how many bytes those of each hash have.
+    bytes: Vec<(u64, usize)>,
     size: usize,
 }
 
@@ -23,7 +21,7 @@ impl Pieces {
     /// Cuts a content.
     pub fn of(content: &[u8]) -> Self {
         let is_text = memchr::memchr(0, &content[..content.len().min(BINARY_WITHIN)]).is_none();
-        let mut pieces = Self { bytes: HashMap::new(), size: content.len() };
+        let mut pieces = Self { bytes: Vec::new(), size: content.len() };
         let (mut hash, mut length) = (START, 0);
         for (at, byte) in content.iter().enumerate() {
             // Line ends of both sorts are one.
@@ -33,24 +31,40 @@ impl Pieces {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
             length += 1;
             if length == PIECE || *byte == b'\n' {
-                *pieces.bytes.entry(hash).or_default() += length;
+                pieces.bytes.push((hash, length));
                 (hash, length) = (START, 0);
             }
         }
         if length > 0 {
-            *pieces.bytes.entry(hash).or_default() += length;
+            pieces.bytes.push((hash, length));
         }
+        pieces.bytes.sort_unstable();
+        pieces.bytes.dedup_by(|next, first| {
+            let is_same = next.0 == first.0;
+            first.1 += if is_same { next.1 } else { 0 };
+            is_same
+        });
+        pieces.bytes.shrink_to_fit();
         pieces
+    }
+
+    /// How many different pieces there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks whether there is none")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// How much of `self` is in `other`: the common bytes by 60,000, divided by the size of the larger; 0 where one is
     /// empty.
     pub fn score(&self, other: &Self) -> usize {
-        let common: usize = self
-            .bytes
-            .iter()
-            .map(|(piece, bytes)| other.bytes.get(piece).map_or(0, |others| *bytes.min(others)))
-            .sum();
+        let mut common = 0;
+        let mut others = other.bytes.iter().peekable();
+        for (piece, bytes) in &self.bytes {
+            while others.next_if(|(other, _)| other < piece).is_some() {}
+            if let Some((_, theirs)) = others.next_if(|(other, _)| other == piece) {
+                common += bytes.min(theirs);
+            }
+        }
         let larger = self.size.max(other.size);
         if self.size == 0 || other.size == 0 { 0 } else { common * HIGHEST / larger }
     }

@@ -145,7 +145,7 @@ fn neighbours(text: &mut String, history: &History, most: usize) {
         let _ = writeln!(
             text,
             "| {} | {} | {} ({}%) |",
-            path(&neighbour.path).replace('|', "\\|"),
+            cell(&path(&neighbour.path)),
             neighbour.together,
             neighbour.rate.name(),
             percent(neighbour.share)
@@ -259,6 +259,11 @@ fn line(text: &str, most: usize) -> String {
 fn path(bytes: &[u8]) -> String {
     let shown = harmless::cut(&harmless::name(bytes), PATH);
     harmless::without_markers(&shown)
+}
+
+/// A text in a cell of a table: no bar of it ends the cell, whatever stands before the bar.
+fn cell(text: &str) -> String {
+    if text.contains('|') { text.replace('\\', r"\\").replace('|', r"\|") } else { text.to_owned() }
 }
 
 /// Lines of anybody: hidden characters shown, no marker, no line that could be taken for the heading of a section, blank

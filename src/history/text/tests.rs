@@ -187,3 +187,11 @@ proptest! {
         prop_assert_eq!(bars, 4, "{}", row);
     }
 }
+
+#[test]
+fn no_bar_ends_a_cell() {
+    let check = |text: &str, expect: &str| assert_eq!(cell(text), expect);
+    check("a|b", r"a\|b");
+    check(r"a\|b", r"a\\\|b");
+    check(r"a\b", r"a\b");
+}

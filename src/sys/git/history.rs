@@ -14,7 +14,7 @@ use super::mailmap::mailmap;
 use super::objects::{Objects, open, unreadable};
 use super::store::{Grafted, Store};
 use super::today::{FOLLOWED, Today};
-use super::walk::{Found, Walked, walk};
+use super::walk::{Found, STOPPED, Walked, walk};
 use crate::history::coupling::{self, Together, neighbours};
 use crate::history::kept::{Kept, Key, Rest};
 use crate::history::people::people;
@@ -88,7 +88,11 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
         look.walked = walked.read;
         look.from_cache = store.grafted.is_some();
         notes.append(&mut walked.notes);
-        let (kept, rest) = joined(&objects, store.key.clone(), walked, store.grafted.as_ref());
+        let (kept, rest) =
+            joined(&objects, store.key.clone(), walked, store.grafted.as_ref(), stop);
+        if notes.is_empty() && stop() {
+            notes.push(STOPPED.into());
+        }
         // What is not all there today may be tomorrow.
         if notes.is_empty()
             && let Err(error) = store.write(&kept, &rest)
@@ -136,6 +140,7 @@ fn joined(
     key: Key,
     walked: Walked,
     grafted: Option<&Grafted>,
+    stop: &dyn Fn() -> bool,
 ) -> (Kept, Rest) {
     let graft = walked.graft.zip(grafted);
     let mut rows = Rows::default();
@@ -162,7 +167,7 @@ fn joined(
     let tree = walked.states.first().map(|state| state.tree);
     if let Some(tree) = tree {
         rows.name(
-            &mut Today::new(objects, tree, &walked.states),
+            &mut Today::new(objects, tree, &walked.states, stop),
             graft.map(|(_, grafted)| grafted),
         );
     }

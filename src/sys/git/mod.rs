@@ -15,6 +15,7 @@ mod mailmap;
 mod objects;
 mod patch;
 pub mod place;
+mod renames;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 
 use git2::Oid;
 
-use super::changes::{changes, target};
+use super::changes::changes;
 use super::objects::{Entry, Objects};
+use super::renames::{Contents, Vanished};
 use super::walk::{NONE, State};
 
 /// Paths that are followed to today's.
@@ -20,20 +21,33 @@ pub(super) const FOLLOWED: usize = 500;
 /// Renames that one path is followed through.
 const STEPS: usize = 16;
 
+/// Files of the comparisons that are held for the next path: most paths vanish in few commits, each of many files.
+const HELD: usize = 400_000;
+
 /// The paths of one head.
 pub(super) struct Today<'a, 'repository> {
     objects: &'a Objects<'repository>,
     states: &'a [State],
     head: Oid,
     folders: HashMap<Vec<u8>, Option<HashMap<Vec<u8>, Entry>>>,
-    /// Files that were compared already: where they vanished, and what they became.
-    became: HashMap<(Oid, Oid, Vec<u8>), Option<Vec<u8>>>,
+    contents: Contents<'a, 'repository>,
+    /// Pairs of trees that were compared already.
+    vanished: HashMap<(Oid, Oid), Vanished>,
+    held: usize,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl<'a, 'repository> Today<'a, 'repository> {
-    /// The paths of the head of a walk, whose tree this is.
-    pub(super) fn new(objects: &'a Objects<'repository>, head: Oid, states: &'a [State]) -> Self {
-        Self { objects, states, head, folders: HashMap::new(), became: HashMap::new() }
+    /// The paths of the head of a walk, whose tree this is. Nothing more is found once `stop` says so.
+    pub(super) fn new(
+        objects: &'a Objects<'repository>,
+        head: Oid,
+        states: &'a [State],
+        stop: &'a dyn Fn() -> bool,
+    ) -> Self {
+        let contents = Contents::new(objects);
+        let (folders, vanished) = (HashMap::new(), HashMap::new());
+        Self { objects, states, head, folders, contents, vanished, held: 0, stop }
     }
 
     /// Whether the head has a file of this path.
@@ -69,6 +83,9 @@ impl<'a, 'repository> Today<'a, 'repository> {
         let mut path = path.to_owned();
         let mut from = 0;
         for _ in 0..STEPS {
+            if (self.stop)() {
+                return None;
+            }
             if self.has(&path) {
                 return Some(path);
             }
@@ -99,13 +116,18 @@ impl<'a, 'repository> Today<'a, 'repository> {
     }
 
     fn became(&mut self, old: Oid, new: Oid, path: &[u8]) -> Option<Vec<u8>> {
-        let key = (old, new, path.to_owned());
-        if let Some(known) = self.became.get(&key) {
-            return known.clone();
+        if let Some(known) = self.vanished.get(&(old, new)) {
+            return known.became(&mut self.contents, path);
         }
-        let deltas = changes(self.objects, Some(old), Some(new)).unwrap_or_default();
-        let new = target(self.objects, &deltas, path).map(|delta| delta.path.clone());
-        self.became.insert(key, new.clone());
-        new
+        let vanished =
+            Vanished::new(changes(self.objects, Some(old), Some(new)).unwrap_or_default());
+        if self.held > HELD {
+            self.vanished.clear();
+            self.held = 0;
+        }
+        self.held += vanished.len();
+        let new_path = vanished.became(&mut self.contents, path);
+        self.vanished.insert((old, new), vanished);
+        new_path
     }
 }

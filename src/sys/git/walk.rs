@@ -13,8 +13,10 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use git2::{ObjectType, Oid};
 
-use super::changes::{Delta, changes, renames, source};
+use super::changes::{Delta, changes};
 use super::objects::{Commit, Entry, Objects};
+use super::renames::{renames, source};
+use crate::format::harmless::cut;
 use crate::history::coupling::LARGEST;
 use crate::history::{Change, Sort, Touch, object};
 
@@ -26,6 +28,9 @@ const NOTED: u64 = 256;
 
 /// Sentences about damage that are kept.
 const NOTES: usize = 8;
+
+/// What a walk says that was ended.
+pub(super) const STOPPED: &str = "stopped before all of it was read";
 
 /// No commit: the child of the head.
 pub(super) const NONE: usize = usize::MAX;
@@ -96,6 +101,7 @@ struct Waiting {
 struct Walk<'a, 'repository> {
     objects: &'a Objects<'repository>,
     paths: Vec<Vec<u8>>,
+    numbers: HashMap<Vec<u8>, usize>,
     visited: HashSet<(Oid, usize)>,
     waiting: HashMap<usize, Waiting>,
     queue: BinaryHeap<(i64, Reverse<usize>)>,
@@ -114,6 +120,7 @@ pub(super) fn walk(
     let mut walk = Walk {
         objects,
         paths: vec![path.to_owned()],
+        numbers: HashMap::from([(path.to_owned(), 0)]),
         visited: HashSet::new(),
         waiting: HashMap::new(),
         queue: BinaryHeap::new(),
@@ -136,11 +143,11 @@ impl Walk<'_, '_> {
         while let Some((_, Reverse(state))) = self.queue.pop() {
             let Some(Waiting { commit, trace }) = self.waiting.remove(&state) else { continue };
             let State { commit: id, path, .. } = self.walked.states[state];
+            if stop() {
+                self.walked.notes.push(STOPPED.into());
+                return;
+            }
             if self.walked.read.is_multiple_of(NOTED) {
-                if stop() {
-                    self.walked.notes.push("stopped before all of it was read".into());
-                    return;
-                }
                 self.walked.seen.push((id.to_string(), self.paths[path].clone()));
             }
             match self.walked.graft {
@@ -317,8 +324,9 @@ impl Walk<'_, '_> {
         if let Some(raw) = object.as_ref().ok().and_then(|object| object::commit(object.data())) {
             let author = object::person(raw.author);
             let text = |bytes: &[u8]| object::decoded(bytes, raw.encoding).into_owned();
+            let name = |bytes: &[u8]| cut(&text(bytes), object::LONGEST);
             (touch.time, touch.offset) = (author.time, author.offset);
-            (touch.name, touch.email) = (text(author.name), text(author.email));
+            (touch.name, touch.email) = (name(author.name), name(author.email));
             touch.subject = object::subject(&text(raw.message));
         }
         touch
@@ -342,10 +350,13 @@ impl Walk<'_, '_> {
     }
 
     fn number(&mut self, path: &[u8]) -> usize {
-        self.paths.iter().position(|known| known == path).unwrap_or_else(|| {
-            self.paths.push(path.to_owned());
-            self.paths.len() - 1
-        })
+        if let Some(known) = self.numbers.get(path) {
+            return *known;
+        }
+        let number = self.paths.len();
+        self.paths.push(path.to_owned());
+        self.numbers.insert(path.to_owned(), number);
+        number
     }
 
     /// Where a path leads from a commit's tree. Where a folder is the same as in the hint, all below it is.

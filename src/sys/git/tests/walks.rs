@@ -427,3 +427,39 @@ fn patches_say_what_they_leave_out() {
     assert_eq!(message, "Mode\n\nlong body\n");
     assert!(crate::sys::git::message(&world.top, "nonsense", 9).is_err());
 }
+
+/// Hundreds of files beside the file, in a tree that was then moved and changed as a whole.
+#[test]
+fn a_tree_that_was_moved_and_changed_is_compared_once() {
+    let world = World::new();
+    let content = |k: usize, end: &str| {
+        let lines: String = (0..20).map(|n| format!("line {n} of {k}\n")).collect();
+        lines + end
+    };
+    let mut stream = String::new();
+    for step in 0..3 {
+        stream += &format!(
+            "commit refs/heads/main\ncommitter Ann <ann@x> {} +0000\ndata 1\nm\nM 100644 inline a\ndata 1\n{step}\n",
+            1_700_000_000 + step
+        );
+        for k in 0..1_500 {
+            let (path, text) = match step {
+                0 => (format!("o{k}"), content(k, "")),
+                1 if k < 400 => (format!("o{k}"), content(k, "more\n")),
+                1 => continue,
+                _ => (format!("src/o{k}"), content(k, "other\n")),
+            };
+            if step == 2 {
+                stream += &format!("D o{k}\n");
+            }
+            stream += &format!("M 100644 inline {path}\ndata {}\n{text}\n", text.len());
+        }
+    }
+    world.import(stream.as_bytes());
+    let begun = std::time::Instant::now();
+    let history = world.history("a");
+    // One comparison for each of the paths takes a hundred times as long.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    assert_eq!(history.neighbours.len(), crate::history::coupling::KEPT);
+    assert!(history.neighbours.iter().all(|neighbour| neighbour.path.starts_with(b"src/o")));
+}
