@@ -1,9 +1,10 @@
 //! What is written about the executables is what they do.
 //!
 //! Some documents come from the code: they are compared here, and written anew under `UPDATE_DOCS=1`. Of the others,
-//! what can be checked is: flags, paths, links, tables. What runs leave behind and print is compared in `runs`, the
-//! README's sessions are run in `readme`.
+//! what can be checked is: flags, paths, links, tables. What runs leave behind is compared in `runs`, what they
+//! print as JSON in `keys`; the README's sessions are run in `readme`.
 
+mod keys;
 mod runs;
 
 use std::collections::BTreeSet;
@@ -19,11 +20,12 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/config.md",
+    "docs/edits.md",
     "docs/file-memory.md",
     "docs/json.md",
     "docs/large-files.md",
