@@ -38,7 +38,7 @@ fn busy() -> (Sandbox, String) {
         answer("done"),
         answer("edited"),
         // An edit of the conversation that leaves nothing of it: the copy stays.
-        format!("<nagent-shell>: > \"$NAGENT_ROOT\"/conversations/main-edit-{}</nagent-shell>", "?".repeat(32)),
+        format!("<nagent-shell>cp /dev/null \"$NAGENT_ROOT\"/conversations/main-edit-{}</nagent-shell>", "?".repeat(32)),
         answer("edited"),
     ];
     let sandbox =
