@@ -104,7 +104,13 @@ fn every_file_on_disk_is_in_the_table() {
     // Files that are being written.
     let unfinished = Regex::new(r"(^|/)\.(new|output)-\w+$").unwrap();
     for file in all.lines().filter(|file| !unfinished.is_match(file)) {
-        assert!(patterns.iter().any(|row| row.is_match(file)), "no row tells of {file}");
+        // An index is no conversation, though it is called like one.
+        let is_index = |name: &str| name.starts_with("conversations/") && name.ends_with(".json");
+        let mut all = rows.iter().zip(&patterns);
+        assert!(
+            all.any(|(row, pattern)| pattern.is_match(file) && is_index(row) == is_index(file)),
+            "no row tells of {file}"
+        );
     }
     for (row, pattern) in rows.iter().zip(patterns) {
         assert!(pattern.is_match(&all), "no run left a {row}:\n{all}");
