@@ -67,18 +67,25 @@ impl<'a, 'repository> Contents<'a, 'repository> {
     }
 }
 
-/// The file among those that are gone that became this new one: an equal one, else the most alike.
+/// The file among those that are gone that became this new one: an equal one, else the most alike. Where there is none,
+/// one whose path holds something else now, such as a stub that was left behind.
 pub(super) fn source<'a>(
     objects: &Objects<'_>,
     deltas: &'a [Delta],
     path: &[u8],
 ) -> Option<&'a Delta> {
     let new = deltas.iter().find(|delta| delta.path == path)?.new?;
-    let gone = deltas.iter().filter_map(|delta| match (delta.old, delta.new) {
-        (Some(old), None) => Some((delta, old)),
-        _ => None,
-    });
-    nearest(&mut Contents::new(objects), (path, new), gone)
+    let mut contents = Contents::new(objects);
+    let with_old = |is_gone: bool| {
+        let old = deltas.iter().filter(move |delta| delta.new.is_none() == is_gone);
+        old.filter_map(|delta| Some((delta, delta.old?)))
+    };
+    nearest(&mut contents, (path, new), with_old(true)).or_else(|| {
+        let found = nearest(&mut contents, (path, new), with_old(false))?;
+        // One that is still what it was has been copied.
+        let (old, new) = (found.old?, found.new?);
+        (old.id != new.id && contents.score(old.id, new.id).is_none()).then_some(found)
+    })
 }
 
 /// What became of the files that one tree has and another has not, asked for one path after another.

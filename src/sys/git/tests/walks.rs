@@ -463,3 +463,19 @@ fn a_tree_that_was_moved_and_changed_is_compared_once() {
     assert_eq!(history.neighbours.len(), crate::history::coupling::KEPT);
     assert!(history.neighbours.iter().all(|neighbour| neighbour.path.starts_with(b"src/o")));
 }
+
+#[test]
+fn a_file_that_left_a_stub_behind_is_followed_and_a_copy_is_not() {
+    let mut world = World::new();
+    world.write("a", text("a"));
+    let first = world.commit("first");
+    world.rename("a", "b");
+    world.write("a", "moved to b\n");
+    let moved = world.commit("moved");
+    assert_eq!(ids(&world.history("b")), [moved.clone(), first]);
+    assert_eq!(world.follow("b"), ids(&world.history("b")));
+    world.write("c", text("a"));
+    world.write("b", text("a") + "changed a little\n");
+    let copied = world.commit("copied");
+    assert_eq!(ids(&world.history("c")), [copied]);
+}
