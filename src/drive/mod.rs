@@ -10,7 +10,7 @@ pub mod inline;
 mod large;
 pub mod patient;
 pub mod shell;
-mod shown;
+pub mod shown;
 pub mod target;
 pub mod upload;
 mod write;
@@ -91,6 +91,8 @@ pub struct World<'a> {
     pub boundary: Boundary,
     /// The target's content when the run began, in a per-file conversation.
     pub before: Option<target::Content>,
+    /// What the last reply has written so far.
+    pub written: shown::Written,
     /// How commands are run.
     pub shell: ShellRules,
     /// The command that an answer must satisfy.

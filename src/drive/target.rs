@@ -91,8 +91,8 @@ impl World<'_> {
         let text = match (before.name(), after.name()) {
             (NO_FILE, _) => format!("this run created {path}"),
             (_, NO_FILE) => format!("in this run {path} was removed"),
-            (old, new) => match (shown::kept(&outputs, old), shown::kept(&outputs, new)) {
-                (Some(old), Some(new)) => {
+            (old, new) => match (fs::read_kept(&outputs, old), fs::read_kept(&outputs, new)) {
+                (Ok(old), Ok(new)) => {
                     let (gone, come) = count(&old, &new);
                     format!("this run changed {path}: -{gone} +{come} lines")
                 }
