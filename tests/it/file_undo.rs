@@ -296,3 +296,16 @@ fn a_terminal_gets_the_diff_of_an_undo() {
     let run = sandbox.file_edit(&["--file", "a.txt", "--undo"]).run_on_terminal();
     run.assert_exit(0).stderr_has(&["-two", "+one"]);
 }
+
+#[test]
+fn a_kept_content_that_was_damaged_is_kept_anew_before_a_write() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    change(&sandbox, "x", "two", "one");
+    for entry in std::fs::read_dir(sandbox.root().join("outputs")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "").unwrap();
+    }
+    change(&sandbox, "x", "one", "three");
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+}
