@@ -6,7 +6,6 @@
 //! is new takes the file's indentation and line ends.
 
 mod align;
-pub mod diff;
 mod find;
 mod indent;
 mod lines;

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::apply::{self, Applied, Refusal, diff::diff};
+use crate::apply::{self, Applied, Refusal};
 use crate::cli::Tool;
 use crate::cmd::settings::Problem;
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
 use crate::format::unified::parse::{self, FileDiff};
 use crate::out::Report;
+use crate::segments::diff_text;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::denied::Denied;
 use crate::sys::env::Env;
@@ -163,7 +164,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         Ok(applied) => {
             let new = Bytes { text: applied.text.clone() }.bytes();
             let name = diff_name(&args.file);
-            let changes = diff(name.as_bytes(), &old, &new).unwrap_or_default();
+            let changes = diff_text::of_texts(name.as_bytes(), &old, &new).unwrap_or_default();
             let mut previous = None;
             if !args.dry_run
                 && let Some(opened) = opened

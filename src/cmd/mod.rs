@@ -9,6 +9,7 @@ pub mod file_memory;
 pub mod file_patch;
 pub mod file_split;
 pub mod file_summarize;
+pub mod limit_args;
 pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;

@@ -17,9 +17,9 @@ use anyhow::Result;
 use super::World;
 use super::target::Content;
 use crate::format::conversation::{Block, Piece};
-use crate::format::unified::{self, Diff};
 use crate::memory::changes::NO_FILE;
-use crate::segments::difference::{Region, line_feeds, regions};
+use crate::segments::diff_text;
+use crate::segments::difference::{Region, regions};
 use crate::sys::{fs, replace};
 
 /// The largest file of which it is remembered what was shown, in bytes.
@@ -206,17 +206,8 @@ pub(super) fn difference(
     path: &Path,
 ) -> (String, bool) {
     let file = path.file_name().unwrap_or_default();
-    let mut diff = Diff::new(file.as_bytes());
-    for change in changes {
-        diff.add(&unified::Change {
-            line: line_feeds(&old[..change.old.start]),
-            before: &old[..change.old.start],
-            old: &old[change.old.clone()],
-            new: &new[change.new.clone()],
-            after: &old[change.old.end..],
-        });
-    }
-    let text = String::from_utf8_lossy(&diff.finish().unwrap_or_default()).into_owned();
+    let diff = diff_text::of_regions(file.as_bytes(), old, new, changes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&diff).into_owned();
     // The head names the file twice, which the result does already.
     let text = text.splitn(3, '\n').nth(2).unwrap_or_default();
     if text.len() <= LONGEST {

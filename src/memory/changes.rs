@@ -100,7 +100,7 @@ pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
     }
     let before = content(prompt.get("before")?);
     let is_told = run.iter().rev().find_map(|piece| piece.get("after"));
-    (is_told.map_or(true, |after| content(after) == before)).then(|| Change {
+    is_told.is_none_or(|after| content(after) == before).then(|| Change {
         prompt: prompt.text(text).to_owned(),
         at: prompt.get("at").unwrap_or_default().to_owned(),
         before: before.clone(),

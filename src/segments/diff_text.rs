@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::difference::{line_feeds, regions};
+use super::difference::{Region, line_feeds, regions};
 use crate::format::unified::{CONTEXT, Change, Diff, first_lines, last_lines};
 use crate::sys::git;
 
@@ -36,10 +36,15 @@ pub fn tree_name(path: &Path) -> Vec<u8> {
     name.as_os_str().as_bytes().to_vec()
 }
 
-/// The unified diff of one text against another.
+/// The unified diff of one text against another; nothing where they are the same.
 pub fn of_texts(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    of_regions(name, old, new, &regions(old, new))
+}
+
+/// The same for some of what differs.
+pub fn of_regions(name: &[u8], old: &[u8], new: &[u8], regions: &[Region]) -> Option<Vec<u8>> {
     let mut diff = Diff::new(name);
-    add(&mut diff, old, 0, old, new, 0);
+    add_regions(&mut diff, old, 0, new, regions, 0);
     diff.finish()
 }
 
@@ -102,8 +107,19 @@ pub(super) fn add(
     new: &[u8],
     first_line: u64,
 ) {
+    add_regions(diff, old, start, new, &regions(part, new), first_line);
+}
+
+fn add_regions(
+    diff: &mut Diff,
+    old: &[u8],
+    start: usize,
+    new: &[u8],
+    regions: &[Region],
+    first_line: u64,
+) {
     let (mut line, mut counted) = (first_line, 0);
-    for region in regions(part, new) {
+    for region in regions {
         let (from, to) = (start + region.old.start, start + region.old.end);
         line += line_feeds(&old[counted..from]);
         counted = from;
@@ -111,7 +127,7 @@ pub(super) fn add(
             line,
             before: last_lines(&old[..from], CONTEXT),
             old: &old[from..to],
-            new: &new[region.new],
+            new: &new[region.new.clone()],
             after: first_lines(&old[to..], CONTEXT),
         });
     }

@@ -13,6 +13,7 @@ use clap::Parser;
 use super::nagent::{self, NO_PROMPT};
 use crate::cli::Tool;
 use crate::cmd::file_memory;
+use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::settings::{ModelArgs, Problem, Settings, seconds};
 use crate::out::Report;
 use crate::sys::env::Env;
@@ -41,7 +42,8 @@ const USAGE: &str = "there is no prompt: nagent-file-edit --file PATH \"what to 
 /// this file before. Its tags may write this file and no other. What the file held before is kept, and --undo brings it
 /// back. A file that does not exist yet is created by the first write.
 ///
-/// With several --file each has its own conversation, side by side, and all get the same prompt.
+/// With several --file each has its own conversation, side by side, and all get the same prompt. Limits hold for each file
+/// by itself.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-file-edit", version, max_term_width = 100, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -114,18 +116,9 @@ pub struct Args {
     #[arg(long, help_heading = "Information")]
     pub description: bool,
 
-    /// Stop after so many replies of the model, 200 unless set; each file for itself, as with all limits
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
-    pub max_turns: Option<u64>,
-    /// Stop after so many seconds
-    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Limits")]
-    pub max_seconds: Option<f64>,
-    /// Stop after so many tokens, in and out together
-    #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub max_tokens: Option<u64>,
-    /// Stop after so many US dollars; needs the model's price in the config
-    #[arg(long, value_name = "USD", value_parser = seconds, help_heading = "Limits")]
-    pub max_cost: Option<f64>,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Work on so many files at once, 4 unless set; with one --file on so many child conversations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
@@ -196,10 +189,7 @@ fn plain(args: &Args) -> nagent::Args {
         clear: args.clear,
         no_summaries: args.no_summaries,
         lock_timeout: args.lock_timeout,
-        max_turns: args.max_turns,
-        max_seconds: args.max_seconds,
-        max_tokens: args.max_tokens,
-        max_cost: args.max_cost,
+        limits: args.limits.clone(),
         jobs: args.jobs,
         write: args.write.clone(),
         ..nagent::Args::parse_from(["nagent"])

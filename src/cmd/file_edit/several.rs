@@ -256,10 +256,6 @@ impl Work<'_> {
         for (name, value) in [
             ("patience", args.model.patience.map(|value| value.to_string())),
             ("lock-timeout", args.lock_timeout.map(|value| value.to_string())),
-            ("max-turns", args.max_turns.map(|value| value.to_string())),
-            ("max-seconds", args.max_seconds.map(|value| value.to_string())),
-            ("max-tokens", args.max_tokens.map(|value| value.to_string())),
-            ("max-cost", args.max_cost.map(|value| value.to_string())),
         ] {
             if let Some(value) = value {
                 flag(name, value.as_ref());
@@ -271,6 +267,7 @@ impl Work<'_> {
         for folder in &args.write {
             flag("write", folder.as_os_str());
         }
+        words.extend(args.limits.words().map(OsString::from));
         for (name, is_set) in [("--clear", args.clear), ("--no-summaries", args.no_summaries)] {
             words.extend(is_set.then(|| name.into()));
         }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::cli::Tool;
+use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::settings::{ModelArgs, Problem, Settings, no_walls, seconds};
 use crate::drive::child::DEPTH;
 use crate::exit::Exit;
@@ -149,18 +150,9 @@ pub struct Args {
     #[arg(long, help_heading = "Information")]
     pub description: bool,
 
-    /// Stop after so many replies of the model, 200 unless set
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
-    pub max_turns: Option<u64>,
-    /// Stop after so many seconds
-    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Limits")]
-    pub max_seconds: Option<f64>,
-    /// Stop after so many tokens, in and out together
-    #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub max_tokens: Option<u64>,
-    /// Stop after so many US dollars; needs the model's price in the config
-    #[arg(long, value_name = "USD", value_parser = seconds, help_heading = "Limits")]
-    pub max_cost: Option<f64>,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Run so many child conversations at once, 4 unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,

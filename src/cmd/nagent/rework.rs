@@ -149,15 +149,8 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
         words.push("--no-summaries".into());
     }
     words.push(format!("--parent-conversation={}", call.name).into());
-    let limits = [
-        ("--max-turns", args.max_turns.map(|value| value.to_string())),
-        ("--max-seconds", args.max_seconds.map(|value| value.to_string())),
-        ("--max-tokens", args.max_tokens.map(|value| value.to_string())),
-        ("--max-cost", args.max_cost.map(|value| value.to_string())),
-        ("--jobs", args.jobs.map(|value| value.to_string())),
-    ];
-    let limits = limits.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-    words.extend(limits.map(OsString::from));
+    words.extend(args.limits.words().map(OsString::from));
+    words.extend(args.jobs.map(|jobs| format!("--jobs={jobs}").into()));
     words.extend(["--invocation=delegated", "--json", "-"].map(OsString::from));
     let mut parents = call.parents.clone();
     parents.push(call.name.clone());

@@ -201,7 +201,7 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
 }
 
 fn limits(call: &Call<'_>) -> Limits {
-    let (args, config) = (call.args, &call.settings.config);
+    let (args, config) = (&call.args.limits, &call.settings.config);
     Limits {
         turns: args.max_turns.or(config.max_turns).unwrap_or(200),
         seconds: args.max_seconds.or(config.max_seconds),
