@@ -91,6 +91,8 @@ pub struct World<'a> {
     pub boundary: Boundary,
     /// The target's content when the run began, in a per-file conversation.
     pub before: Option<target::Content>,
+    /// Which of the target's changes are the run's own.
+    pub own: target::Own,
     /// What the last reply has written so far.
     pub written: shown::Written,
     /// How commands are run.
@@ -133,7 +135,12 @@ pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outc
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
             }
-            (Effect::Ask, None) => world.ask(),
+            (Effect::Ask, None) => {
+                world.before_asking();
+                let event = world.ask();
+                world.after_asking()?;
+                event
+            }
             (Effect::Wait { time, error }, None) => world.wait(time, &error),
             (Effect::Say(text), None) => {
                 (world.observe)(Seen::Said(&text));

@@ -340,3 +340,26 @@ fn a_file_too_large_to_be_remembered_is_refused_once_and_not_for_ever() {
     run_with(&sandbox, steps);
     assert_eq!(sandbox.read("a.txt"), "x\n");
 }
+
+#[test]
+fn what_somebody_saved_while_the_model_thought_is_no_change_of_the_run() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let steps =
+        vec![(save(&sandbox, "by the user\n"), write("x\n")), (nothing(), answer("left alone"))];
+    run_with(&sandbox, steps);
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    assert_eq!(sandbox.read("a.txt"), "by the user\n");
+    // Between two changes of one run: each is one of its own.
+    let steps = vec![
+        (nothing(), edit("by the user", "1")),
+        (save(&sandbox, "1, by the user\n"), write("2\n")),
+        (nothing(), write("2, by the user\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "1, by the user\n");
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(1).stderr_has(&["by something else since"]);
+    crate::file_edit::undo(&sandbox, &["--force"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "by the user\n");
+}

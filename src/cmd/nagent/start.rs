@@ -11,7 +11,7 @@ use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::ask::{AskError, Source};
-use crate::drive::{self, Seen, World, shown};
+use crate::drive::{self, Seen, World, shown, target};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
 use crate::llm::Ask;
@@ -66,6 +66,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         credential: source.credential,
         boundary,
         before: None,
+        own: target::Own::default(),
         written: shown::Written::default(),
         shell: call.settings.shell(),
         check: args.check.clone(),
