@@ -18,7 +18,7 @@ mod tests;
 
 use crate::format::edit::Block;
 use crate::format::unified::parse::Hunk;
-use lines::Line;
+use lines::File;
 use std::fmt;
 use std::ops::Range;
 
@@ -178,7 +178,7 @@ struct Edit {
 
 /// Applies all blocks to a text, or none: then every block that cannot be applied says why.
 ///
-/// A file of 10,000 lines takes well under 2 ms; a refusal may take longer, since it looks for what is near.
+/// A file of 10,000 lines takes well under 2 ms; a refusal about that, since it looks for what is near.
 pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
     all(text, blocks, &[])
 }
@@ -212,7 +212,7 @@ pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<Applied, Vec<Refusal>> 
 
 fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refusal>> {
     let (mark, body) = lines::split_mark(text);
-    let file = lines::split(body);
+    let file = File::new(lines::split(body));
     let mut edits = Vec::with_capacity(blocks.len());
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
@@ -275,7 +275,7 @@ fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refu
 /// What one block does, looked at alone.
 fn edit(
     text: &str,
-    file: &[Line],
+    file: &File,
     marked: bool,
     block: &Block,
     hint: Hint,

@@ -14,8 +14,8 @@
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
 //! - [`code`]: where a file may be cut: languages, grammars, the choice among possible cuts
-//! - [`history`]: what a repository's history says of one file
-//! - [`memory`]: what a file's conversation says of its file: changes, and what the model was last shown
+//! - [`history`]: what a repository's history says of one file: people, steps, files that change with it; as text
+//! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
@@ -44,13 +44,15 @@
 //! - `conversations/saved-index.json`: the saved conversations. [`cmd::nagent`]
 //! - `conversations/file-index.json`: which file has which conversation. Text: [`format::file_index`]; file:
 //!   [`sys::file_index`]
-//! - `conversations/file-index-{id}.json`, `conversations/folded-file-index-{id}.json`: an older tool's, before and after it
-//!   was taken over. [`sys::file_index`]
+//! - `conversations/file-index-{pid}.json`, `conversations/folded-file-index-{pid}.json`: an older tool's, before and after
+//!   it was taken over. [`sys::file_index`]
 //! - `conversations/{name}-edit-{uuid}`: a conversation's copy that a model edits. [`cmd::nagent`]
-//! - `history/…`: what was read of repositories' histories. [`sys::git`]
-//! - `outputs/{sha256}.txt`: long results and previous contents of files. [`sys::fs`], [`sys::process`]
+//! - `history/{repository}/{path}/{head}.json`: what was read of a file's history. File: [`sys::git`]; text:
+//!   [`history::kept`]
+//! - `outputs/{sha256}.txt`: whole: long results, previous contents of files, what the model was last shown of a file, what
+//!   a run began and ended with. [`sys::fs`], [`sys::process`], [`drive`]
 //! - `splits/{name}/{slug}-{uuid}/{file}`: a file that a conversation has split. [`drive`], [`segments`]
-//! - `summaries/{sha256}.json`: a summary that was paid for. [`segments::kept`]
+//! - `summaries/{sha256}.json`: a summary that was paid for, of a text or of a commit. [`segments::kept`]
 //! - `summaries/{sha256}.lock`: its lock, while it is asked for. [`sys::brief_lock`]
 //!
 //! The folder of a split, there or where `--output` says ([`segments::split`] makes it, [`segments::patch`] reads it,

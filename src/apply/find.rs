@@ -6,7 +6,7 @@
 
 use super::How;
 use super::indent::{Shift, shift};
-use super::lines::{Line, core, indent, is_blank, plain, trim_end};
+use super::lines::{File, Line, core, indent, is_blank, key, plain, trim_end};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -61,10 +61,13 @@ const READINGS: [Reading; 8] = {
 };
 
 /// All places of a search, in the strictest reading that has any. The search holds text.
-pub(super) fn find(search: &[Line], file: &[Line]) -> Vec<Place> {
+pub(super) fn find(search: &[Line], file: &File) -> Vec<Place> {
     let (s, f) = (texts(search), texts(file));
     let mut with_text = None;
-    for reading in READINGS {
+    for (number, reading) in READINGS.into_iter().enumerate() {
+        if number == 1 && !may_hold(file, search) {
+            break;
+        }
         let same = |a: &str, b: &str| reading.same(a, b);
         let (starts, places): (_, Vec<Place>) = if reading.blank_lines {
             let [s, f] = with_text.get_or_insert_with(|| [WithText::of(&s), WithText::of(&f)]);
@@ -91,8 +94,19 @@ pub(super) fn find(search: &[Line], file: &[Line]) -> Vec<Place> {
     Vec::new()
 }
 
+/// Whether any reading can find the search: most that is not there is not there in any.
+fn may_hold(file: &File, search: &[Line]) -> bool {
+    let with_text = |keys: &mut dyn Iterator<Item = u64>| keys.filter(|key| *key != 0).collect();
+    let search: Vec<u64> = with_text(&mut search.iter().map(|line| key(line.text)));
+    let file: Vec<u64> = with_text(&mut file.keys().iter().copied());
+    !runs(&search, &file, |a, b| a == b).is_empty()
+}
+
 /// Where the lines of the search stand, whatever their indentation among themselves.
-pub(super) fn find_cores(search: &[Line], file: &[Line]) -> Vec<Range<usize>> {
+pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
+    if !may_hold(file, search) {
+        return Vec::new();
+    }
     let (s, f) = (WithText::of(&texts(search)), WithText::of(&texts(file)));
     let starts = runs(&s.texts, &f.texts, |a, b| core(a) == core(b));
     let lines = |at: usize| f.at[at]..f.at[at + s.at.len() - 1] + 1;
@@ -143,7 +157,7 @@ fn stands_over(
     }
     let from = place.lines.start.saturating_sub(replace.len());
     let near = &file[from..(place.lines.end + replace.len()).min(file.len())];
-    let over = find(replace, near).into_iter().find(|over| {
+    let over = find(replace, &File::new(near.to_vec())).into_iter().find(|over| {
         let lines = from + over.lines.start..from + over.lines.end;
         over.how <= place.how && lines.start < place.lines.end && place.lines.start < lines.end
     })?;
@@ -152,13 +166,13 @@ fn stands_over(
 
 /// The starts of all runs in `file` that are the same as `search` throughout, in one pass (Knuth, Morris, Pratt): `same`
 /// tells equals from others in the manner of `==`.
-fn runs(search: &[&str], file: &[&str], same: impl Fn(&str, &str) -> bool) -> Vec<usize> {
+fn runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
     if search.is_empty() || search.len() > file.len() {
         return Vec::new();
     }
     // For each line of the search, how many lines before it and with it are the search's own beginning.
     let mut back = vec![0; search.len()];
-    let step = |back: &[usize], mut matched: usize, text: &str| loop {
+    let step = |back: &[usize], mut matched: usize, text: T| loop {
         if matched < search.len() && same(search[matched], text) {
             return matched + 1;
         }
@@ -173,7 +187,7 @@ fn runs(search: &[&str], file: &[&str], same: impl Fn(&str, &str) -> bool) -> Ve
     let mut matched = 0;
     let mut starts = Vec::new();
     for (i, text) in file.iter().enumerate() {
-        matched = step(&back, matched, text);
+        matched = step(&back, matched, *text);
         if matched == search.len() {
             starts.push(i + 1 - matched);
         }
@@ -297,4 +311,28 @@ fn place(
         How::Exact
     };
     Some(Place { lines, map, gap, how, shift })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            " ", "\t", "\r", "\u{b}", "\u{a0}", "'", "\u{2019}", "a", "\u{1}",
+        ]);
+        prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn lines_that_a_reading_takes_for_each_other_have_one_key(a in line(), b in line()) {
+            if READINGS.iter().any(|reading| reading.same(&a, &b)) {
+                prop_assert_eq!(key(&a), key(&b), "{:?} {:?}", a, b);
+            }
+            prop_assert_eq!(key(&a) == 0, is_blank(&a));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! A text as lines that keep their ends, and what counts as blank. Nothing here compares two texts.
 
 use crate::format::edit::Block;
-use std::ops::Range;
+use std::cell::OnceCell;
+use std::ops::{Deref, Range};
 
 /// A line: its text, and the line end that follows it (`"\n"`, `"\r\n"`, or nothing at the end of the text).
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +11,31 @@ pub(super) struct Line<'a> {
     pub end: &'a str,
     /// Where the line starts, in bytes.
     pub at: usize,
+}
+
+/// The lines of a file, in which many things are looked up.
+pub(super) struct File<'a> {
+    lines: Vec<Line<'a>>,
+    keys: OnceCell<Vec<u64>>,
+}
+
+impl<'a> File<'a> {
+    pub(super) fn new(lines: Vec<Line<'a>>) -> Self {
+        Self { lines, keys: OnceCell::new() }
+    }
+
+    /// The [`key`] of each line.
+    pub(super) fn keys(&self) -> &[u64] {
+        self.keys.get_or_init(|| self.lines.iter().map(|line| key(line.text)).collect())
+    }
+}
+
+impl<'a> Deref for File<'a> {
+    type Target = [Line<'a>];
+
+    fn deref(&self) -> &[Line<'a>] {
+        &self.lines
+    }
 }
 
 /// Splits at line feeds; a carriage return before one belongs to the line end.
@@ -48,7 +74,8 @@ pub(super) fn split_mark(text: &str) -> (&str, &str) {
 
 /// The line without blanks at its end.
 pub(super) fn trim_end(text: &str) -> &str {
-    text.trim_end_matches([' ', '\t', '\r', '\u{b}', '\u{c}'])
+    let is_text = |byte: u8| !matches!(byte, b' ' | b'\t' | b'\r' | 0xb | 0xc);
+    &text[..text.bytes().rposition(is_text).map_or(0, |last| last + 1)]
 }
 
 /// The blanks that a line starts with.
@@ -75,6 +102,36 @@ pub(super) fn plain(c: char) -> char {
         '\u{a0}' | '\u{202f}' | '\u{2009}' => ' ',
         c => c,
     }
+}
+
+/// A number that lines share whatever blanks they have around them and whatever the shape of their quotes; 0 for a blank
+/// line alone. Where two lines differ in it, no reading takes one for the other; where they do not, they may still differ.
+pub(super) fn key(text: &str) -> u64 {
+    // All control characters count as blanks here: it only matters that what readings overlook does.
+    fn inner(mut bytes: &[u8]) -> &[u8] {
+        while let [0..=b' ', rest @ ..] | [rest @ .., 0..=b' '] = bytes {
+            bytes = rest;
+        }
+        bytes
+    }
+    let bytes = inner(text.as_bytes());
+    if bytes.is_empty() && is_blank(text) {
+        0
+    } else if bytes.is_ascii() {
+        hash(bytes)
+    } else {
+        hash(inner(text.chars().map(plain).collect::<String>().as_bytes()))
+    }
+}
+
+/// A quick hash, never 0. Whoever makes lines of one hash gains nothing: they are compared all the same.
+fn hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().chain([&last]).fold(bytes.len() as u64, |hash, word| {
+        (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    }) | 1
 }
 
 /// The block with plain blanks for no-break ones, where its search has such at the start or end of a line.

@@ -1,6 +1,6 @@
 //! What in a file comes nearest to a search that is not there, and where the two part. It says so, and decides nothing.
 
-use super::lines::{Line, core, is_blank};
+use super::lines::{File, Line, core, is_blank, key};
 use super::refuse::{MOST_QUOTES, QUOTE, inline, span};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::{HashMap, HashSet};
@@ -15,9 +15,11 @@ const MOST_OFFSETS: usize = 100;
 const MOST_WEIGHED: usize = 60;
 
 /// The stretch of the file that has most in common with the search: by equal lines, else by equal words.
-pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
+pub(super) fn nearest(search: &[Line], file: &File) -> Option<Range<usize>> {
     let mut at: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut keys: HashSet<u64> = HashSet::new();
     for (i, line) in search.iter().enumerate().filter(|(_, line)| !is_blank(line.text)) {
+        keys.insert(key(line.text));
         let places = at.entry(core(line.text)).or_default();
         // A line that is repeated over and over says little about where.
         if places.len() < 4 {
@@ -26,7 +28,8 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     }
     let weight = |text: &str| text.len().clamp(1, 40);
     let mut votes: HashMap<isize, usize> = HashMap::new();
-    for (j, line) in file.iter().enumerate() {
+    let may_vote = file.iter().zip(file.keys()).enumerate();
+    for (j, (line, _)) in may_vote.filter(|(_, (_, key))| keys.contains(key)) {
         let text = core(line.text);
         for i in at.get(text).into_iter().flatten() {
             *votes.entry(j.cast_signed() - i.cast_signed()).or_default() += weight(text);
@@ -47,9 +50,9 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     let longest = (0..search.len()).max_by_key(|i| core(search[*i].text).len())?;
     let first = search.iter().position(|line| !is_blank(line.text))?;
     let by_lines = best.iter().take(5).map(|(_, _, offset)| -*offset);
-    let by_likeness = [first, longest].into_iter().filter_map(|at| by_letters(search, file, at));
+    let by_letters = by_letters(search, file, [first, longest]);
     let candidates: Vec<isize> =
-        by_lines.chain(by_words(search, file)).chain(by_likeness).collect();
+        by_lines.chain(by_words(search, file)).chain(by_letters.into_iter().flatten()).collect();
     let wanted: Vec<Pairs> =
         search.iter().take(MOST_WEIGHED).map(|line| Pairs::of(line.text)).collect();
     let offset =
@@ -65,6 +68,16 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
 fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
     let words: HashSet<&str> =
         search.iter().take(MOST_COMPARED).flat_map(|line| words(line.text)).collect();
+    // By its first byte and its length most words are known to be others.
+    let form = |word: &str| (usize::from(word.as_bytes()[0]), 1_u64 << (word.len() % 64));
+    let mut forms = [0; 256];
+    for (first, length) in words.iter().map(|word| form(word)) {
+        forms[first] |= length;
+    }
+    let is_shared = |word: &str| {
+        let (first, length) = form(word);
+        forms[first] & length != 0 && words.contains(word)
+    };
     let scores: Vec<usize> = file
         .iter()
         .take(MOST_SCORED)
@@ -72,7 +85,7 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
             let (mut shared, mut all) = (0, 1);
             for word in self::words(line.text) {
                 all += word.len();
-                shared += if words.contains(word) { word.len() } else { 0 };
+                shared += if is_shared(word) { word.len() } else { 0 };
             }
             10 * shared * shared / all
         })
@@ -87,15 +100,27 @@ fn by_words(search: &[Line], file: &[Line]) -> Option<isize> {
     (best.0 > 0).then_some(best.1.cast_signed())
 }
 
-/// The offset of the line whose pairs of letters are most like those of a line of the search: a word misspelled.
-fn by_letters(search: &[Line], file: &[Line], at: usize) -> Option<isize> {
-    let wanted = Pairs::of(search.get(at)?.text);
-    let scores = file.iter().take(MOST_SCORED).map(|line| wanted.likeness(&Pairs::of(line.text)));
-    let (score, line) = scores
-        .enumerate()
-        .map(|(line, score)| (score, line))
-        .max_by_key(|(score, line)| (*score, usize::MAX - line))?;
-    (score >= 30).then_some(line.cast_signed() - at.cast_signed())
+/// The offsets of the lines whose pairs of letters are most like those of these lines of the search: a word misspelled.
+fn by_letters(search: &[Line], file: &[Line], at: [usize; 2]) -> [Option<isize>; 2] {
+    let wanted = at.map(|at| Pairs::of(search[at].text));
+    let mut best = [(29, None); 2];
+    for (line, text) in file.iter().take(MOST_SCORED).enumerate() {
+        // So like a line with fewer pairs can be at most.
+        let most = |i: usize, pairs: usize| 100 * pairs / (wanted[i].count as usize).max(1);
+        if (0..2).all(|i| most(i, text.text.len()) <= best[i].0) {
+            continue;
+        }
+        let there = Pairs::of(text.text);
+        for i in 0..2 {
+            if most(i, there.count as usize) > best[i].0 {
+                let score = wanted[i].likeness(&there);
+                if score > best[i].0 {
+                    best[i] = (score, Some(line));
+                }
+            }
+        }
+    }
+    [0, 1].map(|i| Some(best[i].1?.cast_signed() - at[i].cast_signed()))
 }
 
 /// How like the lines from an offset on are those of the search, each weighed by its length; a line may be one off.
@@ -122,17 +147,23 @@ struct Pairs {
 impl Pairs {
     fn of(line: &str) -> Self {
         let text = core(line).as_bytes();
-        let mut bits = [0_u64; 8];
-        for pair in text[..text.len().min(QUOTE)].windows(2) {
+        let text = &text[..text.len().min(QUOTE)];
+        let mut pairs = Self { bits: [0; 8], count: 0 };
+        for pair in text.windows(2) {
             let [a, b] = [pair[0], pair[1]].map(|byte| usize::from(byte.to_ascii_lowercase()));
-            let bit = (a.wrapping_mul(31) ^ b.wrapping_mul(193)) % 512;
-            bits[bit / 64] |= 1 << (bit % 64);
+            pairs.add((a.wrapping_mul(31) ^ b.wrapping_mul(193)) % 512);
         }
         // A line of one character is like itself.
         if let [byte] = text {
-            bits[usize::from(*byte) % 8] |= 1 << (byte % 64);
+            pairs.add(usize::from(*byte) % 8 * 64 + usize::from(*byte) % 64);
         }
-        Self { bits, count: bits.iter().map(|bits| bits.count_ones()).sum() }
+        pairs
+    }
+
+    fn add(&mut self, bit: usize) {
+        let (word, bit) = (&mut self.bits[bit / 64], 1 << (bit % 64));
+        self.count += u32::from(*word & bit == 0);
+        *word |= bit;
     }
 
     /// In percent.

@@ -1,7 +1,7 @@
 //! Why a block was not applied: the cause, the nearest lines, and what to do. It may look at a whole file, once, and never applies anything.
 
 use super::find::{self, MOST_PLACES, Place};
-use super::lines::{Line, core, is_blank};
+use super::lines::{File, Line, core, is_blank};
 use super::write::Unclear;
 use super::{Cause, Quote, Refusal, near};
 use crate::format::edit::Block;
@@ -144,7 +144,7 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason 
 }
 
 /// The search is nowhere in the file: what comes nearest, and where they part.
-pub(super) fn missing(search: &[Line], replace: &[Line], file: &[Line]) -> Reason {
+pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason {
     if file.is_empty() {
         let message =
             "the file is empty: leave the search empty, and the replacement is written".to_owned();
@@ -211,7 +211,7 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
 }
 
 /// The replacement is there already.
-fn standing(search: &[Line], replace: &[Line], file: &[Line]) -> Option<Reason> {
+fn standing(search: &[Line], replace: &[Line], file: &File) -> Option<Reason> {
     let texts = replace
         .iter()
         .map(|line| core(line.text))

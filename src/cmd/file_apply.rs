@@ -26,13 +26,26 @@ use crate::sys::{fs, replace, stdin, terminal};
 const SHAPES: &str = "give search/replace blocks (`<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new \
     lines, `>>>>>>> REPLACE`) or a unified diff (`--- a/FILE`, `+++ b/FILE`, `@@ -1,3 +1,4 @@`, lines with a blank, - or + before them)";
 
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-file-apply --file src/parse.rs < edits.txt
+  git diff main -- a.c | nagent-file-apply --file b.c --dry-run
+
+A block is <<<<<<< SEARCH, whole lines as they are in the file, =======, the new
+lines, >>>>>>> REPLACE, each marker on a line of its own. What the file held
+before is kept.
+
+Exit codes: 0 done, 1 refused or failed and nothing was changed, 2 wrong usage,
+or stdin holds neither blocks nor a diff";
+
 /// Apply search/replace blocks or a unified diff from stdin to a file, all or none
 ///
 /// A block or hunk is applied where it is certain which lines it means: blanks at ends of lines, one common indentation,
 /// tabs for spaces, line ends, typographic quotes and a blank line are overlooked, a word never is. Lines that stay keep the
 /// file's bytes. Hunks may have wrong counts and line numbers. What is refused is told with the nearest lines.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-apply", version, max_term_width = 100)]
+#[command(name = "nagent-file-apply", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Args {
     /// The file to change; one block with an empty search, or a diff from /dev/null, makes it
     #[arg(long, value_name = "FILE")]
@@ -40,7 +53,7 @@ pub struct Args {
     /// Write nothing, and print the unified diff of what would change
     #[arg(long)]
     pub dry_run: bool,
-    /// Keep the previous content in the outputs of this folder instead of NAGENT_ROOT or ~/.nagent
+    /// Keep what the file held in the folder outputs in here, instead of NAGENT_ROOT or ~/.nagent
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Print one JSON document instead of text

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::process_under_test::Run;
 use crate::sandbox::Sandbox;
 
-const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
+pub(crate) const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 const TEXT: &str = "one\ntwo\nthree\nfour\nfive\n";
 const DIFF: &str = "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n";
 

@@ -1,9 +1,10 @@
 //! What is written about the executables is what they do.
 //!
 //! Some documents come from the code: they are compared here, and written anew under `UPDATE_DOCS=1`. Of the others,
-//! what can be checked is: flags, paths, links, tables. What runs leave behind and print is compared in `runs`, the
-//! README's sessions are run in `readme`.
+//! what can be checked is: flags, paths, links, tables. What runs leave behind is compared in `runs`, what they
+//! print as JSON in `keys`; the README's sessions are run in `readme`.
 
+mod keys;
 mod runs;
 
 use std::collections::BTreeSet;
@@ -11,19 +12,24 @@ use std::path::Path;
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use nagent::apply::{Cause, How};
+use nagent::cmd::file_memory;
 use nagent::code::language::NAMES;
 use nagent::exit::{Exit, Signal};
+use nagent::history::coupling::{self, Together};
+use nagent::history::{summaries, text as history_text};
 use nagent::{cmd, protocol};
 use regex::Regex;
 
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 8] = [
+const WRITTEN: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/config.md",
+    "docs/edits.md",
     "docs/file-memory.md",
     "docs/json.md",
     "docs/large-files.md",
@@ -333,4 +339,74 @@ fn every_type_is_in_the_page_about_large_files() {
         table("docs/large-files.md", "type").iter().flat_map(|row| quoted(&row[0])).collect();
     let known = NAMES.map(|(_, names, _)| names[0].to_owned());
     assert_eq!(told, BTreeSet::from(known));
+}
+
+#[test]
+fn the_page_about_edits_has_every_reading_and_every_cause() {
+    let readings =
+        [How::Exact, How::LineEnds, How::Trailing, How::Indent, How::Quotes, How::BlankLines];
+    assert_eq!(names(&table("docs/edits.md", "`how`")), readings.map(How::name));
+    let causes = [
+        Cause::Missing,
+        Cause::Twice,
+        Cause::PartOfLine,
+        Cause::Indentation,
+        Cause::AlreadyApplied,
+        Cause::Empty,
+        Cause::NoChange,
+        Cause::Overlap,
+        Cause::Unclear,
+    ];
+    assert_eq!(names(&table("docs/edits.md", "`cause`")), causes.map(Cause::name));
+    let told = quoted(&text("docs/json.md"));
+    let names = readings.map(How::name).into_iter().chain(causes.map(Cause::name));
+    for name in names {
+        assert!(told.iter().any(|word| word == name), "docs/json.md does not tell {name}");
+    }
+}
+
+#[test]
+fn the_figures_of_memory_on_files_are_those_of_the_code() {
+    let page = text("docs/file-memory.md");
+    let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
+    let told = [
+        format!("the latest {} commits", history_text::STEPS),
+        format!("of more than {} files do not count", coupling::LARGEST),
+        format!("blank, up to {} of text", kib(file_memory::SHORT)),
+        format!("over {} of text", kib(file_memory::LONG)),
+        format!("Diffs are cut at {}", kib(summaries::DIFF as u64)),
+    ];
+    for told in told {
+        assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");
+    }
+    for (files, weighs) in
+        [(2, "two files weighs 1"), (5, "five files 0.5"), (101, "101 files 0.1")]
+    {
+        let weight = coupling::weight(files).to_string();
+        assert!(page.contains(weighs) && weighs.ends_with(&weight), "{files}: {weight}");
+    }
+    // A pair of rows that stands just on each line of the table, and one just below it.
+    let rate = |together: u64, alone: u64, files: u64| {
+        let other = b"other".as_slice();
+        let both = Together { files, others: [other].into() };
+        let mut commits = vec![both; usize::try_from(together).unwrap()];
+        commits.resize_with(usize::try_from(together + alone).unwrap(), || Together {
+            files,
+            others: BTreeSet::new(),
+        });
+        coupling::neighbours(&commits)[0].rate.name().to_owned()
+    };
+    assert_eq!([rate(2, 2, 17), rate(2, 3, 17), rate(1, 0, 2)], ["high", "medium", "low"]);
+    assert_eq!([rate(2, 8, 65), rate(2, 9, 65), rate(2, 8, 66)], ["medium", "low", "low"]);
+    let rows: Vec<String> =
+        table("docs/file-memory.md", "rate").iter().map(|row| row[1..].join(", ")).collect();
+    assert!(
+        rows[0].starts_with("50 % or more, at least 2 commits") && rows[0].ends_with("0.5 or more")
+    );
+    assert!(
+        rows[1].starts_with("20 % or more, at least 2 commits")
+            && rows[1].ends_with("0.25 or more")
+    );
+    let most = format!("the nearest first, {} at most", coupling::KEPT);
+    assert!(text("docs/json.md").contains(&most), "{most}");
 }

@@ -40,7 +40,7 @@ fn git_as(sandbox: &Sandbox, name: &str, args: &[&str]) -> String {
 }
 
 /// Commits all that stands in the work folder, and gives the commit's id.
-fn commit(sandbox: &Sandbox, subject: &str) -> String {
+pub(crate) fn commit(sandbox: &Sandbox, subject: &str) -> String {
     git_as(sandbox, "Ann", &["add", "--all"]);
     git_as(sandbox, "Ann", &["commit", "--quiet", "-m", subject]);
     git_as(sandbox, "Ann", &["rev-parse", "HEAD"])
@@ -65,7 +65,7 @@ fn asked(request: &Request) -> Vec<String> {
 }
 
 /// A model that sums up what it is asked to, and answers all else.
-fn willing(request: &Request) -> Answer {
+pub(crate) fn willing(request: &Request) -> Answer {
     match kind(request) {
         "commits" => {
             let entries = asked(request)

@@ -2,8 +2,8 @@
 //!
 //! A block is made of commands behind `$ ` (and `> ` where they go on) and of what a terminal shows for them. Before it
 //! may stand HTML comments: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run unseen. In an
-//! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests and
-//! counts of tokens are not compared. `http://localhost:8080` is the scripted model.
+//! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests, counts of
+//! tokens and colours are not compared. `http://localhost:8080` is the scripted model.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -122,7 +122,8 @@ impl World {
         let shown: Vec<&str> =
             // A terminal shows what was written last on a line.
             run.stdout.lines().map(|line| line.rsplit("\r\x1b[K").next().unwrap()).collect();
-        let mut shown = shown.join("\n");
+        let colours = Regex::new("\x1b\\[[0-9;]*m").unwrap();
+        let mut shown = colours.replace_all(&shown.join("\n"), "").into_owned();
         if !shown.is_empty() {
             shown.push('\n');
         }

@@ -22,9 +22,10 @@ use crate::sys::interrupt::Interrupts;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-file-edit --file src/parse.rs \"Accept CRLF too\"
+  nagent-file-edit --file src/parse.rs --check 'make test' \"Accept CRLF too\"
   nagent-file-edit --file a.md --file b.md \"Mend the spelling\"
   nagent-file-edit --file src/parse.rs --undo
+  nagent-file-edit --file src/parse.rs --history
 
 A run that changed the file shows the diff on a terminal's stderr, and in --json.
 Commands run with your own permissions.

@@ -1,4 +1,4 @@
-//! What runs leave behind and print, beside the tables of files, blocks and keys.
+//! What runs leave behind, beside the tables of files and blocks.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,15 @@ use regex::Regex;
 
 use super::{names, quoted, table, text};
 use crate::blocks::blocks;
+use crate::file_memory::commit;
 use crate::sandbox::{Sandbox, answer};
 use crate::summarize::SUMMARIZE;
 
-const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
-const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
+pub(super) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
+pub(super) const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 
 /// A definition. Some thousand of them are a large file.
-const LARGE: &str = "def f(): 0\n";
+pub(super) const LARGE: &str = "def f(): 0\n";
 
 /// A world in which a run has left behind every kind of file and of block, and the files that were there meanwhile.
 fn busy() -> (Sandbox, String) {
@@ -36,9 +37,13 @@ fn busy() -> (Sandbox, String) {
         answer("of the child"),
         answer("done"),
         answer("edited"),
+        // An edit of the conversation that leaves nothing of it: the copy stays.
+        format!("<nagent-shell>cp /dev/null \"$NAGENT_ROOT\"/conversations/main-edit-{}</nagent-shell>", "?".repeat(32)),
+        answer("edited"),
     ];
     let sandbox =
-        sandbox.file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(9000)).replies(replies);
+        sandbox.git().file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(9000)).replies(replies);
+    commit(&sandbox, "begin");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
     for (name, text) in
         [("bin/own", ""), ("context.md", "Be brief.\n"), ("context.yaml", "[context.md]\n")]
@@ -52,7 +57,9 @@ fn busy() -> (Sandbox, String) {
     let output = results.iter().find(|b| b.name == "nagent-shell-result").unwrap().get("output");
     let meanwhile = std::fs::read_to_string(output).unwrap();
     sandbox.run(&["--conversation", "main", "--save-conversation", "kept"]).assert_exit(0);
-    sandbox.run(&["--file-edit", "a.txt", "edit it"]).assert_exit(0);
+    std::fs::write(sandbox.root().join("conversations/file-index-123.json"), "{}").unwrap();
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "edit it"]).assert_exit(0);
+    sandbox.run(&["--conversation", "main", "--edit-conversation", "spoil it"]).assert_exit(1);
     // A model that tells which files there are while a summary is asked for, in the summary.
     let list = format!("cd '{}' && find . -type f", sandbox.root().display());
     let program = serde_json::json!({"provider": "command", "command": ["sh", "-c", list]});
@@ -84,7 +91,12 @@ fn every_file_on_disk_is_in_the_table() {
                 .replace(r"\{n\}", r"\d+")
                 .replace(r"\{sha256\}", "[0-9a-f]{64}")
                 .replace(r"\{slug\}", "[a-z0-9-]+")
-                .replace(r"\{uuid\}", "[0-9a-f-]{36}")
+                .replace(r"\{uuid\}", "[0-9a-f-]{32,36}")
+                .replace(r"\{pid\}", r"\d+")
+                .replace(
+                    r"\{repository\}/\{path\}/\{head\}",
+                    "[0-9a-f]{24}/[0-9a-f]{24}/[0-9a-f]{40}",
+                )
                 .replace(r"\{file\}", "[^/]+");
             Regex::new(&format!("(?m)^{pattern}$")).unwrap()
         })
@@ -92,7 +104,15 @@ fn every_file_on_disk_is_in_the_table() {
     // Files that are being written.
     let unfinished = Regex::new(r"(^|/)\.(new|output)-\w+$").unwrap();
     for file in all.lines().filter(|file| !unfinished.is_match(file)) {
-        assert!(patterns.iter().any(|row| row.is_match(file)), "no row tells of {file}");
+        // An index is no conversation, though it is called like one.
+        let is_index = |name: &str| name.contains("-index");
+        let is_lock = file.starts_with("conversations/.locks/");
+        let mut all = rows.iter().zip(&patterns);
+        assert!(
+            all.any(|(row, pattern)| pattern.is_match(file)
+                && (is_lock || is_index(row) == is_index(file))),
+            "no row tells of {file}"
+        );
     }
     for (row, pattern) in rows.iter().zip(patterns) {
         assert!(pattern.is_match(&all), "no run left a {row}:\n{all}");
@@ -160,93 +180,4 @@ fn every_block_and_its_attributes_are_in_the_table() {
     }
     // All but the context's update, which needs a change, and the older tool's four.
     assert_eq!(kinds.len(), rows.len() - 5, "{kinds:?}");
-}
-
-/// All keys of an object, and of objects in its lists.
-fn keys_of(value: &serde_json::Value, found: &mut BTreeSet<String>) {
-    let serde_json::Value::Object(object) = value else { return };
-    for (key, value) in object {
-        found.insert(key.clone());
-        for item in value.as_array().into_iter().flatten() {
-            keys_of(item, found);
-        }
-        // Settings are values with their sources, whatever they are called.
-        if let Some(setting) = value.as_object().and_then(|settings| settings.values().next()) {
-            keys_of(setting, found);
-        }
-    }
-}
-
-#[test]
-fn every_key_that_is_printed_is_told() {
-    let sandbox = Sandbox::new().file("q.txt", "2+2?");
-    sandbox.llm.allow_rewrites();
-    sandbox.llm.choose(|_| answer("done").into());
-    let mut printed = BTreeSet::new();
-    let calls: [&[&str]; 11] = [
-        &["--json", "task"],
-        &["--json", "--save-conversation", "one"],
-        &["--json", "--load-conversation", "one"],
-        &["--json", "--clear", "task"],
-        &["--json", "--status"],
-        &["--json", "--list-conversations", "--list-models", "--list-providers"],
-        &["--json", "--print-protocol"],
-        &["--json", "--show-request", "task"],
-        &["--json", "--description"],
-        &["--json", "--help"],
-        &["--json", "--no-such-flag"],
-    ];
-    for call in calls {
-        keys_of(&sandbox.run(call).json(), &mut printed);
-    }
-    keys_of(&sandbox.llm_text(&["--json", "--file", "q.txt"]).run().json(), &mut printed);
-    let about = ["--json", "--file", "q.txt", "--prompt", "What?"];
-    keys_of(&sandbox.llm_upload(&about).run().assert_exit(0).json(), &mut printed);
-    sandbox.write("big.py", LARGE.repeat(9000));
-    let index = ["--index", "parts/index.json"];
-    let calls: [(&str, &[&str], i32); 8] = [
-        (SPLIT, &["--file", "big.py", "--output", "parts", "--summarize"], 0),
-        (SPLIT, &["--file", "none.py"], 1),
-        (PATCH, &index, 0),
-        (PATCH, &["--index", "none.json"], 1),
-        (SUMMARIZE, &["--file", "q.txt"], 0),
-        (SUMMARIZE, &["--file", "big.py"], 0),
-        (SUMMARIZE, &["--file", "big.py", "--output", "kept"], 0),
-        (SUMMARIZE, &["--file", "none.py"], 1),
-    ];
-    for (program, args, exit) in calls {
-        let run = sandbox.program(program, &[&["--json"], args].concat()).run().assert_exit(exit);
-        keys_of(&run.json(), &mut printed);
-    }
-    sandbox.llm.choose(|_| "three words here".into());
-    let short = ["--json", "--file", "q.txt", "--limit-word-count", "1"];
-    let run = sandbox.program(SUMMARIZE, &short).run().assert_exit(1);
-    keys_of(&run.json(), &mut printed);
-    sandbox.llm.choose(|request| {
-        if request.user().contains("nagent-write-result") {
-            answer("done").into()
-        } else {
-            "<nagent-write path=\"q.txt\">new\n</nagent-write>".into()
-        }
-    });
-    let calls: [(&[&str], i32); 6] = [
-        (&["--file", "q.txt", "task"], 0),
-        (&["--file", "q.txt", "--file", "big.py", "--undo"], 1),
-        (&["--file", "q.txt", "--clear"], 0),
-        (&["--file", "q.txt", "--file", "big.py", "task"], 0),
-        (&["--file", "q.txt"], 2),
-        (&["--file", "q.txt", "--undo"], 1),
-    ];
-    for (args, exit) in calls {
-        let run = sandbox.file_edit(&[&["--json"], args].concat()).run().assert_exit(exit);
-        keys_of(&run.json(), &mut printed);
-        sandbox.write("big.py", LARGE);
-        if exit == 0 && args.len() > 3 {
-            sandbox.write("q.txt", "by hand");
-        }
-    }
-    let told: BTreeSet<String> = quoted(&text("docs/json.md")).into_iter().collect();
-    let missing: Vec<_> = printed.difference(&told).collect();
-    assert!(missing.is_empty(), "keys that docs/json.md does not tell: {missing:?}");
-    assert!(printed.len() > 80, "{printed:?}");
 }

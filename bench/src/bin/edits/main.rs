@@ -58,6 +58,11 @@ fn main() {
             },
         ),
         (
+            "refused: already applied",
+            Block { search: replace.clone(), replace: search.to_owned(), line: 1 },
+        ),
+        ("refused: its own indentation", block(&|line| line.replace("    let mut", "  let mut"))),
+        (
             "refused: nothing alike",
             Block {
                 search: "@@ quite unlike @@\n@@ anything @@\n".to_owned(),

@@ -1,0 +1,243 @@
+//! The keys that `--json` prints, beside those that `docs/json.md` tells: heading by heading, both ways.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use serde_json::{Value, json};
+
+use super::runs::{LARGE, PATCH, SPLIT};
+use super::{quoted, text};
+use crate::apply::APPLY;
+use crate::file_memory::{commit, willing};
+use crate::sandbox::{Sandbox, answer};
+use crate::summarize::SUMMARIZE;
+
+/// All keys of a document, and of objects in it.
+fn keys_of(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| keys_of(item, found)),
+        Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                match (key.as_str(), value) {
+                    // Settings are values with their sources, whatever they are called; a request is its provider's.
+                    ("settings", Value::Object(settings)) => {
+                        keys_of(settings.values().next().unwrap(), found);
+                    }
+                    ("settings" | "request", _) => {}
+                    (_, value) => keys_of(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What `docs/json.md` tells under a heading, and what was printed of it.
+struct Keys {
+    page: String,
+    printed: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Keys {
+    /// What stands under a heading.
+    fn section(&self, heading: &str) -> &str {
+        let start = format!("\n## {heading}\n");
+        let at = self.page.find(&start).unwrap_or_else(|| panic!("no heading {heading}"));
+        let text = &self.page[at + start.len()..];
+        text.split("\n## ").next().unwrap()
+    }
+
+    /// Notes the keys of a document that is told under some headings: each must stand under one of them.
+    fn note(&mut self, headings: &[&str], what: &str, document: &Value) {
+        let mut keys = BTreeSet::new();
+        keys_of(document, &mut keys);
+        for key in keys {
+            let all = headings.iter().chain(&["Every document"]);
+            let told: Vec<&str> = all
+                .copied()
+                .filter(|heading| quoted(self.section(heading)).contains(&key))
+                .collect();
+            assert!(
+                !told.is_empty(),
+                "docs/json.md does not tell the key {key} of {what} under {headings:?}"
+            );
+            for heading in told {
+                self.printed.entry(heading.to_owned()).or_default().insert(key.clone());
+            }
+        }
+    }
+
+    /// The keys of tables that nothing printed.
+    fn unseen(&self) -> Vec<String> {
+        let headings = self.page.lines().filter_map(|line| line.strip_prefix("## "));
+        let mut unseen = Vec::new();
+        for heading in headings {
+            let rows = self.section(heading).lines().filter(|line| line.starts_with("| `"));
+            let keys = rows.flat_map(|row| quoted(row.split(" | ").next().unwrap()));
+            let printed = self.printed.get(heading);
+            let is_unseen = |key: &String| !printed.is_some_and(|printed| printed.contains(key));
+            unseen.extend(keys.filter(is_unseen).map(|key| format!("{heading}: {key}")));
+        }
+        unseen
+    }
+}
+
+#[test]
+fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
+    let mut keys = Keys { page: text("docs/json.md"), printed: BTreeMap::new() };
+    keys_of_conversations(&mut keys);
+    keys_of_other_tools(&mut keys);
+    keys_of_large_files(&mut keys);
+    keys_of_file_edits(&mut keys);
+    keys_of_histories(&mut keys);
+    keys_of_rework(&mut keys);
+    assert_eq!(keys.unseen(), [""; 0], "told in docs/json.md, and printed by none of these runs");
+}
+
+fn keys_of_conversations(keys: &mut Keys) {
+    let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|_| answer("done").into());
+    let calls: [(&[&str], &[&str]); 13] = [
+        (&["A run"], &["task"]),
+        (&["Upkeep of conversations"], &["--save-conversation", "one"]),
+        (&["Upkeep of conversations"], &["--load-conversation", "one"]),
+        (&["A run", "Upkeep of conversations"], &["--clear", "task"]),
+        (&["Upkeep of conversations"], &["--summarize"]),
+        (&["Status"], &["--status"]),
+        (
+            &["Lists and texts", "Upkeep of conversations"],
+            &["--list-conversations", "--list-models", "--list-providers"],
+        ),
+        (&["Lists and texts"], &["--list-file-edits"]),
+        (&["Lists and texts"], &["--print-protocol"]),
+        (&["Lists and texts"], &["--show-request", "task"]),
+        (&["Lists and texts"], &["--description"]),
+        (&["Lists and texts"], &["--help"]),
+        (&["Every document"], &["--no-such-flag"]),
+    ];
+    for (headings, args) in calls {
+        let run = sandbox.run(&[&["--json"], args].concat());
+        keys.note(headings, &args.join(" "), &run.json());
+    }
+}
+
+fn keys_of_other_tools(keys: &mut Keys) {
+    let sandbox = Sandbox::new().file("q.txt", "2+2?");
+    sandbox.llm.choose(|_| answer("done").into());
+    let run = sandbox.llm_text(&["--json", "--file", "q.txt"]).run().assert_exit(0);
+    keys.note(&["nagent-llm-text"], "nagent-llm-text", &run.json());
+    for args in [["--prompt", "What?"].as_slice(), &["--prompt", "What?", "--show-request"]] {
+        let run = sandbox.llm_upload(&[&["--json", "--file", "q.txt"], args].concat()).run();
+        let headings = ["nagent-llm-upload", "nagent-llm-text"];
+        keys.note(&headings, "nagent-llm-upload", &run.assert_exit(0).json());
+    }
+    let block = "<<<<<<< SEARCH\n2+2?\n=======\n2+3?\n>>>>>>> REPLACE\n";
+    let calls: [(&[&str], i32); 4] =
+        [(&["--dry-run"], 0), (&[], 0), (&[], 1), (&["--no-such-flag"], 2)];
+    for (args, exit) in calls {
+        let run = sandbox.program(APPLY, &[&["--json", "--file", "q.txt"], args].concat());
+        let run = run.stdin(block).run().assert_exit(exit);
+        keys.note(&["nagent-file-apply"], "nagent-file-apply", &run.json());
+    }
+}
+
+fn keys_of_large_files(keys: &mut Keys) {
+    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(9000));
+    sandbox.llm.choose(|_| "three words here".into());
+    let index = ["--index", "parts/index.json"];
+    let calls: [(&str, &str, &[&str], i32); 9] = [
+        ("nagent-file-split", SPLIT, &["--file", "big.py", "--output", "parts", "--summarize"], 0),
+        ("nagent-file-split", SPLIT, &["--file", "none.py"], 1),
+        ("nagent-file-patch", PATCH, &index, 0),
+        ("nagent-file-patch", PATCH, &["--index", "none.json"], 1),
+        ("nagent-file-summarize", SUMMARIZE, &["--file", "q.txt"], 0),
+        ("nagent-file-summarize", SUMMARIZE, &["--file", "big.py"], 0),
+        ("nagent-file-summarize", SUMMARIZE, &["--file", "big.py", "--output", "kept"], 0),
+        ("nagent-file-summarize", SUMMARIZE, &["--file", "none.py"], 1),
+        ("nagent-file-summarize", SUMMARIZE, &["--file", "q.txt", "--limit-word-count", "1"], 1),
+    ];
+    for (heading, program, args, exit) in calls {
+        let run = sandbox.program(program, &[&["--json"], args].concat()).run().assert_exit(exit);
+        keys.note(&[heading], &args.join(" "), &run.json());
+    }
+}
+
+fn keys_of_file_edits(keys: &mut Keys) {
+    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(9000));
+    sandbox.llm.allow_rewrites();
+    sandbox.llm.choose(|request| {
+        if request.user().contains("nagent-write-result") {
+            answer("done").into()
+        } else {
+            "<nagent-write path=\"q.txt\">new\n</nagent-write>".into()
+        }
+    });
+    let run = ["A run in a file's own conversation", "A run"];
+    let cleared = ["A run in a file's own conversation", "Upkeep of conversations"];
+    let several = ["Several files", "A run in a file's own conversation", "A run"];
+    let undone = ["Several files", "Undo"];
+    let calls: [(&[&str], &[&str], i32); 8] = [
+        (&run, &["--file", "q.txt", "task"], 0),
+        (&undone[1..], &["--file", "q.txt", "--undo"], 0),
+        (&run, &["--file", "q.txt", "task"], 0),
+        (&undone, &["--file", "q.txt", "--file", "big.py", "--undo"], 1),
+        (&cleared, &["--file", "q.txt", "--clear"], 0),
+        (&several, &["--file", "q.txt", "--file", "big.py", "task"], 0),
+        (&["Every document"], &["--file", "q.txt"], 2),
+        (&undone[1..], &["--file", "q.txt", "--undo"], 1),
+    ];
+    for (headings, args, exit) in calls {
+        let run = sandbox.file_edit(&[&["--json"], args].concat()).run().assert_exit(exit);
+        keys.note(headings, &args.join(" "), &run.json());
+        sandbox.write("big.py", LARGE);
+        if args.contains(&"task") && headings.len() > 2 {
+            sandbox.write("q.txt", "by hand");
+        }
+    }
+}
+
+fn keys_of_histories(keys: &mut Keys) {
+    let sandbox = Sandbox::new().git();
+    let name = OsStr::from_bytes(b"n\xff.txt");
+    std::fs::write(sandbox.work().join(name), "a line that stays\n").unwrap();
+    std::fs::write(sandbox.work().join(OsStr::from_bytes(b"o\xff.txt")), "x\n").unwrap();
+    commit(&sandbox, "one");
+    std::fs::rename(sandbox.work().join(name), sandbox.work().join("new.txt")).unwrap();
+    commit(&sandbox, "two");
+    sandbox.llm.choose(willing);
+    sandbox.file_edit(&["--file", "new.txt", "task"]).run().assert_exit(0);
+    let run = sandbox.file_edit(&["--json", "--file", "new.txt", "--history"]).run().assert_exit(0);
+    keys.note(&["History"], "--history", &run.json());
+    // Names of such bytes cannot be written as words of these tests.
+    let index = sandbox.root().join("conversations/file-index.json");
+    let mut all: Value = serde_json::from_slice(&std::fs::read(&index).unwrap()).unwrap();
+    all["by_file_id"]["path:x"] = json!({
+        "file_id": "path:x", "path": "/\u{fffd}", "path_bytes": "2fff", "conversation": "x",
+    });
+    std::fs::write(&index, all.to_string()).unwrap();
+    let run = sandbox.run(&["--json", "--list-file-edits"]).assert_exit(0);
+    keys.note(&["Lists and texts"], "--list-file-edits", &run.json());
+}
+
+fn keys_of_rework(keys: &mut Keys) {
+    let heading = ["Upkeep of conversations", "A run"];
+    let sandbox = Sandbox::new().replies([answer("4"), answer("nothing to do")]);
+    sandbox.run(&["--conversation", "main", "2+2?"]).assert_exit(0);
+    let args = ["--json", "--conversation", "main", "--edit-conversation", "x"];
+    let run = sandbox.run(&args).assert_exit(1);
+    keys.note(&heading, "--edit-conversation", &run.json());
+    let copy = "main-edit-????????????????????????????????";
+    let change = |with: &str| {
+        let folder = sandbox.root().join("conversations");
+        format!("<nagent-shell>sed -i '{with}' {}/{copy}</nagent-shell>", folder.display())
+    };
+    for (with, exit) in [("s/2+2/2+3/", 0), ("1s/user-prompt/other/", 1)] {
+        sandbox.llm.push(change(with));
+        sandbox.llm.push(answer("done"));
+        let run = sandbox.run(&args).assert_exit(exit);
+        keys.note(&heading, "--edit-conversation", &run.json());
+    }
+}
