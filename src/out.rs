@@ -79,6 +79,11 @@ impl Report {
     /// Puts another report's text and keys behind this one's; the last exit code and error stand.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
+        // An answer may have no line end of its own.
+        let is_open = !self.exact && !self.text.is_empty() && !self.text.ends_with('\n');
+        if is_open && !other.text.is_empty() {
+            self.text.push('\n');
+        }
         self.text.push_str(&other.text);
         self.json.extend(other.json);
         self.exit = other.exit;
