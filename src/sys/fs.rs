@@ -51,7 +51,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
             metadata.len()
         );
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
     file.take(limit)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
