@@ -46,7 +46,8 @@ live: build
 bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent target/release/nagent
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin target/release
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed \
+		--command "target/release/nagent-file-edit --history --json"
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.

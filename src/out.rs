@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
@@ -79,6 +80,11 @@ impl Report {
     /// Puts another report's text and keys behind this one's; the last exit code and error stand.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
+        // An answer may have no line end of its own.
+        let is_open = !self.exact && !self.text.is_empty() && !self.text.ends_with('\n');
+        if is_open && !other.text.is_empty() {
+            self.text.push('\n');
+        }
         self.text.push_str(&other.text);
         self.json.extend(other.json);
         self.exit = other.exit;
@@ -89,19 +95,29 @@ impl Report {
     }
 }
 
+/// A report as one JSON document. Its own keys stand where it has some of the two names.
+struct Document<'a>(&'a Report);
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let report = self.0;
+        let code = Some(Value::from(report.exit.code()));
+        let error = report.error.as_deref().map(Value::from);
+        let ours = [("exit_code", code), ("error", error)];
+        let ours = ours.iter().filter(|(key, _)| !report.json.contains_key(*key));
+        let ours = ours.filter_map(|(key, value)| Some((*key, value.as_ref()?)));
+        serializer
+            .collect_map(ours.chain(report.json.iter().map(|(key, value)| (key.as_str(), value))))
+    }
+}
+
 /// Writes a report to stdout, its error to stderr. Gives the exit code: an answer that did not go out is a failure.
 pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
     if let Some(error) = &report.error {
         line(&format!("{tool}: {error}"));
     }
     let went_out = if json {
-        let mut object = Map::new();
-        object.insert("exit_code".to_owned(), report.exit.code().into());
-        if let Some(error) = &report.error {
-            object.insert("error".to_owned(), error.as_str().into());
-        }
-        object.extend(report.json.clone());
-        let text = serde_json::to_string_pretty(&Value::Object(object)).unwrap_or_default();
+        let text = serde_json::to_string_pretty(&Document(report)).unwrap_or_default();
         stdout(&(text + "\n"))
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };

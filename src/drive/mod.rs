@@ -10,7 +10,7 @@ pub mod inline;
 mod large;
 pub mod patient;
 pub mod shell;
-mod shown;
+pub mod shown;
 pub mod target;
 pub mod upload;
 mod write;
@@ -91,6 +91,10 @@ pub struct World<'a> {
     pub boundary: Boundary,
     /// The target's content when the run began, in a per-file conversation.
     pub before: Option<target::Content>,
+    /// Which of the target's changes are the run's own.
+    pub own: target::Own,
+    /// What the last reply has written so far.
+    pub written: shown::Written,
     /// How commands are run.
     pub shell: ShellRules,
     /// The command that an answer must satisfy.
@@ -131,7 +135,12 @@ pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outc
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
             }
-            (Effect::Ask, None) => world.ask(),
+            (Effect::Ask, None) => {
+                world.before_asking();
+                let event = world.ask();
+                world.after_asking()?;
+                event
+            }
             (Effect::Wait { time, error }, None) => world.wait(time, &error),
             (Effect::Say(text), None) => {
                 (world.observe)(Seen::Said(&text));

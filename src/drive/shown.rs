@@ -4,10 +4,13 @@
 //! the text stands in `outputs/`: so it holds across runs, and a user who removes the result takes it back. Lines count
 //! as shown one by one: of a file of which a range was read anew, the rest is as it was shown before. What is not known
 //! is never in the way of a write.
+//!
+//! A reply was written before the results of its own actions: what those show counts from the next reply on, and within
+//! the reply only what it wrote itself.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -17,10 +20,12 @@ use crate::format::conversation::{Block, Piece};
 use crate::memory::changes::NO_FILE;
 use crate::segments::diff_text;
 use crate::segments::difference::{Region, regions};
-use crate::sys::{fs, read, replace};
+use crate::sys::{fs, replace};
 
 /// The largest file of which it is remembered what was shown, in bytes.
 const LIMIT: u64 = 4 << 20;
+/// The word for a text that is too large to be remembered: nothing is known from there on.
+const TOO_LARGE: &str = "too-large";
 /// The longest text of what has changed, in bytes.
 const LONGEST: usize = 6 << 10;
 
@@ -35,27 +40,52 @@ pub(super) enum Known {
     Text(Vec<u8>),
 }
 
+/// What the last reply's own writes made known, file by file.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The reply's place among the conversation's pieces.
+    reply: Option<usize>,
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
 /// A path as an attribute has it.
 pub(super) fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What is kept under a hash.
-pub(super) fn kept(outputs: &Path, hash: &str) -> Option<Vec<u8>> {
-    // The attribute stands in a file that anybody may edit.
-    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_hash {
-        return None;
-    }
-    let path = outputs.join(format!("{hash}.txt"));
-    let (mut file, _) = read::open_regular(&path).ok()?;
-    fs::read_all(&mut file).ok()
-}
-
 impl World<'_> {
-    /// What the model knows of the file at a true path.
+    /// What the model knows of the file at a true path, once it has read all results.
     pub(super) fn known(&self, path: &Path) -> Known {
-        let (path_name, pieces) = (name(path), self.journal.pieces());
+        self.known_from(path, self.journal.pieces())
+    }
+
+    /// What it knew when it wrote its last reply, and what that reply has written since.
+    pub(super) fn known_to_reply(&self, path: &Path) -> Known {
+        let reply = self.reply();
+        if self.written.reply == reply
+            && let Some((_, text)) = self.written.files.iter().find(|(file, _)| file == path)
+        {
+            return Known::Text(text.clone());
+        }
+        self.known_from(path, &self.journal.pieces()[..reply.unwrap_or(0)])
+    }
+
+    /// Notes what the last reply has written itself.
+    pub(super) fn wrote(&mut self, path: &Path, text: Vec<u8>) {
+        let reply = self.reply();
+        if self.written.reply != reply {
+            self.written = Written { reply, files: Vec::new() };
+        }
+        self.written.files.retain(|(file, _)| file != path);
+        self.written.files.push((path.to_owned(), text));
+    }
+
+    fn reply(&self) -> Option<usize> {
+        self.journal.pieces().iter().rposition(|piece| piece.name() == Some("agent-response"))
+    }
+
+    fn known_from(&self, path: &Path, pieces: &[Piece]) -> Known {
+        let path_name = name(path);
         let of_file = |piece: &&Piece| piece.get("resolved") == Some(path_name.as_str());
         let shown = pieces
             .iter()
@@ -68,7 +98,10 @@ impl World<'_> {
         match shown.or_else(begun) {
             None => Known::Nothing,
             Some(NO_FILE) => Known::NoFile,
-            Some(hash) => kept(&self.root.outputs(), hash).map_or(Known::Nothing, Known::Text),
+            // The attribute stands in a file that anybody may edit: what is no hash, or is not there, is not known.
+            Some(hash) => {
+                fs::read_kept(&self.root.outputs(), hash).map_or(Known::Nothing, Known::Text)
+            }
         }
     }
 
@@ -81,8 +114,21 @@ impl World<'_> {
     ) -> Result<Block> {
         let Ok(opened) = self.boundary.open_for_write(path) else { return Ok(block) };
         let size = opened.file().and_then(|file| file.metadata().ok()).map(|data| data.len());
-        if size.is_none_or(|size| size > LIMIT) {
-            return Ok(block);
+        let Some(size) = size else { return Ok(block) };
+        if size > LIMIT {
+            // What was known may be of an older text, and must not stand in the way of a write for ever.
+            let is_other = match self.known(opened.path()) {
+                Known::Text(known) => {
+                    replace::read_target(&opened).map_or(true, |now| now != known)
+                }
+                Known::NoFile => true,
+                Known::Nothing => false,
+            };
+            return Ok(if is_other {
+                block.with("resolved", name(opened.path())).with("shown", TOO_LARGE)
+            } else {
+                block
+            });
         }
         let Ok(now) = replace::read_target(&opened) else { return Ok(block) };
         let shown = match (lines, self.known(opened.path())) {
@@ -94,30 +140,33 @@ impl World<'_> {
     }
 
     /// The result of a patch of a file, with what the model knows now: it wrote it by segments.
-    pub(super) fn remember_patch(&self, block: Block, source: &Path) -> Result<Block> {
+    pub(super) fn remember_patch(&mut self, block: Block, source: &Path) -> Result<Block> {
         if self.boundary.target() != Some(source) {
             return Ok(block);
         }
-        let content = super::target::content(source, Some(&self.root.outputs()))?;
+        let outputs = self.root.outputs();
+        let content = super::target::content(source, Some(&outputs))?;
         let block = block.with("resolved", name(source));
         Ok(match content {
-            Some(content) => block.with("after", content.name()),
+            Some(content) => {
+                if let Ok(text) = fs::read_kept(&outputs, content.name()) {
+                    self.wrote(source, text);
+                }
+                block.with("after", content.name())
+            }
             None => block,
         })
     }
 
-    /// The result with the text that the model knows now; nothing where it is too large.
+    /// The result with the text that the model knows now.
     pub(super) fn with_shown(&self, block: Block, text: &[u8]) -> Result<Block> {
-        if text.len() as u64 > LIMIT {
-            return Ok(block);
-        }
         let hash = fs::hash(text);
+        let is_after = block.get("after") == Some(hash.as_str());
+        if text.len() as u64 > LIMIT {
+            return Ok(if is_after { block } else { block.with("shown", TOO_LARGE) });
+        }
         fs::keep(&self.root.outputs(), text)?;
-        Ok(if block.get("after") == Some(hash.as_str()) {
-            block
-        } else {
-            block.with("shown", hash)
-        })
+        Ok(if is_after { block } else { block.with("shown", hash) })
     }
 }
 

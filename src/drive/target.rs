@@ -1,7 +1,8 @@
 //! The target of a per-file conversation: what it held when a run began, and what the run made of it.
 //!
 //! Contents are kept whole in `outputs/` under their hash, so that whatever changed the file, a tag or a command, can be
-//! taken back. [`crate::memory`] has the attributes that name them. Nothing is written to the target here.
+//! taken back. [`crate::memory`] has the attributes that name them. What changed while the model was asked was somebody
+//! else's doing, and no change of the run. Nothing is written to the target here.
 
 use std::path::Path;
 
@@ -42,6 +43,17 @@ pub struct RunChange {
     pub after: Content,
 }
 
+/// The run's own changes, told from those of others.
+#[derive(Debug, Default)]
+pub struct Own {
+    /// What the target looked like when the model was last asked, and what it held.
+    held: Option<(Option<fs::State>, Content)>,
+    /// What somebody else has left there, from which on changes are the run's.
+    since: Option<Content>,
+    /// The run's changes before that.
+    earlier: Vec<RunChange>,
+}
+
 /// What a file holds, kept in `outputs` if that folder is given. `None` where it cannot be read, or is too large.
 ///
 /// # Errors
@@ -75,6 +87,39 @@ impl World<'_> {
         Ok(self.before.as_ref())
     }
 
+    /// Notes what the target holds before the model is asked.
+    pub(super) fn before_asking(&mut self) {
+        let (Some(_), Some(target)) = (&self.before, self.boundary.target()) else { return };
+        let now = fs::state(target);
+        if self.own.held.as_ref().is_none_or(|(known, _)| *known != now) {
+            // What cannot be read cannot be told apart.
+            self.own.held = content(target, None).ok().flatten().map(|held| (now, held));
+        }
+    }
+
+    /// Sets apart what somebody else has changed while the model was asked.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub(super) fn after_asking(&mut self) -> Result<()> {
+        let (Some(before), Some(target)) = (&self.before, self.boundary.target()) else {
+            return Ok(());
+        };
+        let now = fs::state(target);
+        let Some((_, held)) = self.own.held.take_if(|(known, _)| *known != now) else {
+            return Ok(());
+        };
+        let Some(left) = content(target, Some(&self.root.outputs()))? else { return Ok(()) };
+        if left != held {
+            let before = self.own.since.replace(left.clone()).unwrap_or_else(|| before.clone());
+            if before != held {
+                self.own.earlier.push(RunChange { before, after: held });
+            }
+        }
+        self.own.held = Some((now, left));
+        Ok(())
+    }
+
     /// What the run did to its target, recorded at its end. `None` where nothing changed, or it cannot be told.
     ///
     /// # Errors
@@ -83,30 +128,38 @@ impl World<'_> {
         let (Some(before), Some(target)) = (self.before.take(), self.boundary.target()) else {
             return Ok(None);
         };
+        let Own { since, earlier: mut changes, .. } = std::mem::take(&mut self.own);
+        let before = since.unwrap_or(before);
+        if let Some(after) =
+            content(target, Some(&self.root.outputs()))?.filter(|after| *after != before)
+        {
+            changes.push(RunChange { before, after });
+        }
+        let blocks = changes.iter().map(|change| self.change_block(target, change)).collect();
+        self.append(blocks)?;
+        Ok(changes.pop())
+    }
+
+    fn change_block(&self, target: &Path, change: &RunChange) -> Block {
         let outputs = self.root.outputs();
-        let Some(after) = content(target, Some(&outputs))?.filter(|after| *after != before) else {
-            return Ok(None);
-        };
         let path = shown::name(target);
-        let text = match (before.name(), after.name()) {
+        let text = match (change.before.name(), change.after.name()) {
             (NO_FILE, _) => format!("this run created {path}"),
             (_, NO_FILE) => format!("in this run {path} was removed"),
-            (old, new) => match (shown::kept(&outputs, old), shown::kept(&outputs, new)) {
-                (Some(old), Some(new)) => {
+            (old, new) => match (fs::read_kept(&outputs, old), fs::read_kept(&outputs, new)) {
+                (Ok(old), Ok(new)) => {
                     let (gone, come) = count(&old, &new);
                     format!("this run changed {path}: -{gone} +{come} lines")
                 }
                 _ => format!("this run changed {path}"),
             },
         };
-        let block = Block::new("system")
+        Block::new("system")
             .with("change", "run")
             .with("path", path)
-            .with("before", before.name())
-            .with("after", after.name())
-            .body(text);
-        self.append(vec![block])?;
-        Ok(Some(RunChange { before, after }))
+            .with("before", change.before.name())
+            .with("after", change.after.name())
+            .body(text)
     }
 }
 

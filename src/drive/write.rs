@@ -26,7 +26,7 @@ impl World<'_> {
             Ok(opened) => opened,
             Err(denied) => return Ok(error(block, denied.to_string())),
         };
-        match self.known(opened.path()) {
+        match self.known_to_reply(opened.path()) {
             Known::Text(_) if !opened.exists() => return Ok(gone(block, &opened)),
             Known::Text(known) => {
                 if let Some(now) = changed(&known, &opened) {
@@ -40,8 +40,10 @@ impl World<'_> {
             }
             Known::NoFile | Known::Nothing => {}
         }
+        let path = opened.path().to_owned();
         let block = self.put(block, opened, text.as_bytes());
         if block.get("status") == Some("ok") {
+            self.wrote(&path, text.as_bytes().to_vec());
             self.with_shown(block, text.as_bytes())
         } else {
             Ok(block)
@@ -60,7 +62,8 @@ impl World<'_> {
             Ok(opened) => opened,
             Err(denied) => return Ok(error(block, denied.to_string())),
         };
-        let known = self.known(opened.path());
+        let path = opened.path().to_owned();
+        let known = self.known_to_reply(&path);
         let old = if opened.exists() {
             match replace::read_target(&opened).map(String::from_utf8) {
                 Ok(Ok(old)) => old,
@@ -98,6 +101,8 @@ impl World<'_> {
                 return self.stale_edit(block, &opened, known, old.as_bytes(), &stale);
             }
         }
+        // Read before its own result stands there.
+        let told = self.known(&path);
         let done = self.put(block, opened, applied.text.as_bytes());
         if done.get("status") != Some("ok") {
             return Ok(done);
@@ -111,13 +116,13 @@ impl World<'_> {
             .collect();
         let done = done.with("blocks", edits.len()).body(lines.join("\n"));
         let text = applied.text.as_bytes();
-        match &known {
-            Known::Text(known) => {
-                let seen: Vec<_> = edited.into_iter().map(|region| region.new).collect();
-                self.with_shown(done, &shown::learn(known, text, &seen))
-            }
-            Known::NoFile | Known::Nothing => self.with_shown(done, text),
-        }
+        let seen: Vec<_> = edited.into_iter().map(|region| region.new).collect();
+        let learn = |known: Known| match known {
+            Known::Text(known) => shown::learn(&known, text, &seen),
+            Known::NoFile | Known::Nothing => text.to_vec(),
+        };
+        self.wrote(&path, learn(known));
+        self.with_shown(done, &learn(told))
     }
 
     /// Writes the whole file and tells of it. What it held before is kept.
@@ -178,7 +183,7 @@ impl World<'_> {
         );
         let block = error(block.with("resolved", shown::name(opened.path())), text);
         let seen: Vec<_> = stale.iter().map(|region| region.new.clone()).collect();
-        self.with_shown(block, &shown::learn(known, now, &seen))
+        self.with_shown(block, &shown::learn(&self.told(opened, known), now, &seen))
     }
 
     /// Blocks were refused; what has changed since the model saw the file may be why.
@@ -199,7 +204,16 @@ impl World<'_> {
         text.push_str("\nthe file has changed since you were last shown it. What changed:\n");
         text.push_str(&diff);
         let block = error(block.with("resolved", shown::name(opened.path())), text);
-        self.with_shown(block, if is_whole { now } else { known })
+        let told = self.told(opened, known);
+        self.with_shown(block, if is_whole { now } else { &told })
+    }
+
+    /// What the model knows once it has read all results, where it knew this when it wrote.
+    fn told(&self, opened: &Opened, known: &[u8]) -> Vec<u8> {
+        match self.known(opened.path()) {
+            Known::Text(told) => told,
+            Known::NoFile | Known::Nothing => known.to_vec(),
+        }
     }
 }
 

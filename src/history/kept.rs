@@ -11,7 +11,9 @@
 //! on from. Paths are text with `%` and bytes that are no UTF-8 written as `%` and two digits. Names are as the commits
 //! have them: the mailmap comes after. Text of another version, or that is damaged, is none.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Change, Neighbour, Rate, Sort, Touch};
 
@@ -56,27 +58,27 @@ pub struct Rest {
 }
 
 #[derive(Serialize, Deserialize)]
-struct FirstLine {
+struct FirstLine<'a> {
     nagent_history: u32,
-    repository: Name,
-    path: Name,
-    head: String,
-    shallow: String,
-    touches: Vec<TouchText>,
-    neighbours: Vec<NeighbourText>,
+    repository: Name<'a>,
+    path: Name<'a>,
+    head: Cow<'a, str>,
+    shallow: Cow<'a, str>,
+    touches: Vec<TouchText<'a>>,
+    neighbours: Vec<NeighbourText<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct TouchText {
-    id: String,
+struct TouchText<'a> {
+    id: Cow<'a, str>,
     time: i64,
     offset: i32,
-    name: String,
-    email: String,
-    subject: String,
-    path: Name,
+    name: Cow<'a, str>,
+    email: Cow<'a, str>,
+    subject: Cow<'a, str>,
+    path: Name<'a>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    from: Option<Name>,
+    from: Option<Name<'a>>,
     change: ChangeText,
     sort: SortText,
     files: u64,
@@ -102,8 +104,8 @@ enum SortText {
 }
 
 #[derive(Serialize, Deserialize)]
-struct NeighbourText {
-    path: Name,
+struct NeighbourText<'a> {
+    path: Name<'a>,
     together: u64,
     /// Digits in text: numbers of JSON lose their last bit on the way through the parser.
     share: String,
@@ -119,36 +121,42 @@ enum RateText {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RestText {
-    paths: Vec<Name>,
-    together: Vec<Option<Vec<u32>>>,
-    today: Vec<(u32, Option<u32>)>,
-    seen: Vec<(String, Name)>,
+struct RestText<'a> {
+    paths: Vec<Name<'a>>,
+    together: Cow<'a, [Option<Vec<u32>>]>,
+    today: Cow<'a, [(u32, Option<u32>)]>,
+    seen: Vec<(Cow<'a, str>, Name<'a>)>,
 }
 
 /// Bytes as text.
-#[derive(Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-#[derive(Clone)]
-struct Name(Vec<u8>);
+#[derive(Deserialize)]
+#[serde(from = "String")]
+struct Name<'a>(Cow<'a, [u8]>);
 
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
-        let mut text = String::with_capacity(name.0.len());
-        for chunk in name.0.utf8_chunks() {
-            text.push_str(&chunk.valid().replace('%', "%25"));
-            for byte in chunk.invalid() {
-                text.push_str(&format!("%{byte:02x}"));
-            }
+impl Serialize for Name<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if !text.contains('%') => serializer.serialize_str(text),
+            _ => serializer.serialize_str(&escaped(&self.0)),
         }
-        text
     }
 }
 
-impl From<String> for Name {
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(&chunk.valid().replace('%', "%25"));
+        for byte in chunk.invalid() {
+            text.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    text
+}
+
+impl From<String> for Name<'_> {
     fn from(text: String) -> Self {
         if !text.contains('%') {
-            return Self(text.into_bytes());
+            return Self(Cow::Owned(text.into_bytes()));
         }
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
@@ -163,27 +171,26 @@ impl From<String> for Name {
                 rest = after;
             }
         }
-        Self(bytes)
+        Self(Cow::Owned(bytes))
     }
 }
 
 /// Writes what is kept.
 pub fn format(kept: &Kept, rest: &Rest) -> String {
-    let name = |bytes: &Vec<u8>| Name(bytes.clone());
     let head = FirstLine {
         nagent_history: VERSION,
         repository: name(&kept.key.repository),
         path: name(&kept.key.path),
-        head: kept.key.head.clone(),
-        shallow: kept.key.shallow.clone(),
+        head: kept.key.head.as_str().into(),
+        shallow: kept.key.shallow.as_str().into(),
         touches: kept.touches.iter().map(touch_text).collect(),
         neighbours: kept.neighbours.iter().map(neighbour_text).collect(),
     };
     let rest = RestText {
-        paths: rest.paths.iter().map(name).collect(),
-        together: rest.together.clone(),
-        today: rest.today.clone(),
-        seen: rest.seen.iter().map(|(id, path)| (id.clone(), name(path))).collect(),
+        paths: rest.paths.iter().map(|path| name(path)).collect(),
+        together: rest.together.as_slice().into(),
+        today: rest.today.as_slice().into(),
+        seen: rest.seen.iter().map(|(id, path)| (id.as_str().into(), name(path))).collect(),
     };
     // Neither holds a map or a number that JSON has no form for.
     let line = |value: serde_json::Result<String>| value.unwrap_or_default() + "\n";
@@ -195,10 +202,10 @@ pub fn parse(text: &str, key: &Key) -> Option<Kept> {
     let (line, _) = text.split_once('\n')?;
     let head: FirstLine = serde_json::from_str(line).ok()?;
     let found = Key {
-        repository: head.repository.0,
-        path: head.path.0,
-        head: head.head,
-        shallow: head.shallow,
+        repository: head.repository.0.into_owned(),
+        path: head.path.0.into_owned(),
+        head: head.head.into_owned(),
+        shallow: head.shallow.into_owned(),
     };
     (head.nagent_history == VERSION && found == *key).then(|| Kept {
         key: found,
@@ -212,10 +219,14 @@ pub fn parse_rest(text: &str, kept: &Kept) -> Option<Rest> {
     let (_, line) = text.split_once('\n')?;
     let rest: RestText = serde_json::from_str(line.strip_suffix('\n')?).ok()?;
     let rest = Rest {
-        paths: rest.paths.into_iter().map(|name| name.0).collect(),
-        together: rest.together,
-        today: rest.today,
-        seen: rest.seen.into_iter().map(|(id, name)| (id, name.0)).collect(),
+        paths: rest.paths.into_iter().map(|name| name.0.into_owned()).collect(),
+        together: rest.together.into_owned(),
+        today: rest.today.into_owned(),
+        seen: rest
+            .seen
+            .into_iter()
+            .map(|(id, name)| (id.into_owned(), name.0.into_owned()))
+            .collect(),
     };
     let is_path = |number: &u32| usize::try_from(*number).is_ok_and(|n| n < rest.paths.len());
     let fits = rest.together.len() == kept.touches.len()
@@ -224,11 +235,15 @@ pub fn parse_rest(text: &str, kept: &Kept) -> Option<Rest> {
     fits.then_some(rest)
 }
 
-fn touch_text((touch, committed): &(Touch, i64)) -> TouchText {
+fn name(bytes: &[u8]) -> Name<'_> {
+    Name(Cow::Borrowed(bytes))
+}
+
+fn touch_text((touch, committed): &(Touch, i64)) -> TouchText<'_> {
     let (change, from) = match &touch.change {
         Change::Added => (ChangeText::Added, None),
         Change::Modified => (ChangeText::Modified, None),
-        Change::Renamed { from } => (ChangeText::Renamed, Some(Name(from.clone()))),
+        Change::Renamed { from } => (ChangeText::Renamed, Some(name(from))),
         Change::Deleted => (ChangeText::Deleted, None),
     };
     let sort = match touch.sort {
@@ -238,13 +253,13 @@ fn touch_text((touch, committed): &(Touch, i64)) -> TouchText {
         Sort::Boundary => SortText::Boundary,
     };
     TouchText {
-        id: touch.id.clone(),
+        id: touch.id.as_str().into(),
         time: touch.time,
         offset: touch.offset,
-        name: touch.name.clone(),
-        email: touch.email.clone(),
-        subject: touch.subject.clone(),
-        path: Name(touch.path.clone()),
+        name: touch.name.as_str().into(),
+        email: touch.email.as_str().into(),
+        subject: touch.subject.as_str().into(),
+        path: name(&touch.path),
         from,
         change,
         sort,
@@ -253,10 +268,10 @@ fn touch_text((touch, committed): &(Touch, i64)) -> TouchText {
     }
 }
 
-fn touch(text: TouchText) -> (Touch, i64) {
+fn touch(text: TouchText<'_>) -> (Touch, i64) {
     let change = match (text.change, text.from) {
         (ChangeText::Added, _) => Change::Added,
-        (ChangeText::Renamed, Some(from)) => Change::Renamed { from: from.0 },
+        (ChangeText::Renamed, Some(from)) => Change::Renamed { from: from.0.into_owned() },
         (ChangeText::Modified | ChangeText::Renamed, _) => Change::Modified,
         (ChangeText::Deleted, _) => Change::Deleted,
     };
@@ -267,13 +282,13 @@ fn touch(text: TouchText) -> (Touch, i64) {
         SortText::Boundary => Sort::Boundary,
     };
     let touch = Touch {
-        id: text.id,
+        id: text.id.into_owned(),
         time: text.time,
         offset: text.offset,
-        name: text.name,
-        email: text.email,
-        subject: text.subject,
-        path: text.path.0,
+        name: text.name.into_owned(),
+        email: text.email.into_owned(),
+        subject: text.subject.into_owned(),
+        path: text.path.0.into_owned(),
         change,
         sort,
         files: text.files,
@@ -281,9 +296,9 @@ fn touch(text: TouchText) -> (Touch, i64) {
     (touch, text.committed)
 }
 
-fn neighbour_text(neighbour: &Neighbour) -> NeighbourText {
+fn neighbour_text(neighbour: &Neighbour) -> NeighbourText<'_> {
     NeighbourText {
-        path: Name(neighbour.path.clone()),
+        path: name(&neighbour.path),
         together: neighbour.together,
         share: neighbour.share.to_string(),
         rate: match neighbour.rate {
@@ -294,9 +309,9 @@ fn neighbour_text(neighbour: &Neighbour) -> NeighbourText {
     }
 }
 
-fn neighbour(text: NeighbourText) -> Neighbour {
+fn neighbour(text: NeighbourText<'_>) -> Neighbour {
     Neighbour {
-        path: text.path.0,
+        path: text.path.0.into_owned(),
         together: text.together,
         share: text.share.parse().unwrap_or_default(),
         rate: match text.rate {

@@ -37,6 +37,11 @@ impl Mailmap {
         map
     }
 
+    /// Whether it replaces nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn add(&mut self, line: &str) {
         let Some((name, email, rest)) = person(line) else { return };
         if email.is_empty() {

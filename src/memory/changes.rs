@@ -2,6 +2,7 @@
 //! was undone is left out. It reads no content and undoes nothing.
 
 use crate::format::conversation::Piece;
+use crate::protocol::{self, Item, Verdict};
 
 /// The word that stands for "there was no file".
 pub const NO_FILE: &str = "none";
@@ -80,6 +81,33 @@ pub fn changes(text: &str, pieces: &[Piece]) -> Vec<Change> {
     changes
 }
 
+/// The last run, where it was killed between two actions or within one, and no result tells of a change: what it may have
+/// done to the file by a command nobody wrote down. Its `after` is its `before`.
+pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
+    let at = pieces.iter().rposition(|piece| piece.name() == Some("user-prompt"))?;
+    let (prompt, run) = (&pieces[at], &pieces[at + 1..]);
+    if run.iter().any(|piece| piece.get("change").is_some() || piece.get("exit").is_some()) {
+        return None;
+    }
+    let reply = run.iter().rfind(|piece| piece.name() == Some("agent-response"))?;
+    let (Verdict::Whole(items) | Verdict::Forged { items, .. }) = protocol::judge(reply.text(text))
+    else {
+        return None;
+    };
+    // A reply without actions ends a run.
+    if !items.iter().any(|item| matches!(item, Item::Action(_))) {
+        return None;
+    }
+    let before = content(prompt.get("before")?);
+    let is_told = run.iter().rev().find_map(|piece| piece.get("after"));
+    is_told.is_none_or(|after| content(after) == before).then(|| Change {
+        prompt: prompt.text(text).to_owned(),
+        at: prompt.get("at").unwrap_or_default().to_owned(),
+        before: before.clone(),
+        after: before,
+    })
+}
+
 /// A content as an attribute names it.
 fn content(value: &str) -> Option<String> {
     (value != NO_FILE).then(|| value.to_owned())
@@ -122,6 +150,26 @@ mod tests {
         check(&format!("{FIRST}{SECOND}"), &[("one", "-", "b"), ("two", "b", "c")]);
         check(&format!("{FIRST}{SECOND}{IDLE}"), &[("one", "-", "b"), ("two", "b", "c")]);
         check("<user-prompt at=\"t\">\nold\n</user-prompt>\n", &[]);
+    }
+
+    #[test]
+    fn a_run_that_was_killed_before_it_told_of_a_change() {
+        let check = |text: &str, expect: bool| {
+            let parsed = parse(text);
+            assert_eq!(parsed.trouble, None);
+            assert_eq!(killed(text, &parsed.pieces).is_some(), expect, "{text}");
+        };
+        let shell = "<agent-response>\n<nagent-shell>x</nagent-shell>\n</agent-response>\n\n";
+        let last = "<agent-response>\n<nagent-response>x</nagent-response>\n</agent-response>\n\n";
+        check(&format!("{IDLE}{shell}"), true);
+        check(&format!("{FIRST}{IDLE}{shell}"), true);
+        check(&format!("{IDLE}{shell}{last}"), false);
+        check(&format!("{IDLE}{shell}<system exit=\"130\">\nx\n</system>\n"), false);
+        check(&format!("{IDLE}{shell}<system change=\"undo\" count=\"0\">\nx\n</system>\n"), false);
+        check(&format!("{SECOND}{shell}"), false);
+        check(&format!("{IDLE}{shell}<user-prompt>\nnext\n</user-prompt>\n"), false);
+        check(IDLE, false);
+        check("", false);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
             metadata.len()
         );
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
     file.take(limit)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -233,6 +233,18 @@ pub fn modified(path: &Path) -> u64 {
         .map_or(0, |time| time.as_secs())
 }
 
+/// Device, inode, size, and the times of the last change in seconds and nanoseconds: another content has another state.
+pub type State = (u64, u64, u64, (i64, i64), (i64, i64));
+
+/// The state of a file, which tells without reading it whether it has changed; `None` where there is none.
+pub fn state(path: &Path) -> Option<State> {
+    use std::os::unix::fs::MetadataExt;
+    let data = fs::metadata(path).ok()?;
+    let (modified, changed) =
+        ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
+    Some((data.dev(), data.ino(), data.size(), modified, changed))
+}
+
 /// What a file is, whatever it is called: device, inode and time of birth, since inodes are reused.
 pub fn identity(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -270,18 +282,28 @@ pub fn bytes_below(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Keeps bytes under the name of their hash, whole, and gives the path. What is there already stays.
+/// Keeps bytes under the name of their hash, whole, and gives the path. What is there already stays, unless it is not what
+/// its name says.
 pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
-    let path = outputs.join(format!("{}.txt", hash(bytes)));
-    if !exists(&path) {
+    let sha256 = hash(bytes);
+    let path = outputs.join(format!("{sha256}.txt"));
+    if !is_kept(&path, &sha256) {
         create_private_folder(outputs)?;
-        if let Err(error) = create(&path, bytes)
-            && !exists(&path)
-        {
-            return Err(error);
-        }
+        replace(&path, bytes)?;
     }
     Ok(path)
+}
+
+/// Whether a file holds what its hash says. A command may have written to it, or a crash have left it empty.
+fn is_kept(path: &Path, sha256: &str) -> bool {
+    let hash = || -> io::Result<Option<String>> {
+        let mut file = OpenOptions::new().read(true).custom_flags(nonblock()).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        read_hashed(&mut file, &mut |_| Ok(())).map(Some)
+    };
+    matches!(hash(), Ok(Some(hash)) if hash == sha256)
 }
 
 /// The same for what is left to read of an open file, of any size.
@@ -289,32 +311,37 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     create_private_folder(outputs)?;
     let mut keep = || -> io::Result<PathBuf> {
         let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(outputs)?;
-        let mut hash = Sha256::new();
-        let mut chunk = vec![0; 256 * 1024];
-        loop {
-            let count = match file.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            hash.update(&chunk[..count]);
-            new.write_all(&chunk[..count])?;
-        }
-        let path = outputs.join(format!("{}.txt", hex(&hash.finalize())));
-        if !exists(&path) {
+        let sha256 = read_hashed(file, &mut |bytes| new.write_all(bytes))?;
+        let path = outputs.join(format!("{sha256}.txt"));
+        if !is_kept(&path, &sha256) {
             new.as_file().sync_all()?;
-            if let Err(error) = new.persist_noclobber(&path)
-                && !exists(&path)
-            {
-                return Err(error.error);
-            }
+            new.persist(&path)?;
         }
         Ok(path)
     };
     let path = keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))?;
     sync_folder(outputs)?;
     Ok(path)
+}
+
+/// Reads a file to its end, piece by piece, and gives the SHA-256 of what was read.
+fn read_hashed(
+    file: &mut File,
+    each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut chunk = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(count) => {
+                hash.update(&chunk[..count]);
+                each(&chunk[..count])?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// What was kept under a hash, held against it.

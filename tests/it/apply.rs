@@ -36,6 +36,7 @@ fn blocks_and_diffs_are_told_apart() {
         format!("```\n{}```\n", block("two\n", "TWO\n")),
         DIFF.to_owned(),
         format!("```diff\n{DIFF}```\n"),
+        format!("Here it is:\n\n```diff\n{DIFF}```\n"),
         DIFF.replace("1,3 +1,3", "9,9 +7"),
         DIFF.replace("-1,3 +1,3 @@", "... @@"),
         DIFF.replace("--- a/f\n+++ b/f\n", ""),

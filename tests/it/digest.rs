@@ -149,3 +149,12 @@ fn a_failure_and_a_signal_are_told_in_json() {
     let run = running.wait().within(1.0).assert_exit(130);
     assert_eq!(run.json()["exit_code"], 130);
 }
+
+#[test]
+fn behind_an_answer_it_begins_a_line_of_its_own() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(answer("the answer"));
+    sandbox.llm.push("the summary");
+    let run = sandbox.run(&["--conversation", "c", "--summarize", "hello"]);
+    run.assert_exit(0).stdout_is("the answer\nthe summary\n");
+}

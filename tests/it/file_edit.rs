@@ -292,6 +292,18 @@ fn several_files_make_one_document_and_one_exit_code() {
 }
 
 #[test]
+fn several_files_are_not_added_to_an_older_recording() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
+    sandbox.llm.choose(|_| answer("done").into());
+    let args = ["--file", "a.txt", "--file", "b.txt", "--record", "rec", "x"];
+    sandbox.file_edit(&args).run().assert_exit(0);
+    let recorded = sandbox.read("rec");
+    assert_eq!(recorded.lines().count(), 2, "{recorded}");
+    sandbox.file_edit(&args).run().assert_exit(2).stderr_has(&["holds a recording already"]);
+    assert_eq!(sandbox.read("rec"), recorded);
+}
+
+#[test]
 fn so_many_files_at_once_and_no_more() {
     for (jobs, at_once) in [(None, 4), (Some("2"), 2)] {
         let sandbox = Sandbox::outside_temp();

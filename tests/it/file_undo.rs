@@ -190,6 +190,28 @@ fn a_killed_runs_writes_can_be_undone() {
 }
 
 #[test]
+fn what_a_killed_runs_command_did_is_undone_when_the_user_says_so() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    sandbox.llm.push("<nagent-shell>echo three > a.txt; sleep 60</nagent-shell>");
+    let running = sandbox.file_edit(&["--file", "a.txt", "y"]).spawn();
+    while sandbox.read("a.txt") != "three\n" {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    running.signal(Signal::KILL);
+    running.wait();
+    let run = undo(&sandbox, &[]).assert_exit(1);
+    run.stderr_has(&["-two\n+three\n", "which was killed", "--force"]);
+    let run = undo(&sandbox, &["--force", "--json"]).assert_exit(0);
+    assert_eq!(run.json()["undone"][0]["prompt"], "y");
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+    // The run before it still stands.
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+}
+
+#[test]
 fn what_does_not_go_with_undo_is_refused() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "x\n");
     let cases: [&[&str]; 6] = [
@@ -273,4 +295,17 @@ fn a_terminal_gets_the_diff_of_an_undo() {
     change(&sandbox, "x", "one", "two");
     let run = sandbox.file_edit(&["--file", "a.txt", "--undo"]).run_on_terminal();
     run.assert_exit(0).stderr_has(&["-two", "+one"]);
+}
+
+#[test]
+fn a_kept_content_that_was_damaged_is_kept_anew_before_a_write() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change(&sandbox, "x", "one", "two");
+    change(&sandbox, "x", "two", "one");
+    for entry in std::fs::read_dir(sandbox.root().join("outputs")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "").unwrap();
+    }
+    change(&sandbox, "x", "one", "three");
+    undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\n");
 }

@@ -253,3 +253,113 @@ fn in_a_main_conversation_it_holds_for_temporary_files() {
     sandbox.run(&["task"]).assert_exit(0);
     refused(&results(&sandbox, "nagent-write-result")[0], &["-one\n+ONE"]);
 }
+
+#[test]
+fn what_a_reply_asks_to_be_shown_it_has_not_seen_when_it_writes() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    let by_user = "one\nTWO, by the user\n";
+    let both = |first: String| format!("{first}\n{}", write("x\n"));
+    let steps = vec![
+        (nothing(), READ.into()),
+        (save(&sandbox, by_user), both(READ.into())),
+        // It knows now what it read; a refusal counts from the next reply on, too.
+        (save(&sandbox, "one\ntwo\nthree\n"), both(write("y\n"))),
+        (nothing(), write("done\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let results = results(&sandbox, "nagent-write-result");
+    refused(&results[0], &["-two\n+TWO, by the user"]);
+    refused(&results[1], &["-TWO, by the user\n+two\n+three"]);
+    refused(&results[2], &["-TWO, by the user\n+two\n+three"]);
+    assert_eq!(results[3].get("status"), "ok", "{:?}", results[3]);
+    assert_eq!(sandbox.read("a.txt"), "done\n");
+}
+
+#[test]
+fn what_a_reply_has_written_itself_is_no_news_to_it() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\nthree\n");
+    let all = [
+        READ.to_owned(),
+        edit("one", "ONE"),
+        edit("ONE", "1"),
+        write("1\n2\n"),
+        edit("2", "TWO"),
+        write("last\n"),
+    ];
+    let steps = vec![(nothing(), all.join("\n")), (nothing(), answer("done"))];
+    run_with(&sandbox, steps);
+    assert_eq!(sandbox.read("a.txt"), "last\n");
+}
+
+#[test]
+fn one_refused_edit_among_others_is_told_once() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "a\n  b\nc\nd\n");
+    let two = |other: String| format!("{}\n{other}", edit("a\n  b", "a\n  B"));
+    let steps = vec![
+        (nothing(), READ.into()),
+        (save(&sandbox, "a\n    b\nc\nd\n"), two(edit("d", "D"))),
+        (nothing(), edit("a\n    b", "a\n    B")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let states: Vec<_> = results(&sandbox, "nagent-edit-result")
+        .iter()
+        .map(|block| block.get("status").to_owned())
+        .collect();
+    assert_eq!(states, ["error", "ok", "ok"]);
+    assert_eq!(sandbox.read("a.txt"), "a\n    B\nc\nD\n");
+}
+
+#[test]
+fn a_file_too_large_to_be_remembered_is_refused_once_and_not_for_ever() {
+    let text = "a line of text\n".repeat(400_000);
+    let sandbox = Sandbox::outside_temp().file("a.txt", &text);
+    let saved = |from: &'static str, to: &'static str| {
+        let path = sandbox.work().join("a.txt");
+        Box::new(move || {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        })
+    };
+    let steps = vec![
+        (saved("a line", "THE line") as _, edit("THE line of text", "1")),
+        (nothing(), edit("THE line of text", "1")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    let edits = results(&sandbox, "nagent-edit-result");
+    refused(&edits[0], &["-a line of text\n+THE line of text"]);
+    assert_eq!(edits[1].get("status"), "ok", "{:?}", edits[1]);
+    let steps = vec![
+        (nothing(), "<nagent-read path=\"a.txt\" limit=\"2\"/>".into()),
+        (saved("1\n", "2\n") as _, write("x\n")),
+        (nothing(), write("x\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    assert_eq!(sandbox.read("a.txt"), "x\n");
+}
+
+#[test]
+fn what_somebody_saved_while_the_model_thought_is_no_change_of_the_run() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let steps =
+        vec![(save(&sandbox, "by the user\n"), write("x\n")), (nothing(), answer("left alone"))];
+    run_with(&sandbox, steps);
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    assert_eq!(sandbox.read("a.txt"), "by the user\n");
+    // Between two changes of one run: each is one of its own.
+    let steps = vec![
+        (nothing(), edit("by the user", "1")),
+        (save(&sandbox, "1, by the user\n"), write("2\n")),
+        (nothing(), write("2, by the user\n")),
+        (nothing(), answer("done")),
+    ];
+    run_with(&sandbox, steps);
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "1, by the user\n");
+    crate::file_edit::undo(&sandbox, &[]).assert_exit(1).stderr_has(&["by something else since"]);
+    crate::file_edit::undo(&sandbox, &["--force"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "by the user\n");
+}

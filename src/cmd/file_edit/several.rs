@@ -80,12 +80,20 @@ pub(super) fn run(args: &Args) -> Result<Report, Problem> {
             Prompt::Text(text) => Some(text),
         };
     ground.settings.root.value.prepare()?;
+    let folder = ground.env.folder.clone().map_err(Problem::usage)?;
+    // Asked here, since the children append to one recording side by side.
+    if let Some(path) = args.record.as_ref().map(|path| folder.join(path))
+        && ground.env.get(env::LINEAGE).is_none()
+        && fs::size(&path).is_some_and(|size| size > 0)
+    {
+        return Err(Problem::usage(nagent::start::holds_a_recording(&path)));
+    }
     let slots = files.into_iter().map(|file| Slot { file, job: None, report: None });
     let mut work = Work {
         args,
         ground: &ground,
         prompt,
-        folder: ground.env.folder.clone().map_err(Problem::usage)?,
+        folder,
         jobs: Jobs::new(),
         slots: slots.collect(),
         is_shown: !args.quiet

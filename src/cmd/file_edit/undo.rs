@@ -15,7 +15,7 @@ use crate::cmd::settings::{Problem, pick};
 use crate::drive;
 use crate::exit::Exit;
 use crate::format::conversation::Block;
-use crate::memory::changes::{Change, NO_FILE, changes};
+use crate::memory::changes::{Change, NO_FILE, changes, killed};
 use crate::out::{self, Report};
 use crate::protocol::tags;
 use crate::segments::diff_text::DiffText;
@@ -60,17 +60,22 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         )));
     }
     let mut journal = open(args, &ground, &name)?;
-    let all = changes(journal.text(), journal.pieces());
-    let chosen = choose(&all, count, &path)?;
-    let (newest, oldest) = (&chosen[0], &chosen[chosen.len() - 1]);
-
     let boundary = boundary(&ground, &path)?;
     let opened = boundary.open_for_write(&path).map_err(denied)?;
     let now = Content::of(replace::read_whole(&opened).map_err(denied)?);
+    let mut all = changes(journal.text(), journal.pieces());
+    let recorded = all.len();
+    // What a killed run did, nobody wrote down: that it was the run, only the user can say.
+    all.extend(
+        killed(journal.text(), journal.pieces()).filter(|change| change.before != now.sha256),
+    );
+    let is_guess = all.len() > recorded;
+    let chosen = choose(&all, count, &path)?;
+    let (newest, oldest) = (&chosen[0], &chosen[chosen.len() - 1]);
     let is_there_already = now.sha256 == oldest.before;
     if !args.force && !is_there_already {
         if now.sha256 != newest.after {
-            return Ok(refuse_changed_since(root, &path, newest, &now));
+            return Ok(refuse_changed_since(root, &path, newest, &now, is_guess));
         }
         unless_changed_between(&chosen, &path)?;
     }
@@ -78,8 +83,12 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
 
     let changed = Changed { path: &path, before: &now, after: &goal };
     let diff = changed.diff();
-    let undone: Vec<Undone> =
+    let mut undone: Vec<Undone> =
         chosen.iter().map(|change| describe(root, &path, &now, change)).collect();
+    if is_guess {
+        undone[0].after.clone_from(&now.sha256);
+        undone[0].lines = None;
+    }
     let outputs = root.outputs();
     let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
     let previous = match &goal.bytes {
@@ -92,7 +101,8 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         out::line(&format!("nagent-file-edit: note: {error:#}"));
     }
     // From here on the file is changed: a failure to record it is said with that.
-    let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref());
+    let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref())
+        .with("count", undone.len() - usize::from(is_guess));
     if let Err(error) = record(&mut journal, block) {
         return Err(failed(format!(
             "{} holds what it held before, but its conversation could not be told: {error:#}",
@@ -170,7 +180,13 @@ fn choose(all: &[Change], count: usize, path: &Path) -> Result<Vec<Change>, Prob
 }
 
 /// The refusal for a file that is not as the last change left it, with what changed since.
-fn refuse_changed_since(root: &Root, path: &Path, newest: &Change, now: &Content) -> Report {
+fn refuse_changed_since(
+    root: &Root,
+    path: &Path,
+    newest: &Change,
+    now: &Content,
+    is_guess: bool,
+) -> Report {
     let left = Content::kept(root, newest.after.as_deref());
     let since = Changed { path, before: &left, after: now };
     let what = match (&now.sha256, &newest.after) {
@@ -182,9 +198,14 @@ fn refuse_changed_since(root: &Root, path: &Path, newest: &Change, now: &Content
     if let Some(diff) = &diff {
         since.show(root, diff);
     }
+    let since = if is_guess {
+        "since its last run began, which was killed before it could say whether it did that"
+    } else {
+        "by something else since the last change of its conversation"
+    };
     let message = format!(
-        "nothing was undone: {} {what} by something else since the last change of its conversation (the diff is above); \
-         bring it back to that first, or add --force, which keeps what it holds now in {}",
+        "nothing was undone: {} {what} {since} (the diff is above); bring it back to that first, or add --force, which keeps \
+         what it holds now in {}",
         shown(path),
         shown(root.outputs())
     );
@@ -293,8 +314,7 @@ fn block(
         .with("change", "undo")
         .with("path", &path_name)
         .with("before", now.name())
-        .with("after", goal.name())
-        .with("count", undone.len());
+        .with("after", goal.name());
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {
         Some(_) => "is as it was before that",

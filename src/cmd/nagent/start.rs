@@ -11,7 +11,7 @@ use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::ask::{AskError, Source};
-use crate::drive::{self, Seen, World};
+use crate::drive::{self, Seen, World, shown, target};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
 use crate::llm::Ask;
@@ -66,6 +66,8 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         credential: source.credential,
         boundary,
         before: None,
+        own: target::Own::default(),
+        written: shown::Written::default(),
         shell: call.settings.shell(),
         check: args.check.clone(),
         root: call.settings.root.value.clone(),
@@ -81,10 +83,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         let path = world.folder.join(path);
         let is_child = call.env.get(env::LINEAGE).is_some();
         if !is_child && fs::size(&path).is_some_and(|size| size > 0) {
-            return Err(Problem::usage(format!(
-                "--record {}: it holds a recording already, and one file holds one run",
-                path.display()
-            )));
+            return Err(Problem::usage(holds_a_recording(&path)));
         }
         fs::append(&path, "")?;
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
@@ -136,6 +135,12 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
             .with("after_sha256", after.map(|content| content.name().to_owned()));
     }
     Ok(Report { last_line, ..report })
+}
+
+/// The refusal to mix two runs in one recording.
+pub(crate) fn holds_a_recording(path: &Path) -> String {
+    let path = path.display();
+    format!("--record {path}: it holds a recording already, and one file holds one run")
 }
 
 /// The model's connection. Where no provider was chosen and no credential is set, Ollama is tried.

@@ -83,8 +83,8 @@ pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
         |line: &str| line.trim_end().len() >= 3 && line.trim_end().bytes().all(|byte| byte == b'`');
     let opens = lines
         .iter()
-        .find(|line| !line.trim().is_empty())
-        .is_some_and(|line| line.starts_with("```"));
+        .take_while(|line| !line.starts_with("@@") && !line.starts_with("--- "))
+        .any(|line| line.starts_with("```"));
     // In a fence the last line is the fence's.
     let end = if opens && last > 0 && closes(lines[last - 1]) { last - 1 } else { lines.len() };
     let lines = &lines[..end];

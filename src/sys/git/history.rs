@@ -113,7 +113,7 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
     }
     let names = mailmap(&repository, &top, &objects, head);
     let mut touches: Vec<Touch> = kept.touches.into_iter().map(|(touch, _)| touch).collect();
-    for touch in &mut touches {
+    for touch in touches.iter_mut().filter(|_| !names.is_empty()) {
         (touch.name, touch.email) = names.resolve(&touch.name, &touch.email);
     }
     look.history = Some(History {

@@ -3,6 +3,7 @@
 //! A file of its own for each head: whoever changes branches finds both. At most [`HEADS`] are kept for a path. Files are
 //! replaced whole, and what is not understood is none: processes may write side by side, and anybody may remove them.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,8 @@ pub(super) struct Store {
 pub(super) struct Grafted {
     pub(super) kept: Kept,
     pub(super) rest: Rest,
-    /// Commits below it, with the file's path.
-    below: HashSet<(String, Vec<u8>)>,
+    /// Commits below it, with the file's path: gathered when one is asked for, which is seldom.
+    below: OnceCell<HashSet<(String, Vec<u8>)>>,
 }
 
 impl Grafted {
@@ -43,6 +44,14 @@ impl Grafted {
     pub(super) fn today(&self) -> HashMap<&[u8], Option<&[u8]>> {
         let path = |number: u32| self.rest.paths[number as usize].as_slice();
         self.rest.today.iter().map(|(old, new)| (path(*old), new.map(path))).collect()
+    }
+
+    fn below(&self) -> &HashSet<(String, Vec<u8>)> {
+        self.below.get_or_init(|| {
+            let touches = self.kept.touches.iter();
+            let touches = touches.map(|(touch, _)| (touch.id.clone(), touch.path.clone()));
+            touches.chain(self.rest.seen.iter().cloned()).collect()
+        })
     }
 }
 
@@ -114,14 +123,12 @@ impl Earlier for Store {
         let Some(text) = self.text(&key) else { return false };
         let Some(kept) = kept::parse(&text, &key) else { return false };
         let Some(rest) = kept::parse_rest(&text, &kept) else { return false };
-        let touches = kept.touches.iter().map(|(touch, _)| (touch.id.clone(), touch.path.clone()));
-        let below = touches.chain(rest.seen.iter().cloned()).collect();
-        self.grafted = Some(Grafted { kept, rest, below });
+        self.grafted = Some(Grafted { kept, rest, below: OnceCell::new() });
         true
     }
 
     fn passed(&self, commit: Oid, path: &[u8]) -> bool {
         let key = (commit.to_string(), path.to_owned());
-        self.grafted.as_ref().is_some_and(|grafted| grafted.below.contains(&key))
+        self.grafted.as_ref().is_some_and(|grafted| grafted.below().contains(&key))
     }
 }

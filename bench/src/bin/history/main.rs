@@ -1,8 +1,8 @@
 //! A file's history beside `git log --follow`, on the same repository and file in one run.
 //!
 //! - `nagent-bench-history speed [--commits N,N] [--rounds N] [--command CMD]` makes repositories with `git fast-import`
-//!   and prints a Markdown table for each. CMD is what a look is: a program and its first words, to which
-//!   `--file FILE --root ROOT` is added; without it, this program itself, as `look`.
+//!   and prints a Markdown table for each. A look is this program itself, as `look`, and each CMD beside it: a program
+//!   and its first words, to which `--file FILE --root ROOT` is added.
 //! - `nagent-bench-history look --file FILE --root ROOT` looks once, and prints the figures.
 //! - `nagent-bench-history make DIR COMMITS` makes a repository, to look at by hand.
 #![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]

@@ -11,7 +11,9 @@ use crate::usage;
 
 /// Measures, and prints a table for each number of commits.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
-    let (mut commits, mut rounds, mut command) = (vec![1000, 50_000], 7, None);
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut commands = vec![vec![own.to_string_lossy().into_owned(), "look".to_owned()]];
+    let (mut commits, mut rounds) = (vec![1000, 50_000], 7);
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
     let mut args = args.iter();
     while let Some(option) = args.next() {
@@ -19,71 +21,81 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
         match *option {
             "--commits" => commits = value.split(',').map(number).collect::<Result<_, _>>()?,
             "--rounds" => rounds = number(value)?,
-            "--command" => command = Some(value.split_whitespace().map(str::to_owned).collect()),
+            "--command" => commands.push(command(value)?),
             _ => return Err(format!("unknown option {option}")),
         }
     }
-    let command: Vec<String> = match command {
-        Some(command) => command,
-        None => {
-            let own = std::env::current_exe().map_err(|error| error.to_string())?;
-            vec![own.to_string_lossy().into_owned(), "look".to_owned()]
-        }
-    };
     for commits in commits {
-        table(commits, rounds, &command)?;
+        table(commits, rounds, &commands)?;
     }
     Ok(())
 }
 
-fn table(commits: u64, rounds: u64, command: &[String]) -> Result<(), String> {
+/// A program by its true path, since it is started in other folders, and its first words.
+fn command(text: &str) -> Result<Vec<String>, String> {
+    let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let program = words.first_mut().ok_or("--command needs a program")?;
+    let path = Path::new(program).canonicalize().map_err(|error| format!("{program}: {error}"))?;
+    *program = path.to_string_lossy().into_owned();
+    Ok(words)
+}
+
+fn table(commits: u64, rounds: u64, commands: &[Vec<String>]) -> Result<(), String> {
     let base = std::env::temp_dir().join(format!("nagent-bench-history-{}", std::process::id()));
-    let made = measure(&base, commits, rounds, command);
+    let made = measure(&base, commits, rounds, commands);
     let _ = std::fs::remove_dir_all(&base);
     made
 }
 
-fn measure(base: &Path, commits: u64, rounds: u64, command: &[String]) -> Result<(), String> {
+fn measure(base: &Path, commits: u64, rounds: u64, commands: &[Vec<String>]) -> Result<(), String> {
     let folder = base.join("work");
     repository::make(&folder, commits)?;
     let base = base.canonicalize().map_err(|error| error.to_string())?;
     let folder = base.join("work");
     println!("\n{commits} commits, {rounds} rounds; milliseconds, median and range\n");
     println!(
-        "| file | git log --follow | first look | by git | later look | process start | one commit later |"
+        "| file | looked at by | git log --follow | first look | by git | later look | process start | one commit later |"
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for file in repository::FILES {
-        let mut columns: [Vec<f64>; 5] = Default::default();
+        let mut log: Vec<f64> = Vec::new();
+        let mut columns: Vec<[Vec<f64>; 4]> = vec![Default::default(); commands.len()];
         for round in 0..rounds {
-            let root = base.join(format!("root-{round}"));
-            let look = |root: &Path| {
-                let mut look = Command::new(&command[0]);
-                look.args(&command[1..]).arg("--file").arg(folder.join(file));
-                look.arg("--root").arg(root).env("HOME", &base);
+            let root = |at: usize| base.join(format!("root-{round}-{at}"));
+            let look = |at: usize| {
+                let mut look = Command::new(&commands[at][0]);
+                look.args(&commands[at][1..]).arg("--file").arg(folder.join(file));
+                look.arg("--root").arg(root(at)).env("HOME", &base).current_dir(&folder);
                 look
             };
-            let mut log = git(&folder);
-            log.args(["log", "--follow", "--format=%H", "--", file]);
-            columns[0].push(time(log)?);
-            columns[1].push(time(look(&root))?);
-            columns[2].push(time(look(&root))?);
-            let mut start = Command::new(&command[0]);
-            start.arg("--version");
-            columns[3].push(time_of_any(start)?);
+            let mut by_git = git(&folder);
+            by_git.args(["log", "--follow", "--format=%H", "--", file]);
+            log.push(time(by_git)?);
+            for (at, columns) in columns.iter_mut().enumerate() {
+                columns[0].push(time(look(at))?);
+                columns[1].push(time(look(at))?);
+                let mut start = Command::new(&commands[at][0]);
+                start.arg("--version");
+                columns[2].push(time_of_any(start)?);
+            }
             one_more(&folder, round, file)?;
-            columns[4].push(time(look(&root))?);
-            std::fs::remove_dir_all(&root).map_err(|error| error.to_string())?;
+            for (at, columns) in columns.iter_mut().enumerate() {
+                columns[3].push(time(look(at))?);
+                std::fs::remove_dir_all(root(at)).map_err(|error| error.to_string())?;
+            }
         }
-        println!(
-            "| {file} | {} | {} | {} | {} | {} | {} |",
-            spread(&columns[0]),
-            spread(&columns[1]),
-            ratio(&columns[1], &columns[0]),
-            spread(&columns[2]),
-            spread(&columns[3]),
-            spread(&columns[4])
-        );
+        for (command, columns) in commands.iter().zip(&columns) {
+            let name = Path::new(&command[0]).file_name().unwrap_or_default().to_string_lossy();
+            println!(
+                "| {file} | {name} | {} | {} | {} | {} | {} | {} |",
+                spread(&log),
+                spread(&columns[0]),
+                ratio(&columns[0], &log),
+                spread(&columns[1]),
+                spread(&columns[2]),
+                spread(&columns[3])
+            );
+        }
     }
     Ok(())
 }
