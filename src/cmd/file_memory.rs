@@ -227,7 +227,7 @@ struct Asked<'a> {
     writers: &'a Writers<'a>,
     file: &'a Path,
     history: &'a History,
-    missing: &'a [Touch],
+    missing: &'a [&'a Touch],
 }
 
 /// What came of them.

@@ -1,11 +1,17 @@
 //! Bytes as hexadecimal digits: how hashes and ids are written everywhere. Pure.
 
-use std::fmt::Write as _;
-
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    let digit = |digit: u8| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_byte_is_two_digits() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let expect: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(super::hex(&bytes), expect);
+    }
 }

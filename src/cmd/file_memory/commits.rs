@@ -28,13 +28,20 @@ pub(super) struct Asked {
 }
 
 /// The summaries that are kept of the latest commits, and those that have none and are worth one.
-pub(super) fn kept(folder: &Path, touches: &[Touch], most: usize) -> (Summaries, Vec<Touch>) {
+pub(super) fn kept<'a>(
+    folder: &Path,
+    touches: &'a [Touch],
+    most: usize,
+) -> (Summaries, Vec<&'a Touch>) {
     let mut summaries = Summaries::new();
     let mut missing = Vec::new();
+    // Without a folder a file with thousands of commits is not looked for thousands of times.
+    let has_any = fs::exists(folder);
+    let read = |touch| has_any.then(|| kept::read(folder, &plan::key(touch))).flatten();
     for touch in touches.iter().take(most) {
-        match kept::read(folder, &plan::key(touch)) {
+        match read(touch) {
             Some(kept) => drop(summaries.insert(touch.id.clone(), kept.summary)),
-            None if plan::is_worth_it(touch) => missing.push(touch.clone()),
+            None if plan::is_worth_it(touch) => missing.push(touch),
             None => {}
         }
     }
@@ -42,7 +49,7 @@ pub(super) fn kept(folder: &Path, touches: &[Touch], most: usize) -> (Summaries,
 }
 
 /// Asks for the summaries of commits, the newest first, and keeps what comes.
-pub(super) fn ask(writers: &Writers<'_>, history: &History, missing: &[Touch]) -> Asked {
+pub(super) fn ask(writers: &Writers<'_>, history: &History, missing: &[&Touch]) -> Asked {
     let mut asked = Asked::default();
     if let Err(failure) = asked.fill(writers, history, missing) {
         asked.notes.push(format!(
@@ -58,7 +65,7 @@ impl Asked {
         &mut self,
         writers: &Writers<'_>,
         history: &History,
-        missing: &[Touch],
+        missing: &[&Touch],
     ) -> Result<(), Failure> {
         let sizes = Sizes::fit(writers.window(), split::TARGET)
             .map_err(|message| Failure::new(Exit::Provider, message))?;
