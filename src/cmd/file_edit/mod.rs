@@ -1,7 +1,7 @@
 //! `nagent-file-edit`: the loop over one file's own conversation, allowed to write that file.
 //!
 //! Here are the flags, and which of them go together. One file is run by `nagent`'s own code in this process, so that
-//! behaviour and exit codes are the same; [`several`] runs many side by side, [`undo`] takes changes back.
+//! behaviour and exit codes are the same; `several` runs many side by side, `undo` takes changes back.
 
 mod several;
 mod undo;

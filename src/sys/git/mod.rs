@@ -3,10 +3,10 @@
 //! A repository is data that anybody may have written: nothing in it is run, what it says of its own place is not
 //! believed, and no damage in it is more than a note. What its history means is [`crate::history`]'s.
 //!
-//! - [`facts`]: the top of a working tree and its remotes
+//! - `facts`: the top of a working tree and its remotes
 //! - [`place`]: where in which repository a file is, whatever folder the clone is in
-//! - [`mod@history`]: a file's history, kept from look to look
-//! - [`patch`]: what one commit did to a file, and what it says of itself
+//! - `history`: a file's history, kept from look to look
+//! - `patch`: what one commit did to a file, and what it says of itself
 
 mod changes;
 mod facts;
