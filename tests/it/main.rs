@@ -38,7 +38,7 @@ mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
-mod readme; // the README's sessions, run
+mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from
 mod rework; // a conversation that a model edits: the old text or the new one, never another
 mod shell; // output, exit codes, timeouts, descendants, environment

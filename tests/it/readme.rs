@@ -1,4 +1,5 @@
-//! The README's sessions, run: every `console` block, in order, in one sandbox, against the scripted model.
+//! The sessions of README and docs/recipes.md, run: every `console` block, in order, in one sandbox a page, against the
+//! scripted model.
 //!
 //! A block is made of commands behind `$ ` (and `> ` where they go on) and of what a terminal shows for them. Before it
 //! may stand HTML comments: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run unseen. In an
@@ -154,10 +155,19 @@ fn steady(text: &str) -> String {
 
 #[test]
 fn the_sessions_of_the_readme_are_as_it_shows_them() {
-    let readme =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    are_as_shown("README.md");
+}
+
+#[test]
+fn the_other_recipes_are_as_they_are_shown() {
+    are_as_shown("docs/recipes.md");
+}
+
+#[track_caller]
+fn are_as_shown(page: &str) {
+    let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let world = World::new();
-    let sessions = sessions(&readme);
+    let sessions = sessions(&text);
     assert!(sessions.len() > 8, "only {} sessions were found", sessions.len());
     let mut wrong = Vec::new();
     for session in sessions {
@@ -172,7 +182,7 @@ fn the_sessions_of_the_readme_are_as_it_shows_them() {
         for (command, expected) in session.steps {
             let shown = steady(&world.run(&command));
             let compared = Assert::new().action_env("").try_eq(
-                Some(&format!("README.md:{}: {command}", session.line)),
+                Some(&format!("{page}:{}: {command}", session.line)),
                 shown.into(),
                 steady(&expected).into(),
             );
@@ -180,7 +190,7 @@ fn the_sessions_of_the_readme_are_as_it_shows_them() {
         }
         let asked = world.sandbox.requests().len() - before;
         if asked != replies {
-            wrong.push(format!("README.md:{}: {asked} requests, {replies} replies", session.line));
+            wrong.push(format!("{page}:{}: {asked} requests, {replies} replies", session.line));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
