@@ -4,12 +4,14 @@
 //! the way to the first commit, which takes a second where it is 100,000 commits long: who knows that commit already says
 //! so ([`place_knowing`]).
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use git2::{Oid, Repository, RepositoryOpenFlags};
+use git2::{Oid, Repository};
 
+use super::objects::{Objects, open};
 use super::toplevel;
 
 /// A file's place in a repository.
@@ -43,8 +45,7 @@ pub fn place_knowing(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Op
     if inside.components().any(|part| part.as_os_str() == OsStr::new(".git")) {
         return None;
     }
-    let none: &[&OsStr] = &[];
-    let repository = Repository::open_ext(&toplevel, RepositoryOpenFlags::NO_SEARCH, none).ok()?;
+    let repository = open(&toplevel).ok()?;
     let first_commit = known(&toplevel)
         .filter(|id| is_first(&repository, id))
         .or_else(|| first_commit(&repository));
@@ -67,14 +68,17 @@ fn first_commit(repository: &Repository) -> Option<String> {
     if is_shallow(repository) {
         return None;
     }
-    let mut walk = repository.revwalk().ok()?;
-    walk.simplify_first_parent().ok()?;
-    walk.push_head().ok()?;
-    let mut last = None;
-    for id in walk {
-        last = Some(id.ok()?);
+    let objects = Objects::new(repository).ok()?;
+    let mut id = repository.head().ok()?.peel_to_commit().ok()?.id();
+    // Where hashes are not checked, commits can be made to be each other's parents.
+    let mut seen = HashSet::new();
+    while seen.insert(id) {
+        match objects.commit(id).ok()?.parents.first() {
+            Some(parent) => id = *parent,
+            None => return Some(id.to_string()),
+        }
     }
-    Some(last?.to_string())
+    None
 }
 
 #[cfg(test)]
@@ -186,6 +190,21 @@ mod tests {
         let object = world.top.join(format!(".git/objects/{}/{}", &id[..2], &id[2..]));
         fs::remove_file(&object).unwrap();
         fs::write(&object, "damage").unwrap();
+        assert_eq!(world.first(), None);
+    }
+
+    #[test]
+    fn commits_that_are_their_own_ancestors_have_no_first() {
+        let world = world();
+        let one = world.commit(&[], "one");
+        let two = world.commit(&[one], "two");
+        world.head(two);
+        let object = |id: Oid| {
+            let id = id.to_string();
+            world.top.join(format!(".git/objects/{}/{}", &id[..2], &id[2..]))
+        };
+        fs::remove_file(object(one)).unwrap();
+        fs::copy(object(two), object(one)).unwrap();
         assert_eq!(world.first(), None);
     }
 
