@@ -256,8 +256,11 @@ fn edit(folder: &Path) -> Result<usize, String> {
     Ok(segments.len())
 }
 
+/// Text of so many bytes, more or less.
+type Generator = fn(usize) -> String;
+
 /// Types with what makes a file of a size.
-const GENERATORS: [(&str, fn(usize) -> String); 4] =
+const GENERATORS: [(&str, Generator); 4] =
     [("txt", text), ("md", markdown), ("py", python), ("json", json)];
 
 /// A sequence that looks like nothing: a linear congruence (Knuth's MMIX constants).

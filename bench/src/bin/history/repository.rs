@@ -182,7 +182,7 @@ impl Writer<'_> {
         let seed: u64 = path.rsplit('/').next().unwrap_or(path).bytes().map(u64::from).sum();
         let mut text = String::new();
         for line in 0..60 {
-            let version = if (line + number) % 20 == 0 { number } else { number / 400 };
+            let version = if (line + number).is_multiple_of(20) { number } else { number / 400 };
             let _ = writeln!(text, "line {line} of {seed}: {version}");
         }
         let _ = write!(self.stream, "M 100644 inline {path}\ndata {}\n{text}", text.len());
