@@ -102,6 +102,10 @@ pub fn history(history: &History, summaries: &Summaries, extent: Extent) -> Stri
 
 fn people(text: &mut String, history: &History, most: usize) {
     text.push_str("\nIndividuals who edited this file:\n");
+    if history.people.is_empty() {
+        // As at the edge of a shallow clone, whose commit only seems to have made the file.
+        text.push_str("- Not known.\n");
+    }
     for person in history.people.iter().take(most) {
         let commits = if person.commits == 1 { "commit" } else { "commits" };
         let (name, email) = (line(&person.name, NAME), line(&person.email, NAME));

@@ -61,8 +61,10 @@ fn a_history_as_text() {
          Summarized commits:\n- {c} (ccccccc): Checks the length too.\n{{/file-history}}"
     );
     assert_eq!(history(&example(), &summaries, Extent::Latest), expect);
-    let lonely = History { neighbours: Vec::new(), is_shallow: true, ..example() };
+    let (people, neighbours) = (Vec::new(), Vec::new());
+    let lonely = History { people, neighbours, is_shallow: true, ..example() };
     let text = history(&lonely, &Summaries::new(), Extent::Latest);
+    assert!(text.contains("edited this file:\n- Not known.\n\nStep"), "{text}");
     assert!(text.contains("same commits:\n- None found.\n\nSummarized commits:\n- None yet.\n"));
     assert!(text.contains("history:\n- what came before is not in this clone"), "{text}");
     assert_eq!(history(&History::default(), &summaries, Extent::Whole), "");
