@@ -25,6 +25,25 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every exit, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Provider,
+        Self::Malformed,
+        Self::Limit,
+        Self::Unchecked,
+        Self::Signal(Signal::Hup),
+        Self::Signal(Signal::Int),
+        Self::Signal(Signal::Term),
+    ];
+
+    /// The exit of a number, if there is one.
+    pub fn of(code: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| u64::from(exit.code()) == code)
+    }
+
     /// The number that the process exits with.
     pub fn code(self) -> u8 {
         match self {

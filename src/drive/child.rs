@@ -18,7 +18,6 @@ use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
-use crate::sys::process::capture::Captured;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
@@ -27,13 +26,13 @@ use crate::turn::event::{Acted, Event, Limits};
 pub const DEPTH: usize = 4;
 
 /// The time between telling a child to end and ending it: it has processes of its own to end.
-const GRACE: Duration = Duration::from_millis(600);
+pub const GRACE: Duration = Duration::from_millis(600);
 
 /// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
-const KEEP: usize = 1 << 20;
+pub const KEEP: usize = 1 << 20;
 
 /// The longest stdout of a child that is read back: its answer, and what stands around it in JSON.
-const ANSWER: u64 = 256 << 20;
+pub const ANSWER: u64 = 256 << 20;
 
 /// Child conversations and what they are started with.
 #[derive(Debug)]
@@ -294,7 +293,8 @@ impl World<'_> {
         else {
             return Ok(());
         };
-        let answer = read_answer(&finished.stdout);
+        let text = finished.stdout.whole(ANSWER);
+        let answer: Option<Answer> = text.and_then(|text| serde_json::from_str(&text).ok());
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => {
                 Some(format!("ended because nagent got {}", signal.name()))
@@ -349,15 +349,6 @@ impl World<'_> {
             turns: answer.recursive_turn_count,
         });
         Ok(())
-    }
-}
-
-/// The child's JSON, from memory, or from the file that a long one went to.
-fn read_answer(stdout: &Captured) -> Option<Answer> {
-    let long = stdout.spooled.as_ref().filter(|_| stdout.left_out > 0);
-    match long {
-        None => serde_json::from_str(&stdout.head_text()).ok(),
-        Some(spooled) => serde_json::from_str(&fs::read_text(&spooled.path, ANSWER).ok()??).ok(),
     }
 }
 

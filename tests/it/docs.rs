@@ -15,7 +15,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use nagent::apply::{Cause, How};
 use nagent::cmd::file_memory;
 use nagent::code::language::NAMES;
-use nagent::exit::{Exit, Signal};
+use nagent::exit::Exit;
 use nagent::history::coupling::{self, Together};
 use nagent::history::{summaries, text as history_text};
 use nagent::{cmd, protocol};
@@ -258,18 +258,7 @@ fn every_module_is_in_the_code_map() {
 fn the_tables_of_the_readme_are_complete() {
     assert_eq!(names(&table("README.md", "tool")), cmd::TOOLS);
 
-    let signals = [Signal::Hup, Signal::Int, Signal::Term].map(Exit::Signal);
-    let exits = [
-        Exit::Done,
-        Exit::Failed,
-        Exit::Usage,
-        Exit::Provider,
-        Exit::Malformed,
-        Exit::Limit,
-        Exit::Unchecked,
-    ];
-    let codes: Vec<String> =
-        exits.into_iter().chain(signals).map(|exit| exit.code().to_string()).collect();
+    let codes = Exit::ALL.map(|exit| exit.code().to_string());
     let rows = names(&table("README.md", "exit"));
     assert_eq!(rows.join(", ").split(", ").collect::<Vec<_>>(), codes);
 

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -15,22 +14,15 @@ use crate::cli::Tool;
 use crate::cmd::nagent::changed;
 use crate::cmd::nagent::input::{self, Prompt};
 use crate::cmd::settings::Problem;
+use crate::drive::child::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
 use crate::segments::diff_text::DiffText;
 use crate::sys::clock::Stopwatch;
 use crate::sys::names::shown;
 use crate::sys::process::Jobs;
-use crate::sys::process::capture::Captured;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
 use crate::sys::{env, fs, terminal};
-
-/// The time between telling a child to end and ending it: it has processes of its own to end.
-const GRACE: Duration = Duration::from_millis(600);
-/// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
-const KEEP: usize = 1 << 20;
-/// The longest stdout of a child that is read back.
-const ANSWER: u64 = 256 << 20;
 
 /// Keys of a run that are summed up over all files.
 const SUMS: [&str; 9] = [
@@ -327,7 +319,9 @@ fn report(finished: &Finished) -> Report {
         Outcome::TooMuch => Some((Exit::Failed, "ended because it wrote too much".to_owned())),
         _ => None,
     };
-    let Some(mut json) = answer(&finished.stdout) else {
+    let answer = finished.stdout.whole(ANSWER);
+    let json: Option<Map<String, Value>> = answer.and_then(|text| serde_json::from_str(&text).ok());
+    let Some(mut json) = json else {
         let (exit, why) = ended_by.unwrap_or_else(|| {
             let said = finished.stderr.head_text();
             (Exit::Failed, format!("it gave no answer that can be read; it said: {}", said.trim()))
@@ -340,7 +334,7 @@ fn report(finished: &Finished) -> Report {
     let is_done = code == 0 && matches!(finished.outcome, Outcome::Interrupted(_));
     let (exit, error) = match ended_by {
         Some((exit, why)) if !is_done => (exit, Some(why)),
-        _ => (exit_of(code), error),
+        _ => (Exit::of(code).unwrap_or(Exit::Failed), error),
     };
     let text: Vec<&str> = json
         .get("responses")
@@ -357,36 +351,6 @@ fn report(finished: &Finished) -> Report {
         }
     }
     Report { exit, json, error, ..Report::done(text) }
-}
-
-/// The child's JSON, from memory, or from the file that a long one went to.
-fn answer(stdout: &Captured) -> Option<Map<String, Value>> {
-    match stdout.spooled.as_ref().filter(|_| stdout.left_out > 0) {
-        None => {
-            let mut bytes = stdout.head.clone();
-            bytes.extend_from_slice(&stdout.tail);
-            serde_json::from_slice(&bytes).ok()
-        }
-        Some(spooled) => serde_json::from_str(&fs::read_text(&spooled.path, ANSWER).ok()??).ok(),
-    }
-}
-
-/// An exit by its number.
-fn exit_of(code: u64) -> Exit {
-    let signals = [Signal::Hup, Signal::Int, Signal::Term].map(Exit::Signal);
-    let all = [
-        Exit::Done,
-        Exit::Failed,
-        Exit::Usage,
-        Exit::Provider,
-        Exit::Malformed,
-        Exit::Limit,
-        Exit::Unchecked,
-    ];
-    all.into_iter()
-        .chain(signals)
-        .find(|exit| u64::from(exit.code()) == code)
-        .unwrap_or(Exit::Failed)
 }
 
 /// One report of all: answers under the files' names, one object each, sums.

@@ -6,29 +6,19 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::{Call, children, upkeep};
 use crate::cmd::settings::Problem;
+use crate::drive::child::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::sys::env::PARENTS;
 use crate::sys::journal::{self, Journal};
-use crate::sys::process::capture::Captured;
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 use crate::sys::{file_index, fs, process, terminal};
-
-/// The time between telling the child to end and ending it: it has processes of its own to end.
-const GRACE: Duration = Duration::from_millis(600);
-
-/// What is kept in memory of the child's output, head and tail each.
-const KEEP: usize = 1 << 20;
-
-/// The longest stdout of the child that is read back, in bytes.
-const ANSWER: u64 = 256 << 20;
 
 /// What the system writes at a conversation's head and mends later. The model that edits has no say in it.
 const SYSTEMS: [&str; 2] = ["initial_context", "context-update"];
@@ -91,7 +81,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     }
     let finished = process::run(job(call, &copy.path, prompt)?, call.interrupts)
         .map_err(|error| failed(error.to_string()))?;
-    let answer = answer(&finished.stdout);
+    let answer = finished.stdout.whole(ANSWER).and_then(|text| serde_json::from_str(&text).ok());
     let result = match ended_badly(call, &finished, answer.as_ref()) {
         Some(problem) => Err(problem),
         None => edited(&copy).and_then(|text| {
@@ -280,15 +270,6 @@ fn without_context(text: &str, pieces: &[Piece]) -> String {
 
 /// What the child said, as an object.
 type Answer = Map<String, Value>;
-
-/// The child's JSON, from memory, or from the file that a long one went to.
-fn answer(stdout: &Captured) -> Option<Answer> {
-    let long = stdout.spooled.as_ref().filter(|_| stdout.left_out > 0);
-    match long {
-        None => serde_json::from_str(&stdout.head_text()).ok(),
-        Some(spooled) => serde_json::from_str(&fs::read_text(&spooled.path, ANSWER).ok()??).ok(),
-    }
-}
 
 fn responses(answer: Option<&Answer>) -> impl Iterator<Item = &str> {
     let responses = answer.and_then(|answer| answer.get("responses")?.as_array());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::sys::fs::hex;
+use crate::sys::fs::{self, hex};
 
 /// What one stream gave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +44,15 @@ pub struct Spooled {
 }
 
 impl Captured {
+    /// All of it as text, from memory, or from the file that a long output went to. Nothing where that is over `limit`
+    /// bytes, or no file has what memory left out.
+    pub fn whole(&self, limit: u64) -> Option<Cow<'_, str>> {
+        if self.left_out == 0 {
+            return Some(self.head_text());
+        }
+        fs::read_text(&self.spooled.as_ref()?.path, limit).ok()?.map(Cow::Owned)
+    }
+
     /// The head as text: all of the output when nothing was left out. What is no UTF-8 shows as U+FFFD; a
     /// character that the cut went through is dropped.
     pub fn head_text(&self) -> Cow<'_, str> {

@@ -1,0 +1,224 @@
+//! Tests of replacing files: what stays, what is kept, and what a change in between does.
+
+use super::super::boundary::{Boundary, Places};
+use super::*;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
+
+/// A folder `in` that may be written, beside `out` that may not.
+fn world() -> (TempDir, PathBuf, Boundary) {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    for folder in ["in", "out", "root"] {
+        fs::create_dir(top.join(folder)).unwrap();
+    }
+    fs::write(top.join("out/target"), "").unwrap();
+    let root = top.join("root");
+    // A per-file conversation, since the temp folders of a main one hold this whole test.
+    let places = Places { cwd: &top, toplevel: None, home: None, root: &root, tmpdir: None };
+    let mut boundary = Boundary::for_file(places, Path::new("out/target")).unwrap();
+    boundary.allow_folder(Path::new("in")).unwrap();
+    (dir, top, boundary)
+}
+
+fn keep(file: &mut File) -> anyhow::Result<PathBuf> {
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(PathBuf::from(format!("kept:{text}")))
+}
+
+fn write(boundary: &Boundary, path: &Path, bytes: &[u8]) -> Result<Written, Denied> {
+    replace(boundary.open_for_write(path)?, bytes, &mut keep)
+}
+
+/// Names in a folder, so that nothing is left behind.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_new_file_gets_the_umasks_mode() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/a/new");
+    let written = write(&boundary, &path, b"one\ntwo").unwrap();
+    let expect = Written { path: path.clone(), bytes: 7, lines: 2, created: true, previous: None };
+    assert_eq!(written, expect);
+    fs::write(top.join("in/like"), "").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode();
+    assert_eq!(mode(&path), mode(&top.join("in/like")));
+    assert_eq!(names(&top.join("in/a")), ["new"]);
+}
+
+#[test]
+fn an_old_file_keeps_its_mode_and_owner_and_its_content_is_kept_first() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/old");
+    fs::write(&path, "before").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(&path, Some(1234), Some(5678)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+    }
+    let old = fs::metadata(&path).unwrap();
+    let written = write(&boundary, &path, b"after\n").unwrap();
+    assert_eq!((written.created, written.previous), (false, Some("kept:before".into())));
+    let new = fs::metadata(&path).unwrap();
+    assert_eq!((new.mode(), new.uid(), new.gid()), (old.mode(), old.uid(), old.gid()));
+    assert_ne!(new.ino(), old.ino());
+    assert_eq!(fs::read(&path).unwrap(), b"after\n");
+    assert_eq!(names(&top.join("in")), ["old"]);
+}
+
+#[test]
+fn nothing_is_written_when_the_old_content_cannot_be_kept() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/old");
+    fs::write(&path, "before").unwrap();
+    let error =
+        replace(boundary.open_for_write(&path).unwrap(), b"x", &mut |_| anyhow::bail!("disk full"))
+            .unwrap_err();
+    assert!(error.to_string().ends_with("could not be kept: disk full"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+}
+
+#[test]
+fn a_file_with_several_hard_links_is_written_in_place() {
+    let (_dir, top, boundary) = world();
+    let (path, other) = (top.join("in/old"), top.join("in/other"));
+    fs::write(&path, "a long content").unwrap();
+    fs::hard_link(&path, &other).unwrap();
+    let written = write(&boundary, &path, b"short").unwrap();
+    assert_eq!(written.previous, Some("kept:a long content".into()));
+    assert_eq!(fs::read(&other).unwrap(), b"short");
+    assert_eq!(fs::metadata(&path).unwrap().nlink(), 2);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_would_not_fit_is_not_begun() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/old");
+    fs::write(&path, "before").unwrap();
+    fs::hard_link(&path, top.join("in/other")).unwrap();
+    let mut content = Content {
+        write: &mut |_| unreachable!("there is no room"),
+        bytes: 1 << 60,
+        keep_previous: &mut keep,
+        keep: Keep::InPlace,
+    };
+    stream(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+}
+
+#[test]
+fn what_changed_since_it_was_opened_is_left_alone() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/old");
+    let secret = top.join("out/secret");
+    let check = |change: &dyn Fn()| {
+        _ = fs::remove_file(&path);
+        fs::write(&path, "before").unwrap();
+        fs::write(&secret, "secret").unwrap();
+        let opened = boundary.open_for_write(&path).unwrap();
+        change();
+        let error = replace(opened, b"after", &mut keep).unwrap_err();
+        assert!(matches!(error, Denied::Changed { .. }), "{error}");
+        assert_eq!(fs::read(&secret).unwrap(), b"secret");
+    };
+    check(&|| {
+        fs::remove_file(&path).unwrap();
+        symlink(&secret, &path).unwrap();
+    });
+    check(&|| {
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&secret, &path).unwrap();
+    });
+    check(&|| fs::remove_file(&path).unwrap());
+    check(&|| fs::write(&path, "by somebody else").unwrap());
+    check(&|| {
+        fs::write(&path, "BEFORE").unwrap();
+        let later =
+            fs::metadata(&path).unwrap().modified().unwrap() + std::time::Duration::from_secs(1);
+        File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+    });
+    check(&|| fs::hard_link(&path, top.join("in/another")).unwrap());
+    assert_eq!(names(&top.join("in")), ["another", "old"]);
+    // A file that appears where none was.
+    let opened = boundary.open_for_write(&top.join("in/new")).unwrap();
+    symlink(&secret, top.join("in/new")).unwrap();
+    assert!(matches!(replace(opened, b"x", &mut keep), Err(Denied::Changed { .. })));
+    // The folder itself is moved away.
+    fs::create_dir(top.join("in/folder")).unwrap();
+    let opened = boundary.open_for_write(&top.join("in/folder/new")).unwrap();
+    fs::rename(top.join("in/folder"), top.join("out/folder")).unwrap();
+    assert!(matches!(replace(opened, b"x", &mut keep), Err(Denied::Changed { .. })));
+    assert_eq!(names(&top.join("out/folder")), [] as [&str; 0]);
+}
+
+#[test]
+fn a_name_that_is_taken_at_the_last_instant_is_not_replaced() {
+    let (_dir, top, boundary) = world();
+    let opened = boundary.open_for_write(&top.join("in/new")).unwrap();
+    fs::write(top.join("in/temporary"), "x").unwrap();
+    fs::write(top.join("in/new"), "taken").unwrap();
+    let result = rename_to_free_name(&opened.dir, OsStr::new("temporary"), OsStr::new("new"));
+    assert_eq!(result, Err(Errno::EXIST));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_racer_that_swaps_folder_and_link_gets_nothing_out() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let (_dir, top, boundary) = world();
+    let (swapped, link) = (top.join("in/swapped"), top.join("in/link"));
+    fs::create_dir(&swapped).unwrap();
+    fs::create_dir(top.join("out/victim")).unwrap();
+    symlink(top.join("out/victim"), &link).unwrap();
+    let done = AtomicBool::new(false);
+    let (mut written, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                renameat_with(CWD, &swapped, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        // Both outcomes, or the race was none.
+        for n in 0..20_000 {
+            match write(&boundary, &swapped.join(n.to_string()), b"x") {
+                Ok(_) => written += 1,
+                Err(_) => refused += 1,
+            }
+            if written >= 5 && refused >= 100 {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(names(&top.join("out/victim")), [] as [&str; 0]);
+    assert!(written >= 5 && refused >= 100, "{written} written, {refused} refused");
+}
+
+#[test]
+fn a_target_is_read_for_an_edit_up_to_a_limit() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/file");
+    let read = || read_target(&boundary.open_for_write(&path).unwrap());
+    assert!(read().unwrap_err().to_string().contains("use <nagent-write> to make a new one"));
+    fs::write(&path, "content").unwrap();
+    let opened = boundary.open_for_write(&path).unwrap();
+    assert_eq!(read_target(&opened).unwrap(), b"content");
+    assert_eq!(read_target(&opened).unwrap(), b"content");
+    assert_eq!(replace(opened, b"new", &mut keep).unwrap().previous, Some("kept:content".into()));
+    File::options().write(true).open(&path).unwrap().set_len(EDIT_LIMIT + 1).unwrap();
+    assert!(matches!(read(), Err(Denied::TooLarge { .. })));
+}
