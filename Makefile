@@ -5,7 +5,7 @@ CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize
 
-.PHONY: build demo test check install live bench quality edits
+.PHONY: build demo test check install live bench quality edits torture
 
 build:
 	$(CARGO) build --release --locked
@@ -61,3 +61,8 @@ quality:
 			quality --target $$target "$${CARGO_HOME:-$$HOME/.cargo}/registry/src" \
 			"$$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" "$$(npm root -g)" || exit; \
 	done
+
+# What needs root, strace, loop devices, namespaces or minutes: kills, faults at every system call, power cuts, walls,
+# injections. PART="kills walls" runs some of it. What cannot run here fails.
+torture:
+	$(CARGO) test --locked --test torture -- $(PART)

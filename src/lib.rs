@@ -17,6 +17,7 @@
 //! - [`history`]: what a repository's history says of one file: people, steps, files that change with it; as text
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
+//! - [`sandbox`]: which walls around commands are asked for
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
@@ -87,6 +88,7 @@ pub mod memory;
 pub mod out;
 pub mod prompt;
 pub mod protocol;
+pub mod sandbox;
 pub mod segments;
 pub mod sys;
 pub mod turn;

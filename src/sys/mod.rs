@@ -13,7 +13,7 @@
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
 //! - [`split_files`]: the segments of a large file, put in place together
 //! - [`folder`]: files in one open folder, by plain names: a split
-//! - [`process`], [`http`]: programs and servers
+//! - [`process`], [`sandbox`], [`http`]: programs, the walls around them, servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
 #![expect(
@@ -45,6 +45,7 @@ pub mod read;
 pub mod read_error;
 pub mod replace;
 pub mod root;
+pub mod sandbox;
 pub mod slice;
 pub mod split_files;
 pub mod stdin;

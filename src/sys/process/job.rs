@@ -24,6 +24,8 @@ pub enum Stdin {
     Null,
     /// These bytes, then the end of file. A job that does not read them is no error.
     Bytes(Vec<u8>),
+    /// What this process reads.
+    Inherited,
 }
 
 /// Where a job's stdout and stderr go.
@@ -33,6 +35,8 @@ pub enum Output {
     Merged,
     /// Into one each.
     Separate,
+    /// Where this process's own go: nothing is captured, and no limit of output holds.
+    Inherited,
 }
 
 /// What to run, and within which bounds.

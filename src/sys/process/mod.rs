@@ -254,26 +254,32 @@ impl Running {
             return Err(other(&"there is no program to run"));
         };
         let pipes = || -> io::Result<_> {
-            let stdout = pipe_with(PipeFlags::CLOEXEC)?;
-            let (stderr, stderr_end) = match job.output {
-                Output::Merged => (None, stdout.1.try_clone()?),
-                Output::Separate => {
-                    pipe_with(PipeFlags::CLOEXEC).map(|(near, far)| (Some(near), far))?
-                }
+            let pipe = || pipe_with(PipeFlags::CLOEXEC).map(|(near, far)| (Some(near), Some(far)));
+            let (stdout, stdout_end) = match job.output {
+                Output::Merged | Output::Separate => pipe()?,
+                Output::Inherited => (None, None),
             };
-            let stdin = match &job.stdin {
-                Stdin::Null => None,
-                Stdin::Bytes(_) => Some(pipe_with(PipeFlags::CLOEXEC)?),
+            let (stderr, stderr_end) = match job.output {
+                Output::Merged => (None, stdout_end.as_ref().map(OwnedFd::try_clone).transpose()?),
+                Output::Separate => pipe()?,
+                Output::Inherited => (None, None),
+            };
+            let (stdin_end, stdin) = match &job.stdin {
+                Stdin::Null | Stdin::Inherited => (None, None),
+                Stdin::Bytes(_) => pipe()?,
             };
             // The near ends alone: what the job sees blocks as usual.
-            let near = [Some(&stdout.0), stderr.as_ref(), stdin.as_ref().map(|pipe| &pipe.1)];
-            for end in near.into_iter().flatten() {
+            for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
                 fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
             }
-            Ok((stdout, stderr, stderr_end, stdin))
+            Ok(((stdin_end, stdout_end, stderr_end), (stdin, stdout, stderr)))
         };
-        let (stdout, stderr, stderr_end, stdin) = pipes().map_err(|error| other(&error))?;
-        let (stdin_end, stdin_pipe) = stdin.unzip();
+        let (far, (stdin_pipe, stdout, stderr)) = pipes().map_err(|error| other(&error))?;
+        let (stdin_end, stdout_end, stderr_end) = far;
+        let no_stdin = match &job.stdin {
+            Stdin::Inherited => Stdio::inherit,
+            Stdin::Null | Stdin::Bytes(_) => Stdio::null,
+        };
 
         let mark = Uuid::new_v4().simple().to_string();
         let inherited =
@@ -290,9 +296,9 @@ impl Running {
         command.args(arguments).current_dir(&job.cwd).env_clear();
         command.envs(job.env.iter().map(|(name, value)| (name, value))).env(MARK, marks);
         command
-            .stdin(stdin_end.map_or_else(Stdio::null, Stdio::from))
-            .stdout(stdout.1)
-            .stderr(stderr_end);
+            .stdin(stdin_end.map_or_else(no_stdin, Stdio::from))
+            .stdout(stdout_end.map_or_else(Stdio::inherit, Stdio::from))
+            .stderr(stderr_end.map_or_else(Stdio::inherit, Stdio::from));
         launch::in_own_session(&mut command);
 
         // Held until the leader is in the list, so that no other thread takes it for an orphan.
@@ -323,10 +329,7 @@ impl Running {
             grace: job.grace,
             limit: job.limit,
             stdin,
-            stdout: Stream {
-                pipe: Some(stdout.0),
-                capture: Capture::new(job.keep, job.spool.clone()),
-            },
+            stdout: Stream { pipe: stdout, capture: Capture::new(job.keep, job.spool.clone()) },
             stderr: Stream { pipe: stderr, capture: Capture::new(job.keep, job.spool) },
             ending: None,
         })
