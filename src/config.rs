@@ -2,7 +2,7 @@
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
 //! misspelled must not be ignored. Keys of the older tool that have no meaning here are told and passed over.
-//! Pure: reads no file.
+//! A profile is an object of the same keys, laid over them. Pure: reads no file.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
+use crate::sandbox::Mode;
 
 /// What a config file may say. Every key may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -58,18 +59,33 @@ pub struct Config {
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
-    /// Only `off` until walls exist.
+    /// How far commands may write: `off`, `workspace` or `read-only`; `off` unless set.
     pub sandbox: Option<String>,
-    /// Only `false` until walls exist.
+    /// Whether commands are kept off the network; they are not unless set.
     pub no_network: Option<bool>,
     /// Whether to keep quiet on a terminal.
     pub quiet: Option<bool>,
     /// Whether a file's own conversation may ask for summaries of the file and its commits; it may unless set.
     pub file_summaries: Option<bool>,
+    /// The profile that counts unless a flag or a variable names another.
+    pub profile: Option<String>,
+    /// Settings to lay over these, by name.
+    pub profiles: BTreeMap<String, Value>,
+}
+
+/// A config file as it counts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parsed {
+    /// The settings, those of the profile over those beside it.
+    pub config: Config,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    /// The keys that the profile has set.
+    pub of_profile: Vec<String>,
 }
 
 /// All keys, for the nearest one to a misspelled key.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 28] = [
     "provider",
     "model",
     "base_url",
@@ -95,6 +111,8 @@ const KEYS: [&str; 26] = [
     "no_network",
     "quiet",
     "file_summaries",
+    "profile",
+    "profiles",
     "$schema",
 ];
 
@@ -109,17 +127,52 @@ const OLDER: [&str; 7] = [
     "hook_per_response",
 ];
 
-/// Reads a config file's text. The second value are notes for the user.
+/// Reads a config file's text, with the settings of a profile over its own: of `profile`, else of the one that the file
+/// names.
 ///
 /// # Errors
-/// An empty file or text that is no JSON object, a key that is not known, a value of the wrong type, a number out of range.
-pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
+/// An empty file or text that is no JSON object, a key that is not known, a value of the wrong type, a number out of range,
+/// in a profile too, whether it counts or not; a profile that is not there.
+pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))?;
-    let Value::Object(mut object) = value else {
+    let Value::Object(object) = value else {
         return Err("not a JSON object: it begins with { and holds \"key\": value pairs".to_owned());
     };
+    let (config, mut notes) = check(object.clone())?;
+    for (name, settings) in &config.profiles {
+        let Value::Object(settings) = settings else {
+            return Err(format!("profile \"{name}\" is not a JSON object of settings"));
+        };
+        if let Some(key) = settings.keys().find(|key| key.starts_with("profile")) {
+            return Err(format!("profile \"{name}\" holds \"{key}\"; a profile has no profiles"));
+        }
+        let (_, told) =
+            check(settings.clone()).map_err(|error| format!("profile \"{name}\": {error}"))?;
+        notes.extend(told.into_iter().map(|note| format!("profile \"{name}\": {note}")));
+    }
+    let Some(name) = profile.or(config.profile.as_deref()) else {
+        return Ok(Parsed { config, notes, of_profile: Vec::new() });
+    };
+    let Some(Value::Object(settings)) = config.profiles.get(name) else {
+        let known: Vec<&str> = config.profiles.keys().map(String::as_str).collect();
+        let known = if known.is_empty() {
+            "none; \"profiles\": {\"name\": {\"key\": value}} holds them".to_owned()
+        } else {
+            known.join(", ")
+        };
+        return Err(format!("there is no profile \"{}\"; there are: {known}", name.escape_debug()));
+    };
+    let mut object = object;
+    let of_profile = settings.keys().cloned().collect();
+    object.extend(settings.clone());
+    let (config, _) = check(object)?;
+    Ok(Parsed { config, notes, of_profile })
+}
+
+/// The settings of one object, and notes for the user.
+fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<String>), String> {
     let mut notes = Vec::new();
     for key in OLDER {
         if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
@@ -143,6 +196,9 @@ pub fn parse(text: &str) -> Result<(Config, Vec<String>), String> {
     }
     let config: Config =
         serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
+    if let Some(Err(error)) = config.sandbox.as_deref().map(Mode::parse) {
+        return Err(format!("the value of \"sandbox\" does not fit: {error}"));
+    }
     for (key, value) in [
         ("max_turns", config.max_turns),
         ("shell_timeout", config.shell_timeout),
@@ -195,33 +251,57 @@ mod tests {
 
     #[test]
     fn a_misspelled_key_is_named_with_its_neighbour() {
-        let error = parse(r#"{"provder": "openai"}"#).unwrap_err();
+        let error = parse(r#"{"provder": "openai"}"#, None).unwrap_err();
         assert!(error.contains("\"provder\"") && error.contains("\"provider\""), "{error}");
-        let error = parse(r#"{"zzz": 1}"#).unwrap_err();
+        let error = parse(r#"{"zzz": 1}"#, None).unwrap_err();
         assert!(error.contains("known keys"), "{error}");
     }
 
     #[test]
     fn wrong_values_are_named() {
-        assert!(parse(r#"{"max_turns": "many"}"#).unwrap_err().contains("max_turns"));
-        assert!(parse(r#"{"patience": -1}"#).unwrap_err().contains("patience"));
+        assert!(parse(r#"{"max_turns": "many"}"#, None).unwrap_err().contains("max_turns"));
+        assert!(parse(r#"{"patience": -1}"#, None).unwrap_err().contains("patience"));
         for zero in ["max_turns", "shell_timeout", "jobs", "read_timeout"] {
-            assert!(parse(&format!("{{\"{zero}\": 0}}")).unwrap_err().contains(zero));
+            assert!(parse(&format!("{{\"{zero}\": 0}}"), None).unwrap_err().contains(zero));
         }
-        assert!(parse(r#"{"shell": ""}"#).unwrap_err().contains("shell"));
-        assert!(parse("\u{feff}{}").is_ok());
-        assert!(parse("[1]").unwrap_err().contains("object"));
-        assert!(parse("{").unwrap_err().contains("JSON"));
+        assert!(parse(r#"{"shell": ""}"#, None).unwrap_err().contains("shell"));
+        assert!(parse("\u{feff}{}", None).is_ok());
+        assert!(parse("[1]", None).unwrap_err().contains("object"));
+        assert!(parse("{", None).unwrap_err().contains("JSON"));
     }
 
     #[test]
     fn older_keys_are_told() {
-        let (config, notes) =
-            parse(r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#)
-                .unwrap();
-        assert_eq!(config.max_cost, Some(1.5));
-        assert_eq!(notes.len(), 1);
-        assert_eq!(parse("{}").unwrap().0, Config::default());
+        let text = r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#;
+        let parsed = parse(text, None).unwrap();
+        assert_eq!(parsed.config.max_cost, Some(1.5));
+        assert_eq!(parsed.notes.len(), 1);
+        assert_eq!(parse("{}", None).unwrap(), Parsed::default());
+    }
+
+    #[test]
+    fn a_profile_lies_over_the_rest() {
+        let text = r#"{"sandbox": "off", "max_turns": 9, "profile": "b",
+            "profiles": {"a": {"sandbox": "workspace", "no_network": true}, "b": {"max_turns": 3}}}"#;
+        let check = |profile, sandbox: &str, no_network, turns, keys: &[&str]| {
+            let Parsed { config, of_profile, .. } = parse(text, profile).unwrap();
+            let got = (config.sandbox.as_deref(), config.no_network, config.max_turns);
+            assert_eq!(got, (Some(sandbox), no_network, Some(turns)));
+            assert_eq!(of_profile, keys);
+        };
+        check(Some("a"), "workspace", Some(true), 9, &["sandbox", "no_network"]);
+        check(None, "off", None, 3, &["max_turns"]);
+        let refused = |text: &str, profile, part: &str| {
+            let error = parse(text, profile).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(text, Some("c"), "there are: a, b");
+        refused("{}", Some("c"), "none");
+        refused(r#"{"profile": "x"}"#, None, "no profile \"x\"");
+        refused(r#"{"profiles": {"a": 1}}"#, None, "profile \"a\"");
+        refused(r#"{"profiles": {"a": {"sandbax": "off"}}}"#, None, "\"sandbox\"");
+        refused(r#"{"profiles": {"a": {"profile": "a"}}}"#, None, "has no profiles");
+        refused(r#"{"sandbox": "wall"}"#, None, "read-only");
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Facts {
     pub part: Part,
     /// Folders that `nagent-write` and `nagent-edit` may write to, as the user would name them.
     pub writable: Vec<String>,
+    /// The walls around commands, in a few words; empty: none.
+    pub walls: String,
     /// The tools found.
     pub tools: Vec<Tool>,
     /// System, host name and machine.
@@ -194,6 +196,13 @@ fn rules(facts: &Facts) -> String {
          last prompt, each in a new shell, without input. Do not use them to get round the line, and destroy nothing \
          that you were not asked to.",
     );
+    if !facts.walls.is_empty() {
+        let _ = write!(
+            text,
+            "\n- Around commands stand walls, {}. When one is in the way of the task, say so: only the user moves it.",
+            facts.walls
+        );
+    }
     text
 }
 

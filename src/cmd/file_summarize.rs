@@ -6,8 +6,9 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use crate::cli::Tool;
+use crate::cmd::model_args::ModelArgs;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::{ModelArgs, Problem, Settings};
+use crate::cmd::settings::{Problem, Settings};
 use crate::cmd::summaries::{self, Writers};
 use crate::exit::Exit;
 use crate::out::Report;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::settings::seconds;
+use super::model_args::seconds;
 
 /// How long a run may go on.
 #[derive(Debug, Clone, Default, Args)]

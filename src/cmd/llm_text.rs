@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::cmd::settings::{ModelArgs, Problem, Settings};
+use crate::cmd::model_args::ModelArgs;
+use crate::cmd::settings::{Problem, Settings};
 use crate::drive::patient;
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};

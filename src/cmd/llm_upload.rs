@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::cmd::settings::{ModelArgs, Problem, Settings};
+use crate::cmd::model_args::ModelArgs;
+use crate::cmd::settings::{Problem, Settings};
 use crate::drive::{patient, upload};
 use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, Remote};

@@ -12,10 +12,12 @@ pub mod file_summarize;
 pub mod limit_args;
 pub mod llm_text;
 pub mod llm_upload;
+pub mod model_args;
 pub mod nagent;
 pub mod progress_line;
 pub mod settings;
 pub mod summaries;
+pub mod wall_args;
 
 /// The names of all executables of the toolkit.
 pub const TOOLS: [&str; 8] = [

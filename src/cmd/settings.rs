@@ -5,8 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
-
+use super::model_args::ModelArgs;
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
 use crate::drive::ask::{AskError, Model, Source};
@@ -27,29 +26,6 @@ const CONFIG_LIMIT: u64 = 1 << 20;
 /// The window that an Ollama server is asked for where the config names none, in tokens. Without a word it takes
 /// 4,096 on a small machine, and drops what does not fit.
 const OLLAMA_WINDOW: u64 = 32_768;
-
-/// Which model, and where things are
-#[derive(Debug, Clone, Default, Args)]
-pub struct ModelArgs {
-    /// Choose who runs the model: openai, anthropic, google, ollama, cursor, claude-code, command, replay
-    #[arg(long, value_name = "NAME", help_heading = "Model")]
-    pub provider: Option<String>,
-    /// Choose the model by its id; for replay, the path of a recording
-    #[arg(long, value_name = "ID", help_heading = "Model")]
-    pub model: Option<String>,
-    /// Call the provider's API at this address; with openai, any server that speaks Chat Completions
-    #[arg(long, value_name = "URL", help_heading = "Model")]
-    pub base_url: Option<String>,
-    /// Wait so many seconds in all for a busy provider, 30 unless set
-    #[arg(long, value_name = "S", value_parser = seconds, help_heading = "Model")]
-    pub patience: Option<f64>,
-    /// Read this config file instead of NAGENT_CONFIG or config.json in the root
-    #[arg(long, value_name = "FILE", help_heading = "Places")]
-    pub config: Option<PathBuf>,
-    /// Keep everything in this folder instead of NAGENT_ROOT or ~/.nagent
-    #[arg(long, value_name = "DIR", help_heading = "Places")]
-    pub root: Option<PathBuf>,
-}
 
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +90,10 @@ pub struct Settings {
     pub config_path: Setting<PathBuf>,
     /// What it says.
     pub config: Config,
+    /// The profile in force, and where its choice came from.
+    pub profile: Option<Setting<String>>,
+    /// The keys that the profile has set.
+    of_profile: Vec<String>,
     /// The provider, when one was chosen or a credential tells it.
     pub provider: Option<Setting<Provider>>,
     /// The model, when it was chosen or the provider has a default.
@@ -148,86 +128,97 @@ impl Settings {
                 config_path.from
             )));
         }
-        let (config, notes) = config::parse(text.as_deref().unwrap_or("{}"))
-            .map_err(|error| Problem::usage(format!("{}: {error}", config_path.value.display())))?;
+        let chosen = args
+            .profile
+            .as_deref()
+            .map(|name| (name, "flag"))
+            .or_else(|| Some((env.get("NAGENT_PROFILE")?, "NAGENT_PROFILE")));
+        let name = chosen.map(|(name, _)| name);
+        let config::Parsed { config, notes, of_profile } =
+            config::parse(text.as_deref().unwrap_or("{}"), name).map_err(|error| {
+                Problem::usage(format!("{}: {error}", config_path.value.display()))
+            })?;
+        let config_name = config_path.value.display().to_string();
+        let profile = chosen
+            .or_else(|| Some((config.profile.as_deref()?, config_name.as_str())))
+            .map(|(name, from)| Setting { value: name.to_owned(), from: from.to_owned() });
         let notes = notes
             .into_iter()
             .map(|note| format!("{}: {note}", config_path.value.display()))
             .collect();
-        let config_name = config_path.value.display().to_string();
-        if let Some(value) = config.sandbox.as_deref().filter(|value| *value != "off") {
-            return Err(Problem::usage(no_walls(&format!("sandbox: {value} in {config_name}"))));
-        }
-        if config.no_network == Some(true) {
-            return Err(Problem::usage(no_walls(&format!("no_network: true in {config_name}"))));
-        }
+        let source = |key: &str| source(&config_name, profile.as_ref(), &of_profile, key);
         let mut settings = Self {
-            provider: provider(args, env, &config, &config_name)?,
+            provider: provider(args, env, &config, &source("provider"))?,
             model: None,
             base_url: None,
-            patience: pick(args.patience, None, config.patience, 30.0, &config_name)
+            patience: pick(args.patience, None, config.patience, 30.0, &source("patience"))
                 .map(Duration::from_secs_f64),
             root,
             config_path,
             config,
+            profile,
+            of_profile,
             notes,
         };
-        settings.choose_model(args, env, &config_name);
-        settings.choose_base_url(args, env, &config_name);
+        settings.choose_model(args, env);
+        settings.choose_base_url(args, env);
         if let Some(base_url) = &settings.base_url {
             check_url(settings.provider.as_ref().map(|provider| provider.value), base_url)?;
         }
         Ok(settings)
     }
 
+    /// Where the config's value of a key came from: the file's path, with the profile's name where that has set it.
+    pub fn source_of(&self, key: &str) -> String {
+        let config_name = self.config_path.value.display().to_string();
+        source(&config_name, self.profile.as_ref(), &self.of_profile, key)
+    }
+
     /// Whether the config file's model and address speak of the provider in force.
-    fn config_is_for(&self, provider: Provider, config_name: &str) -> bool {
+    fn config_is_for(&self, provider: Provider) -> bool {
         match &self.config.provider {
             Some(name) => Provider::parse(name) == Ok(provider),
-            None => {
-                self.provider
-                    .as_ref()
-                    .is_some_and(|p| p.from != "flag" && p.from != "NAGENT_PROVIDER")
-                    || config_name.is_empty()
-            }
+            None => self
+                .provider
+                .as_ref()
+                .is_some_and(|p| p.from != "flag" && p.from != "NAGENT_PROVIDER"),
         }
     }
 
-    fn choose_model(&mut self, args: &ModelArgs, env: &Env, config_name: &str) {
+    fn choose_model(&mut self, args: &ModelArgs, env: &Env) {
+        let source = self.source_of("model");
         let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
-        let from_config =
-            self.config.model.clone().filter(|_| self.config_is_for(provider, config_name));
+        let from_config = self.config.model.clone().filter(|_| self.config_is_for(provider));
         let found = args
             .model
             .clone()
             .map(|value| (value, "flag"))
             .or_else(|| env.get("NAGENT_MODEL").map(|value| (value.to_owned(), "NAGENT_MODEL")))
-            .or_else(|| from_config.map(|value| (value, config_name)))
+            .or_else(|| from_config.map(|value| (value, source.as_str())))
             .or_else(|| provider.default_model().map(|value| (value.to_owned(), "default")));
         self.model = found.map(|(value, from)| Setting { value, from: from.to_owned() });
     }
 
-    fn choose_base_url(&mut self, args: &ModelArgs, env: &Env, config_name: &str) {
+    fn choose_base_url(&mut self, args: &ModelArgs, env: &Env) {
+        let source = self.source_of("base_url");
         let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
         let variable = provider.base_url_variable();
         let from_env = variable.and_then(|name| Some((env.get(name)?.to_owned(), name)));
-        let from_config =
-            self.config.base_url.clone().filter(|_| self.config_is_for(provider, config_name));
+        let from_config = self.config.base_url.clone().filter(|_| self.config_is_for(provider));
         let found = args
             .base_url
             .clone()
             .map(|value| (value, "flag"))
             .or(from_env)
-            .or_else(|| from_config.map(|value| (value, config_name)));
+            .or_else(|| from_config.map(|value| (value, source.as_str())));
         self.base_url = found.map(|(value, from)| Setting { value, from: from.to_owned() });
     }
 
     /// Takes a provider that nobody chose, because no credential tells of another.
     pub fn try_provider(&mut self, provider: Provider, args: &ModelArgs, env: &Env) {
         self.provider = Some(Setting { value: provider, from: "default".to_owned() });
-        let config_name = self.config_path.value.display().to_string();
-        self.choose_model(args, env, &config_name);
-        self.choose_base_url(args, env, &config_name);
+        self.choose_model(args, env);
+        self.choose_base_url(args, env);
     }
 
     /// The provider, or an error that lists the choices.
@@ -414,19 +405,11 @@ fn no_provider() -> String {
     )
 }
 
-/// The message for a wall that is asked for and not there.
-pub fn no_walls(what: &str) -> String {
-    format!(
-        "{what}: there are no walls around commands yet, so only \"off\" is taken; \
-         run nagent in a container or as another user if you need them"
-    )
-}
-
-/// A number of seconds from a flag.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
-        _ => Err("it is a number of seconds, 0 or more".to_owned()),
+/// Where a value of the config came from.
+fn source(config: &str, profile: Option<&Setting<String>>, keys: &[String], key: &str) -> String {
+    match profile.filter(|_| keys.iter().any(|known| known == key)) {
+        Some(profile) => format!("{config}, profile {}", profile.value),
+        None => config.to_owned(),
     }
 }
 

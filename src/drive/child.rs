@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::shell::with_walls;
 use super::{Seen, World, inline};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
@@ -331,6 +332,9 @@ impl World<'_> {
             .with("seconds", format!("{:.3}", finished.took.as_secs_f64()));
         if let Action::Conversation { file: Some(file), .. } = &slot.action {
             block = block.with("file", file);
+        }
+        if let Some(walls) = &self.walls {
+            block = with_walls(block, walls);
         }
         let mut parts = answer.responses;
         parts.extend(answer.error.map(|error| format!("[the conversation failed: {error}]")));

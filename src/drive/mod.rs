@@ -35,6 +35,7 @@ use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::{Appended, Journal};
 use crate::sys::root::Root;
+use crate::sys::sandbox::Walls;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
 use crate::turn::missing;
@@ -97,6 +98,8 @@ pub struct World<'a> {
     pub written: shown::Written,
     /// How commands are run.
     pub shell: ShellRules,
+    /// The walls around commands, if any.
+    pub walls: Option<Walls>,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
     /// Child conversations, and what they are started with.

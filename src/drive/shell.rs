@@ -1,6 +1,7 @@
 //! The shell action and `--check`: one new shell each, in the run's folder, ended with all it started.
 //!
-//! It runs with its user's own permissions; only credentials are kept from it. What a sandbox would change goes here.
+//! It runs with its user's own permissions, credentials kept from it, and within walls where the user wants them; then the
+//! result says so, and of a denial which setting would allow it. How walls are built is [`crate::sys::sandbox`]'s.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
 use crate::sys::process;
 use crate::sys::process::job::{Finished, Job, Outcome, StartError};
+use crate::sys::sandbox::{Walled, Walls};
 use crate::turn::event::Event;
 
 impl World<'_> {
@@ -21,8 +23,41 @@ impl World<'_> {
         timeout: Option<u64>,
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.shell.timeout, Duration::from_secs);
-        let block = Block::new("nagent-shell-result");
-        finish(block, process::run(self.shell_job(commands, timeout), self.interrupts), timeout)
+        self.command(Block::new("nagent-shell-result"), commands, timeout)
+    }
+
+    /// Runs commands to their end, and makes a block of what came of them.
+    fn command(
+        &mut self,
+        block: Block,
+        commands: &str,
+        timeout: Duration,
+    ) -> (Block, Option<Signal>) {
+        let mut job = self.shell_job(commands, timeout);
+        let Some(walls) = &self.walls else {
+            return finish(block, process::run(job, self.interrupts), timeout);
+        };
+        let block = with_walls(block, walls);
+        let Walled { argv, env, hold } = match walls.wrap(job.argv, &job.cwd) {
+            Ok(walled) => walled,
+            Err(missing) => {
+                return (block.with("status", "error").body(missing.to_string()), None);
+            }
+        };
+        job.argv = argv;
+        job.env.retain(|(name, _)| !env.iter().any(|(set, _)| set == name));
+        job.env.extend(env);
+        let (mut block, signal) = finish(block, process::run(job, self.interrupts), timeout);
+        let mut notes = hold.end();
+        let mut output = block.body.take().unwrap_or_default();
+        if block.get("status") == Some("error") {
+            notes.extend(walls.advice(&output));
+        }
+        for note in notes {
+            let gap = if output.is_empty() { "" } else { "\n" };
+            output.push_str(&format!("{gap}[{note}]"));
+        }
+        (block.body(output), signal)
     }
 
     /// Runs `--check`.
@@ -33,11 +68,7 @@ impl World<'_> {
         (self.observe)(Seen::Checking(&command));
         let timeout = self.shell.timeout;
         let block = Block::new("system").with("check", &command);
-        let (block, signal) = finish(
-            block,
-            process::run(self.shell_job(&command, timeout), self.interrupts),
-            timeout,
-        );
+        let (block, signal) = self.command(block, &command, timeout);
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
@@ -67,6 +98,13 @@ impl World<'_> {
         job.spool = Some(self.root.outputs());
         job
     }
+}
+
+/// A result's block that says which walls stood.
+pub(super) fn with_walls(block: Block, walls: &Walls) -> Block {
+    let wanted = walls.wanted();
+    let block = block.with("sandbox", wanted.mode.name());
+    if wanted.no_network { block.with("network", "off") } else { block }
 }
 
 /// Makes a command's result of how it ended: the block, and the signal that ended it, if one did.

@@ -24,11 +24,12 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 9] = [
+const WRITTEN: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/config.md",
+    "docs/sandbox.md",
     "docs/edits.md",
     "docs/file-memory.md",
     "docs/json.md",
@@ -292,7 +293,11 @@ fn every_key_of_the_config_is_told_with_its_default() {
     for row in rows {
         let (key, example) = (&quoted(&row[0])[0], &quoted(&row[1])[0]);
         let value: serde_json::Value = serde_json::from_str(example).unwrap();
-        let sandbox = Sandbox::new().config(serde_json::json!({ key.as_str(): value.clone() }));
+        let mut config = serde_json::json!({ key.as_str(): value.clone() });
+        if key == "profile" {
+            config["profiles"] = serde_json::json!({ value.as_str().unwrap(): {} });
+        }
+        let sandbox = Sandbox::new().config(config);
         let status = sandbox.run(&["--status", "--json"]).assert_exit(0).no_stderr().json();
         let Some(default) = defaults["settings"].get(key) else { continue };
         if default["from"] != "default" || ["provider", "model", "base_url"].contains(&key.as_str())

@@ -434,7 +434,8 @@ fn the_report_has_all_that_the_repository_says() {
 
 /// The report of a file, by the library.
 fn history(sandbox: &Sandbox, file: &str) -> Result<nagent::out::Report, String> {
-    use nagent::cmd::settings::{ModelArgs, Settings};
+    use nagent::cmd::model_args::ModelArgs;
+    use nagent::cmd::settings::Settings;
     let model = ModelArgs { root: Some(sandbox.root()), ..ModelArgs::default() };
     let env = nagent::sys::env::Env::read();
     let settings = Settings::resolve(&model, &env).unwrap();

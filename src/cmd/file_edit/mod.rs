@@ -14,7 +14,9 @@ use super::nagent::{self, NO_PROMPT};
 use crate::cli::Tool;
 use crate::cmd::file_memory;
 use crate::cmd::limit_args::LimitArgs;
-use crate::cmd::settings::{ModelArgs, Problem, Settings, seconds};
+use crate::cmd::model_args::{ModelArgs, seconds};
+use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::wall_args::WallArgs;
 use crate::out::Report;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
@@ -124,9 +126,12 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
-    /// Let the model's tags write in this folder too, besides the file (can be repeated)
+    /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub walls: WallArgs,
 }
 
 impl Tool for Args {
@@ -193,6 +198,7 @@ fn plain(args: &Args) -> nagent::Args {
         limits: args.limits.clone(),
         jobs: args.jobs,
         write: args.write.clone(),
+        walls: args.walls.clone(),
         ..nagent::Args::parse_from(["nagent"])
     }
 }

@@ -231,6 +231,7 @@ impl Work<'_> {
             ("provider", args.model.provider.as_ref()),
             ("model", args.model.model.as_ref()),
             ("base-url", args.model.base_url.as_ref()),
+            ("profile", args.model.profile.as_ref()),
         ] {
             if let Some(value) = value {
                 flag(name, value.as_ref());
@@ -259,7 +260,7 @@ impl Work<'_> {
         for folder in &args.write {
             flag("write", folder.as_os_str());
         }
-        words.extend(args.limits.words().map(OsString::from));
+        words.extend(args.limits.words().chain(args.walls.words()).map(OsString::from));
         for (name, is_set) in [("--clear", args.clear), ("--no-summaries", args.no_summaries)] {
             words.extend(is_set.then(|| name.into()));
         }

@@ -38,9 +38,16 @@ pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsStri
     for path in &call.args.write {
         flag("--write", path.as_os_str());
     }
+    if let Some(profile) = &settings.profile {
+        flag("--profile", profile.value.as_ref());
+    }
+    // Said outright: a child's own config may be another one.
+    let walls = &call.args.walls;
+    flag("--sandbox", walls.mode(settings).value.name().as_ref());
     if let Some(path) = &call.args.record {
         flag("--record", path.as_os_str());
     }
+    flags.push(format!("--no-network={}", walls.no_network(settings).value).into());
     flags
 }
 

@@ -14,6 +14,7 @@ mod rework;
 pub(crate) mod start;
 mod status;
 mod upkeep;
+mod walls;
 
 use std::path::PathBuf;
 
@@ -21,7 +22,9 @@ use clap::{Parser, ValueEnum};
 
 use crate::cli::Tool;
 use crate::cmd::limit_args::LimitArgs;
-use crate::cmd::settings::{ModelArgs, Problem, Settings, no_walls, seconds};
+use crate::cmd::model_args::{ModelArgs, seconds};
+use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::wall_args::WallArgs;
 use crate::drive::child::DEPTH;
 use crate::exit::Exit;
 use crate::out::{self, Report};
@@ -157,15 +160,12 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
-    /// Let the model's tags write in this folder too, besides temp folders (can be repeated)
+    /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
-    /// Choose walls around commands; there are none yet, so only off is taken
-    #[arg(long, value_name = "KIND", help_heading = "Boundary")]
-    pub sandbox: Option<String>,
-    /// Keep commands off the network; refused, since there are no walls yet
-    #[arg(long, help_heading = "Boundary")]
-    pub no_network: bool,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub walls: WallArgs,
 
     /// Say whom this run works for
     #[arg(long, value_enum, default_value_t = Invocation::User, help_heading = "For programs")]
@@ -242,12 +242,6 @@ pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
     }
     if !report.json.is_empty() && !args.has_work() && !args.looks_around() {
         return Ok(report);
-    }
-    if let Some(value) = args.sandbox.as_deref().filter(|value| *value != "off") {
-        return Err(Problem::usage(no_walls(&format!("--sandbox {value}"))));
-    }
-    if args.no_network {
-        return Err(Problem::usage(no_walls("--no-network")));
     }
     let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
     let env = Env::read();

@@ -1,12 +1,12 @@
 //! From settings to a running loop: opens the conversation, gathers the first context, makes the opening blocks,
 //! runs, and reports.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_memory, root_problem};
+use super::{Call, file_memory, root_problem, walls};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
@@ -24,6 +24,7 @@ use crate::sys::boundary::{Boundary, Places};
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::journal::Journal;
 use crate::sys::lock::LockError;
+use crate::sys::sandbox::Walls;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
@@ -47,7 +48,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     }
     let journal = open(call)?;
     let mut progress = Progress::new(call.quiet);
-    let (mut facts, mut boundary) = gather(call, &folder, &mut progress)?;
+    let (mut facts, mut boundary, walls) = gather(call, &folder, &mut progress)?;
     let memory = file_memory::gather(call, Some((&journal, &model_id)), &mut progress);
     facts.memory = memory.text;
     let splits = call.settings.root.value.splits(journal.name());
@@ -69,6 +70,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         own: target::Own::default(),
         written: shown::Written::default(),
         shell: call.settings.shell(),
+        walls,
         check: args.check.clone(),
         root: call.settings.root.value.clone(),
         env: call.env,
@@ -237,12 +239,12 @@ pub(crate) fn lock_problem(error: LockError) -> Problem {
     }
 }
 
-/// What the model is told about its surroundings, and where it may write.
+/// What the model is told about its surroundings, where it may write, and the walls around its commands.
 pub(super) fn gather(
     call: &Call<'_>,
     folder: &Path,
     progress: &mut Progress,
-) -> Result<(Facts, Boundary), Problem> {
+) -> Result<(Facts, Boundary, Option<Walls>), Problem> {
     let root = &call.settings.root.value;
     let home = call.env.home();
     let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
@@ -270,15 +272,17 @@ pub(super) fn gather(
         }
         (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
-    let config = call.settings.config.write.iter().map(PathBuf::from);
-    for extra in call.args.write.iter().cloned().chain(config) {
+    let write = call.write_folders();
+    for extra in &write {
         boundary
-            .allow_folder(&extra)
+            .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
+    let walls = call.walls(folder, git.toplevel.as_deref(), write)?;
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
+        walls: walls.as_ref().map(walls::describe).unwrap_or_default(),
         tools: found,
         host: env::host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
@@ -286,7 +290,7 @@ pub(super) fn gather(
         files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
         memory: String::new(),
     };
-    Ok((facts, boundary))
+    Ok((facts, boundary, walls))
 }
 
 /// The blocks that a run begins with.

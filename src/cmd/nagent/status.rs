@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Call;
-use crate::cmd::settings::Settings;
+use super::{Call, walls};
 use crate::out::Report;
 use crate::sys::fs;
 
@@ -16,12 +15,14 @@ pub(super) fn report(call: &Call<'_>) -> Report {
     let root_size = fs::bytes_below(root.path());
     let provider = settings.provider.as_ref().map(|provider| provider.value.name());
     let model = settings.model.as_ref().map(|model| model.value.as_str());
+    let walls = walls::standing(call);
     let text = format!(
-        "conversation:{} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:off\n",
+        "conversation:{} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\n{}",
         path.display(),
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
-        root.path().display()
+        root.path().display(),
+        walls.text
     );
     Report::done(text)
         .with("conversation_path", path.display().to_string())
@@ -31,18 +32,26 @@ pub(super) fn report(call: &Call<'_>) -> Report {
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("settings", in_force(settings))
+        .with("sandbox", walls.mode.name())
+        .with("sandbox_kind", walls.kind)
+        .with("sandbox_writable", walls.writable)
+        .with("sandbox_gaps", walls.gaps)
+        .with("sandbox_error", walls.error)
+        .with("settings", in_force(call))
 }
 
 /// Everything for `--status --json`: the value in force and where it came from.
-fn in_force(settings: &Settings) -> Value {
+fn in_force(call: &Call<'_>) -> Value {
+    let settings = &call.settings;
     let mut object = serde_json::Map::new();
-    let config = settings.config_path.value.display().to_string();
     let mut put = |key: &str, value: Value, from: &str| {
         object.insert(key.to_owned(), json!({ "value": value, "from": from }));
     };
     put("root", json!(settings.root.value.path()), &settings.root.from);
     put("config", json!(settings.config_path.value), &settings.config_path.from);
+    if let Some(profile) = &settings.profile {
+        put("profile", json!(profile.value), &profile.from);
+    }
     if let Some(provider) = &settings.provider {
         put("provider", json!(provider.value.name()), &provider.from);
     }
@@ -53,9 +62,14 @@ fn in_force(settings: &Settings) -> Value {
         put("base_url", json!(base_url.value), &base_url.from);
     }
     put("patience", json!(settings.patience.value.as_secs_f64()), &settings.patience.from);
+    let walls = &call.args.walls;
+    let mode = walls.mode(settings);
+    put("sandbox", json!(mode.value.name()), &mode.from);
+    let no_network = walls.no_network(settings);
+    put("no_network", json!(no_network.value), &no_network.from);
     let c = &settings.config;
     let mut or = |key: &str, set: Option<Value>, default: Value| match set {
-        Some(value) => put(key, value, &config),
+        Some(value) => put(key, value, &settings.source_of(key)),
         None => put(key, default, "default"),
     };
     or("api", c.api.as_ref().map(|v| json!(v)), Value::Null);
@@ -71,7 +85,6 @@ fn in_force(settings: &Settings) -> Value {
     or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
     or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
     or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
-    or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
     or("file_summaries", c.file_summaries.map(|v| json!(v)), json!(true));
     Value::Object(object)
 }

@@ -119,7 +119,7 @@ fn clear(call: &Call<'_>) -> Result<Report, Problem> {
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
     let mut progress = Progress::new(call.quiet);
-    let (mut facts, _) = start::gather(call, &folder, &mut progress)?;
+    let (mut facts, ..) = start::gather(call, &folder, &mut progress)?;
     facts.memory = file_memory::gather(call, None, &mut progress).text;
     let block = conversation::Block::new("initial_context")
         .body(context::format(&context::sections(&facts)));

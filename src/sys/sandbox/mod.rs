@@ -58,6 +58,13 @@ pub struct Walled {
 #[derive(Debug, Default)]
 pub struct Hold {}
 
+impl Hold {
+    /// Removes it, and says what the command did that the walls could not stop.
+    pub fn end(self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
 impl Walls {
     /// The walls that are wanted, `None` when none are.
     ///
