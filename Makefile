@@ -5,7 +5,7 @@ CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize
 
-.PHONY: build demo test check install live bench quality edits torture
+.PHONY: build demo test check install live bench quality edits torture mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -66,3 +66,7 @@ quality:
 # injections. PART="kills walls" runs some of it. What cannot run here fails.
 torture:
 	$(CARGO) test --locked --test torture -- $(PART)
+
+# Breaks the safety code, one place at a time, and sees the tests turn red. About a minute each.
+mutants:
+	@mutants/run $(MUTANT)
