@@ -14,11 +14,12 @@ pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;
 pub mod progress_line;
+pub mod sandbox;
 pub mod settings;
 pub mod summaries;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 8] = [
+pub const TOOLS: [&str; 9] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -27,6 +28,7 @@ pub const TOOLS: [&str; 8] = [
     "nagent-file-patch",
     "nagent-file-apply",
     "nagent-file-summarize",
+    "nagent-sandbox",
 ];
 
 /// Every tool's command line, for documents and tests.
@@ -41,5 +43,6 @@ pub fn all() -> Vec<clap::Command> {
         file_patch::Args::command(),
         file_apply::Args::command(),
         file_summarize::Args::command(),
+        sandbox::Args::command(),
     ]
 }
