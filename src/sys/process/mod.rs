@@ -3,15 +3,15 @@
 //!
 //! One loop over poll(2) reads the pipes, feeds stdin, and waits for the ends of processes (pidfds), for
 //! time limits and for signals: no thread, and no timer between a process's end and its result. A job is
-//! its leader and all descendants; when the leader ends, so do they (`descend`), and what is in the pipes
-//! by then is its output. This file knows nothing of what is run or why.
+//! its leader and all descendants; when the leader ends, so do they (`keeper`; `descend` where a keeper was
+//! killed), and what is in the pipes by then is its output. This file knows nothing of what is run or why.
 
 pub mod capture;
 mod descend;
 pub mod job;
+mod keeper;
 mod launch;
 
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,17 +22,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group,
-    pidfd_open, waitid,
+    Pid, PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, kill_process, pidfd_open,
+    pidfd_send_signal, waitid,
 };
-use uuid::Uuid;
 
 use self::capture::Capture;
-use self::descend::{Leader, MARK};
 use self::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
+use self::keeper::{Charge, Report};
 use crate::exit::Signal;
+use crate::sys::env;
 use crate::sys::interrupt::Interrupts;
 
 /// The bytes read at once.
@@ -41,11 +42,17 @@ const CHUNK: usize = 64 * 1024;
 /// The most that is still read once all writers should be gone; the kernel lets a pipe hold 1 MiB.
 const LEFTOVER: u64 = 16 << 20;
 
-/// All leaders that run in this process, whichever [`Jobs`] they belong to: none may be taken for another's orphan.
-static LEADERS: Mutex<Vec<Leader>> = Mutex::new(Vec::new());
+/// How often a keeper is continued, in case something has stopped it: then it would tell of no end.
+const NUDGE: Duration = Duration::from_secs(1);
 
-fn leaders() -> MutexGuard<'static, Vec<Leader>> {
-    LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+/// How long a keeper may take to end a job at once. It gives up by itself before.
+const DUE: Duration = keeper::PATIENCE.saturating_mul(2);
+
+/// The keepers of all jobs in this process, whichever [`Jobs`] they belong to: none may be taken for an orphan.
+static KEEPERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn keepers() -> MutexGuard<'static, Vec<Pid>> {
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Jobs that run side by side. Those still running when this is dropped are killed.
@@ -59,8 +66,12 @@ pub struct Jobs {
 #[derive(Debug)]
 struct Running {
     id: JobId,
-    leader: Leader,
+    keeper: Pid,
+    /// The keeper's.
     pidfd: OwnedFd,
+    /// To the keeper: see `keeper`.
+    orders: OwnedFd,
+    nudge_at: Instant,
     started: Instant,
     deadline: Option<Instant>,
     grace: Duration,
@@ -68,8 +79,28 @@ struct Running {
     stdin: Option<Feed>,
     stdout: Stream,
     stderr: Stream,
-    /// Set once the job has been told to end: as what it counts, and when it is killed.
-    ending: Option<(Outcome, Option<Instant>)>,
+    /// Set once the job has been told to end.
+    ending: Option<Ending>,
+}
+
+/// How far the end of a job has come.
+#[derive(Debug, Clone, Copy)]
+struct Ending {
+    /// As what it counts.
+    outcome: Outcome,
+    step: Step,
+    /// When the next step is due.
+    next: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Its processes were asked to end.
+    Asked,
+    /// The keeper was told to kill them.
+    Killed,
+    /// The keeper was killed, since it did not.
+    GivenUp,
 }
 
 #[derive(Debug)]
@@ -89,7 +120,7 @@ struct Stream {
 #[derive(Clone, Copy)]
 enum Slot {
     Interrupt,
-    Leader(usize),
+    Keeper(usize),
     Stdin(usize),
     Stdout(usize),
     Stderr(usize),
@@ -146,7 +177,7 @@ impl Jobs {
             for slot in self.wait(interrupts, pending.is_none(), now) {
                 match slot {
                     Slot::Interrupt => {}
-                    Slot::Leader(at) => ended = ended.or(Some(at)),
+                    Slot::Keeper(at) => ended = ended.or(Some(at)),
                     Slot::Stdin(at) => self.running[at].feed(),
                     Slot::Stdout(at) => {
                         let running = &mut self.running[at];
@@ -192,13 +223,13 @@ impl Jobs {
                 slots.push(Slot::Stderr(at));
                 fds.push(PollFd::new(pipe, PollFlags::IN));
             }
-            slots.push(Slot::Leader(at));
+            slots.push(Slot::Keeper(at));
             fds.push(PollFd::new(&running.pidfd, PollFlags::IN));
             let limit = match running.ending {
-                Some((_, kill_at)) => kill_at,
+                Some(ending) => ending.next,
                 None => running.deadline,
             };
-            next_limit = [next_limit, limit].into_iter().flatten().min();
+            next_limit = [next_limit, limit, Some(running.nudge_at)].into_iter().flatten().min();
         }
         let left = next_limit.map(|limit| limit.saturating_duration_since(now));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
@@ -217,10 +248,21 @@ impl Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        for running in self.running.drain(..) {
-            let _ = kill_process_group(running.leader.pid, Kill::KILL);
-            let _ = waitid(WaitId::PidFd(running.pidfd.as_fd()), WaitIdOptions::EXITED);
-            running.end_descendants();
+        for running in &mut self.running {
+            running.kill(Outcome::Stopped, Instant::now());
+        }
+        for mut running in self.running.drain(..) {
+            let end = Instant::now() + DUE;
+            let mut left = Some(DUE);
+            while let Some(time) = left
+                && !running.has_ended(time)
+            {
+                left = end.checked_duration_since(Instant::now());
+            }
+            if left.is_none() {
+                running.give_up(Outcome::Stopped);
+            }
+            running.reap();
         }
     }
 }
@@ -281,39 +323,34 @@ impl Running {
             Stdin::Null | Stdin::Bytes(_) => Stdio::null,
         };
 
-        let mark = Uuid::new_v4().simple().to_string();
-        let inherited =
-            job.env.iter().find(|(name, _)| name == OsStr::new(MARK)).map(|(_, marks)| marks);
-        let marks = inherited.map_or_else(OsString::new, |marks| {
-            let mut marks = marks.clone();
-            marks.push(":");
-            marks
-        });
-        let mut marks = marks;
-        marks.push(&mark);
-
+        // Messages with an end: an order, a report.
+        let (orders, keepers_end) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(|error| other(&error))?;
         let mut command = Command::new(name);
         command.args(arguments).current_dir(&job.cwd).env_clear();
-        command.envs(job.env.iter().map(|(name, value)| (name, value))).env(MARK, marks);
+        command.envs(job.env.iter().map(|(name, value)| (name, value)));
         command
             .stdin(stdin_end.map_or_else(no_stdin, Stdio::from))
             .stdout(stdout_end.map_or_else(Stdio::inherit, Stdio::from))
             .stderr(stderr_end.map_or_else(Stdio::inherit, Stdio::from));
-        launch::in_own_session(&mut command);
-
-        // Held until the leader is in the list, so that no other thread takes it for an orphan.
-        let mut leaders = leaders();
         let started = Instant::now();
+        let charge = Charge { started, grace: job.grace, core: env::core_limit() };
+        launch::under_keeper(&mut command, keepers_end, charge);
+
+        // Held until the keeper is in the list, so that no other thread takes it for an orphan.
+        let mut keepers = keepers();
         let child = command.spawn().map_err(|error| job::explain(&error, &job, program.clone()))?;
-        let pid = Pid::from_child(&child);
-        let leader = Leader { pid, mark };
-        leaders.push(leader.clone());
-        drop(leaders);
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| {
+        let keeper = Pid::from_child(&child);
+        keepers.push(keeper);
+        drop(keepers);
+        // With it goes this process's copy of the keeper's end.
+        drop(command);
+        let pidfd = pidfd_open(keeper, PidfdFlags::empty()).map_err(|error| {
             // Without descriptors to spare nothing can be watched.
-            let _ = kill_process_group(pid, Kill::KILL);
-            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
-            self::leaders().retain(|running| *running != leader);
+            let _ = kill_process(keeper, Kill::KILL);
+            let _ = waitid(WaitId::Pid(keeper), WaitIdOptions::EXITED);
+            end_orphans(keeper);
             other(&error)
         })?;
         let stdin = match (stdin_pipe, job.stdin) {
@@ -322,8 +359,10 @@ impl Running {
         };
         Ok(Self {
             id,
-            leader,
+            keeper,
             pidfd,
+            orders,
+            nudge_at: started + NUDGE,
             started,
             deadline: job.timeout.and_then(|timeout| started.checked_add(timeout)),
             grace: job.grace,
@@ -337,30 +376,54 @@ impl Running {
 
     /// Does what the time and a signal ask for.
     fn look_at(&mut self, now: Instant, pending: Option<Signal>) {
-        match self.ending {
-            None => {
-                if let Some(signal) = pending {
-                    self.end(Outcome::Interrupted(signal), now);
-                } else if self.deadline.is_some_and(|deadline| deadline <= now) {
-                    self.end(Outcome::TimedOut, now);
-                }
+        if self.nudge_at <= now {
+            self.nudge_at = now + NUDGE;
+            let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
+        }
+        let Some(ending) = self.ending else {
+            if let Some(signal) = pending {
+                self.end(Outcome::Interrupted(signal), now);
+            } else if self.deadline.is_some_and(|deadline| deadline <= now) {
+                self.end(Outcome::TimedOut, now);
             }
-            Some((outcome, Some(kill_at))) if kill_at <= now => self.kill(outcome),
-            Some(_) => {}
+            return;
+        };
+        if ending.next.is_some_and(|next| next <= now) {
+            match ending.step {
+                Step::Asked => self.kill(ending.outcome, now),
+                Step::Killed | Step::GivenUp => self.give_up(ending.outcome),
+            }
         }
     }
 
-    /// Asks the job's processes to end, and kills them later.
+    /// Asks the job's processes to end, and has them killed later.
     fn end(&mut self, outcome: Outcome, now: Instant) {
-        self.ending = Some((outcome, Some(now + self.grace)));
-        let _ = kill_process_group(self.leader.pid, Kill::TERM);
-        // A stopped process takes no notice before it is continued.
-        let _ = kill_process_group(self.leader.pid, Kill::CONT);
+        self.ending = Some(Ending { outcome, step: Step::Asked, next: Some(now + self.grace) });
+        self.order(keeper::TERM);
     }
 
-    fn kill(&mut self, outcome: Outcome) {
-        self.ending = Some((outcome, None));
-        let _ = kill_process_group(self.leader.pid, Kill::KILL);
+    fn kill(&mut self, outcome: Outcome, now: Instant) {
+        self.ending = Some(Ending { outcome, step: Step::Killed, next: Some(now + DUE) });
+        self.order(keeper::KILL);
+    }
+
+    /// Does without a keeper that does not end: something keeps it stopped, or a process may not be signalled.
+    fn give_up(&mut self, outcome: Outcome) {
+        self.ending = Some(Ending { outcome, step: Step::GivenUp, next: None });
+        let _ = pidfd_send_signal(&self.pidfd, Kill::KILL);
+    }
+
+    fn order(&self, order: u8) {
+        // Fails when the keeper has ended: its descriptor tells.
+        let _ = send(&self.orders, &[order], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
+    }
+
+    /// Whether the keeper ends within this time.
+    fn has_ended(&self, time: Duration) -> bool {
+        let time = Timespec::try_from(time).unwrap_or_default();
+        poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time))
+            .is_ok_and(|ready| ready > 0)
     }
 
     fn has_read(&mut self, flow: ControlFlow<()>) {
@@ -368,7 +431,7 @@ impl Running {
             return;
         }
         if self.stdout.capture.bytes().saturating_add(self.stderr.capture.bytes()) > self.limit {
-            self.kill(Outcome::TooMuch);
+            self.kill(Outcome::TooMuch, Instant::now());
         } else if flow.is_break() {
             self.end(Outcome::Stopped, Instant::now());
         }
@@ -391,22 +454,14 @@ impl Running {
         self.stdin = None;
     }
 
-    /// The leader has ended: ends the rest, reads what the pipes hold, and makes the result.
+    /// The keeper has ended, and everything else with it: reads what the pipes hold, and makes the result.
     fn finish(
         mut self,
         chunk: &mut [u8],
         on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
     ) -> Finished {
-        let took = self.started.elapsed();
-        // While the leader is not reaped, its number and its group's are nobody else's.
-        let _ = kill_process_group(self.leader.pid, Kill::KILL);
-        let status = loop {
-            match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-                Err(Errno::INTR) => {}
-                status => break status.ok().flatten(),
-            }
-        };
-        self.end_descendants();
+        let waited = self.started.elapsed();
+        let report = self.reap();
 
         // All writers are gone: the pipes end, or are empty.
         let end = self.stdout.capture.bytes().saturating_add(LEFTOVER);
@@ -419,25 +474,40 @@ impl Running {
         let end = self.stderr.capture.bytes().saturating_add(LEFTOVER);
         while self.stderr.capture.bytes() < end && self.stderr.read(chunk).is_some() {}
 
+        let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
-            (Some((outcome, _)), _) => outcome,
-            (None, status) => outcome(status.as_ref()),
+            (Some(ending), _) => ending.outcome,
+            (None, Ok(code)) => Outcome::Ended { code },
+            (None, Err(signal)) => Outcome::Killed { signal },
         };
         Finished {
             id: self.id,
             outcome,
-            took,
+            took: report.map_or(waited, |report| report.took),
             stdout: self.stdout.capture.finish(),
             stderr: self.stderr.capture.finish(),
         }
     }
 
-    /// The leader is reaped: ends what it left.
-    fn end_descendants(&self) {
-        let mut leaders = leaders();
-        leaders.retain(|running| *running != self.leader);
-        descend::end_descendants(&self.leader, &leaders);
+    /// Reaps the keeper, and ends what it left, which is nothing unless it was killed. Its report, if it made one.
+    fn reap(&mut self) -> Option<Report> {
+        let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        while matches!(wait(), Err(Errno::INTR)) {}
+        let report = Report::read(self.orders.as_fd());
+        if report.is_some_and(|report| report.all_gone) {
+            keepers().retain(|running| *running != self.keeper);
+        } else {
+            end_orphans(self.keeper);
+        }
+        report
     }
+}
+
+/// Ends what a keeper left that is reaped by now.
+fn end_orphans(keeper: Pid) {
+    let mut keepers = keepers();
+    keepers.retain(|running| *running != keeper);
+    descend::end_orphans(&keepers);
 }
 
 impl Stream {
@@ -457,14 +527,6 @@ impl Stream {
                 }
             }
         }
-    }
-}
-
-fn outcome(status: Option<&WaitIdStatus>) -> Outcome {
-    let signal = status.and_then(WaitIdStatus::terminating_signal);
-    match signal {
-        Some(signal) => Outcome::Killed { signal },
-        None => Outcome::Ended { code: status.and_then(WaitIdStatus::exit_status).unwrap_or(-1) },
     }
 }
 

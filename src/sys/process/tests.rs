@@ -2,8 +2,11 @@
 //! a fraction of a second that is drawn for the test, so that survivors can be counted.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+
+use uuid::Uuid;
 
 use super::capture::Captured;
 use super::*;
@@ -110,7 +113,6 @@ fn the_child_gets_a_clean_start() {
     let folder = tempfile::tempdir().unwrap();
     let cwd = folder.path().canonicalize().unwrap();
     let mut job = Job { cwd: cwd.clone(), ..job(script) };
-    job.env.push(("NAGENT_JOB".into(), "outer".into()));
     job.env.push(("ODD".into(), std::os::unix::ffi::OsStringExt::from_vec(b"a\xffb".to_vec())));
     let finished = finish(job);
     let text = text(&finished.stdout);
@@ -131,8 +133,7 @@ fn the_child_gets_a_clean_start() {
     );
     assert!(text.contains("not a tty") && text.contains("no-tty"), "{text}");
     assert!(text.contains(&format!("\n{}\n", cwd.display())), "{text}");
-    assert!(text.contains("\nNAGENT_JOB=outer:") && text.contains("\nODD=a\u{fffd}b\n"), "{text}");
-    assert!(!text.contains("HOME="), "{text}");
+    assert!(text.contains("\nODD=a\u{fffd}b\n") && !text.contains("HOME="), "{text}");
     drop(held);
 }
 
@@ -304,23 +305,104 @@ fn a_job_that_ends_does_not_harm_its_neighbours() {
     assert_eq!(alive(&long), 0);
 }
 
+/// What hides from everything but its keeper: no environment, a session of its own, twice forked.
+fn hidden(word: &str) -> String {
+    format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1")
+}
+
 #[test]
-fn an_orphan_without_a_mark_is_spared_while_others_run_and_ended_with_the_last() {
+fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
     let mut jobs = Jobs::new();
     let (word, other) = (word(), word());
-    let hides = format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1");
-    jobs.start(job(&hides)).unwrap();
-    let last = jobs
-        .start(Job {
-            timeout: Some(Duration::from_millis(600)),
-            ..job(&format!("sleep 60.{other}"))
-        })
-        .unwrap();
+    let first = jobs.start(job(&hidden(&word))).unwrap();
+    let limit = Some(Duration::from_millis(600));
+    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
     let interrupts = Interrupts::none();
-    assert_ne!(jobs.next(&interrupts).unwrap().id, last);
-    assert_eq!(alive(&word), 1);
-    assert_eq!(jobs.next(&interrupts).unwrap().id, last);
-    assert_eq!(alive(&word), 0);
+    assert_eq!(jobs.next(&interrupts).unwrap().id, first);
+    // The other's orphan, and its shell, which has the word among its arguments.
+    assert_eq!((alive(&word), alive(&other)), (0, 2));
+    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(alive(&other), 0);
+}
+
+#[test]
+fn nothing_outlives_a_job_that_kills_its_keeper() {
+    let killed = Outcome::Killed { signal: 9 };
+    for way in ESCAPES {
+        let word = word();
+        let sleeps = way.replace("{}", &format!("sleep 60.{word}"));
+        let watch = Instant::now();
+        let finished =
+            finish(job(&format!("{sleeps}\nsleep 0.02; kill -9 $PPID; sleep 60.{word}")));
+        assert_eq!((finished.outcome, alive(&word)), (killed, 0), "{way}");
+        assert!(watch.elapsed() < Duration::from_millis(800), "{way}");
+        assert!(!descend::has_children(), "{way}: a zombie is left");
+    }
+}
+
+#[test]
+fn a_job_that_kills_its_keeper_does_not_harm_its_neighbours() {
+    let mut jobs = Jobs::new();
+    let (word, other) = (word(), word());
+    let script = format!("{}; kill -9 $PPID; sleep 60", hidden(&word));
+    let first = jobs.start(job(&script)).unwrap();
+    let limit = Some(Duration::from_millis(600));
+    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
+    let interrupts = Interrupts::none();
+    let finished = jobs.next(&interrupts).unwrap();
+    assert_eq!((finished.id, finished.outcome), (first, Outcome::Killed { signal: 9 }));
+    assert_eq!((alive(&word), alive(&other)), (0, 2));
+    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(alive(&other), 0);
+    assert!(!descend::has_children() && keepers().is_empty());
+}
+
+#[test]
+fn a_job_that_kills_its_group_harms_nobody_else() {
+    code("sleep 60 & kill -9 0", Outcome::Killed { signal: 9 });
+    code("kill -9 -$$", Outcome::Killed { signal: 9 });
+}
+
+#[test]
+fn signals_to_a_keeper_change_nothing() {
+    let signals = "for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD TSTP TTIN TTOU SEGV";
+    let script = format!("{signals}; do kill -$s $PPID; done; sleep 0.05; echo end; exit 3");
+    let finished = finish(job(&script));
+    assert_eq!(
+        (&text(&finished.stdout)[..], finished.outcome),
+        ("end\n", Outcome::Ended { code: 3 })
+    );
+}
+
+#[test]
+fn a_keeper_that_its_job_stopped_is_continued_or_done_without() {
+    let word = word();
+    let watch = Instant::now();
+    let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
+    let finished = finish(job(&stops));
+    assert_eq!((finished.outcome, alive(&word)), (Outcome::Ended { code: 4 }, 0));
+    assert!(watch.elapsed() < NUDGE + Duration::from_millis(500), "{:?}", watch.elapsed());
+
+    let limit = Some(Duration::from_millis(50));
+    let stops =
+        format!("setsid sleep 60.{word} & trap '' TERM; while :; do kill -STOP $PPID; done");
+    let finished = finish(Job { timeout: limit, ..job(&stops) });
+    assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
+    assert!(watch.elapsed() < NUDGE + DUE + Duration::from_secs(1), "{:?}", watch.elapsed());
+}
+
+#[test]
+fn a_keeper_holds_nothing_of_this_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "cd /proc/$PPID; ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
+    let finished = finish(Job {
+        cwd: folder.path().to_owned(),
+        stdin: Stdin::Bytes(b"x".to_vec()),
+        output: Output::Separate,
+        ..job(script)
+    });
+    assert_eq!(text(&finished.stdout), "0 1 /\nnagent-keeper\n0\n");
 }
 
 #[test]
@@ -369,7 +451,7 @@ fn memory() -> u64 {
 fn many_jobs_leave_nothing_behind() {
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
     finish(job("true"));
-    let before = open();
+    let (before, memory_before) = (open(), memory());
     for _ in 0..300 {
         finish(Job { stdin: Stdin::Bytes(b"x".to_vec()), output: Output::Separate, ..job("true") });
     }
@@ -377,8 +459,9 @@ fn many_jobs_leave_nothing_behind() {
         let _ = run(Job { cwd: "/no/such/folder".into(), ..job("true") }, &Interrupts::none());
     }
     assert_eq!(open(), before);
+    assert!(memory() - memory_before < 5 << 20, "{memory_before}");
     assert!(!descend::has_children());
-    assert!(leaders().is_empty());
+    assert!(keepers().is_empty());
 }
 
 #[test]
@@ -391,4 +474,35 @@ fn jobs_that_are_dropped_are_killed() {
     }
     drop(jobs);
     assert_eq!(alive(&word), 0);
+}
+
+/// Not a test by itself: what the next one runs as a process of its own, whose stdin and stdout are pipes.
+#[test]
+fn entry() {
+    if std::env::var_os("NAGENT_TEST_PROCESS").is_none() {
+        return;
+    }
+    let script = "tr a-z A-Z; echo said >&2; exit 5";
+    let passed = Job { stdin: Stdin::Inherited, output: Output::Inherited, ..job(script) };
+    let finished = finish(passed);
+    let Outcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
+    assert_eq!((finished.stdout.bytes, finished.stderr.bytes), (0, 0));
+    std::process::exit(code);
+}
+
+#[test]
+fn what_is_inherited_passes_through() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sys::process::tests::entry", "--nocapture"])
+        .env("NAGENT_TEST_PROCESS", "inherited")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    io::Write::write_all(&mut child.stdin.take().unwrap(), b"some words\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(text(&output.stdout).ends_with("SOME WORDS\n"), "{output:?}");
+    assert_eq!((&text(&output.stderr)[..], output.status.code()), ("said\n", Some(5)));
 }
