@@ -37,6 +37,7 @@ mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod process; // stdin, refusals, signals, what is left behind, sizes
+mod process_ends; // what ends with a run that is killed, what commands are started with
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from

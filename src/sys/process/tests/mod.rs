@@ -6,10 +6,20 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
 use uuid::Uuid;
 
 use super::capture::Captured;
+use super::job::{Output, Stdin};
+use super::running::{NUDGE, keepers};
 use super::*;
+use crate::exit::Signal;
+
+mod ends; // of all that a job started
 
 fn job(script: &str) -> Job {
     let argv = ["sh", "-c", script].map(OsString::from).to_vec();
@@ -49,6 +59,12 @@ fn ends_are_told_apart() {
     code("kill -9 $$", Outcome::Killed { signal: 9 });
     code("kill -SEGV $$", Outcome::Killed { signal: 11 });
     code("no-such-command-here 2>/dev/null", Outcome::Ended { code: 127 });
+    // Over a limit of its own, of a file's size and of memory.
+    let folder = tempfile::tempdir().unwrap();
+    let script = "ulimit -c 0; ulimit -f 8; exec head -c 1000000 /dev/zero >file";
+    let over = finish(Job { cwd: folder.path().to_owned(), ..job(script) });
+    assert_eq!(over.outcome, Outcome::Killed { signal: 25 });
+    code("ulimit -v 100000; exec 2>&-; exec tail /dev/zero", Outcome::Ended { code: 1 });
 }
 
 #[test]
@@ -160,6 +176,13 @@ fn failures_to_start_are_told_apart() {
     assert!(matches!(error, StartError::NoFolder { .. }), "{error}");
     let error = start("sh", "a\0b".into(), here);
     assert!(matches!(error, StartError::Other { .. }), "{error}");
+    let busy = folder.path().join("busy");
+    fs::copy("/bin/true", &busy).unwrap();
+    let written = fs::OpenOptions::new().append(true).open(&busy).unwrap();
+    let error = start(busy.to_str().unwrap(), String::new(), here);
+    assert!(matches!(error, StartError::Other { .. }), "{error}");
+    assert!(error.to_string().contains("busy"), "{error}");
+    drop(written);
     let error = run(Job { argv: vec![], ..job("") }, &Interrupts::none()).unwrap_err();
     assert!(matches!(error, StartError::Other { .. }), "{error}");
 }
@@ -212,52 +235,6 @@ fn a_signal_ends_every_job() {
     assert_eq!(alive(&word), 0);
 }
 
-/// The ways out that a script may try; `{}` is a command that stays.
-const ESCAPES: [&str; 9] = [
-    "{} &",
-    "nohup {} >/dev/null 2>&1 &",
-    "setsid {} &",
-    "setsid sh -c '({} &) &' &",
-    "(setsid {} & ) &",
-    "trap '' TERM HUP INT; {} & ",
-    "trap '' TERM; setsid sh -c \"trap '' TERM HUP; {} & {} & wait\" &",
-    "env -i PATH=$PATH setsid sh -c '(setsid {} &) & exit' &",
-    "{} | {} &",
-];
-
-fn check_escape(way: &str, ending: &str, timeout: Option<Duration>) {
-    let word = word();
-    let script = format!("{}{ending}", way.replace("{}", &format!("sleep 60.{word}")));
-    let watch = Instant::now();
-    let finished = finish(Job { timeout, ..job(&script) });
-    let survivors = alive(&word);
-    assert_eq!(survivors, 0, "{script}");
-    let allowed = Duration::from_millis(800) + timeout.unwrap_or_default();
-    assert!(watch.elapsed() < allowed, "{script}: {finished:?}");
-    let expect = if timeout.is_some() { Outcome::TimedOut } else { Outcome::Ended { code: 0 } };
-    assert_eq!(finished.outcome, expect, "{script}");
-    assert!(!descend::has_children(), "{script}: a zombie is left");
-}
-
-#[test]
-fn nothing_outlives_a_job_that_ends() {
-    for way in ESCAPES {
-        check_escape(way, "\nexit 0", None);
-        check_escape(way, "\nsleep 0.05; exit 0", None);
-    }
-}
-
-#[test]
-fn nothing_outlives_a_job_that_is_timed_out() {
-    for way in ESCAPES {
-        check_escape(
-            way,
-            "\ntrap '' TERM; while :; do sleep 0.02; done",
-            Some(Duration::from_millis(60)),
-        );
-    }
-}
-
 #[test]
 fn a_daemon_that_holds_the_pipe_does_not_make_the_result_wait() {
     let word = word();
@@ -277,132 +254,6 @@ fn everything_in_the_pipe_is_read_when_the_job_has_ended() {
         let finished = finish(Job { keep: 1 << 20, ..job("head -c 65536 /dev/zero | tr '\\0' x") });
         assert_eq!(finished.stdout.bytes, 65536);
     }
-}
-
-#[test]
-fn a_job_that_ends_does_not_harm_its_neighbours() {
-    let mut jobs = Jobs::new();
-    let (short, long) = (word(), word());
-    // A child in the job's own group, an orphan in its session, an orphan in one of its own.
-    let script = |word: &str| {
-        format!(
-            "sleep 60.{word} & (sleep 60.{word} &) & (setsid sleep 60.{word} &) & wait; sleep 60.{word}"
-        )
-    };
-    let limited =
-        |word, millis| Job { timeout: Some(Duration::from_millis(millis)), ..job(&script(word)) };
-    let short_id = jobs.start(limited(&short, 300)).unwrap();
-    jobs.start(limited(&long, 700)).unwrap();
-    let interrupts = Interrupts::none();
-    let first = jobs.next(&interrupts).unwrap();
-    assert_eq!((first.id, first.outcome), (short_id, Outcome::TimedOut));
-    assert_eq!(
-        (alive(&short), alive(&long)),
-        (0, 4),
-        "three sleeps and the shell of the other job"
-    );
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
-    assert_eq!(alive(&long), 0);
-}
-
-/// What hides from everything but its keeper: no environment, a session of its own, twice forked.
-fn hidden(word: &str) -> String {
-    format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1")
-}
-
-#[test]
-fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
-    let mut jobs = Jobs::new();
-    let (word, other) = (word(), word());
-    let first = jobs.start(job(&hidden(&word))).unwrap();
-    let limit = Some(Duration::from_millis(600));
-    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
-    let interrupts = Interrupts::none();
-    assert_eq!(jobs.next(&interrupts).unwrap().id, first);
-    // The other's orphan, and its shell, which has the word among its arguments.
-    assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
-    assert_eq!(alive(&other), 0);
-}
-
-#[test]
-fn nothing_outlives_a_job_that_kills_its_keeper() {
-    let killed = Outcome::Killed { signal: 9 };
-    for way in ESCAPES {
-        let word = word();
-        let sleeps = way.replace("{}", &format!("sleep 60.{word}"));
-        let watch = Instant::now();
-        let finished =
-            finish(job(&format!("{sleeps}\nsleep 0.02; kill -9 $PPID; sleep 60.{word}")));
-        assert_eq!((finished.outcome, alive(&word)), (killed, 0), "{way}");
-        assert!(watch.elapsed() < Duration::from_millis(800), "{way}");
-        assert!(!descend::has_children(), "{way}: a zombie is left");
-    }
-}
-
-#[test]
-fn a_job_that_kills_its_keeper_does_not_harm_its_neighbours() {
-    let mut jobs = Jobs::new();
-    let (word, other) = (word(), word());
-    let script = format!("{}; kill -9 $PPID; sleep 60", hidden(&word));
-    let first = jobs.start(job(&script)).unwrap();
-    let limit = Some(Duration::from_millis(600));
-    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
-    let interrupts = Interrupts::none();
-    let finished = jobs.next(&interrupts).unwrap();
-    assert_eq!((finished.id, finished.outcome), (first, Outcome::Killed { signal: 9 }));
-    assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
-    assert_eq!(alive(&other), 0);
-    assert!(!descend::has_children() && keepers().is_empty());
-}
-
-#[test]
-fn a_job_that_kills_its_group_harms_nobody_else() {
-    code("sleep 60 & kill -9 0", Outcome::Killed { signal: 9 });
-    code("kill -9 -$$", Outcome::Killed { signal: 9 });
-}
-
-#[test]
-fn signals_to_a_keeper_change_nothing() {
-    let signals = "for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD TSTP TTIN TTOU SEGV";
-    let script = format!("{signals}; do kill -$s $PPID; done; sleep 0.05; echo end; exit 3");
-    let finished = finish(job(&script));
-    assert_eq!(
-        (&text(&finished.stdout)[..], finished.outcome),
-        ("end\n", Outcome::Ended { code: 3 })
-    );
-}
-
-#[test]
-fn a_keeper_that_its_job_stopped_is_continued_or_done_without() {
-    let word = word();
-    let watch = Instant::now();
-    let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
-    let finished = finish(job(&stops));
-    assert_eq!((finished.outcome, alive(&word)), (Outcome::Ended { code: 4 }, 0));
-    assert!(watch.elapsed() < NUDGE + Duration::from_millis(500), "{:?}", watch.elapsed());
-
-    let limit = Some(Duration::from_millis(50));
-    let stops =
-        format!("setsid sleep 60.{word} & trap '' TERM; while :; do kill -STOP $PPID; done");
-    let finished = finish(Job { timeout: limit, ..job(&stops) });
-    assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
-    assert!(watch.elapsed() < NUDGE + DUE + Duration::from_secs(1), "{:?}", watch.elapsed());
-}
-
-#[test]
-fn a_keeper_holds_nothing_of_this_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let script =
-        "cd /proc/$PPID; ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
-    let finished = finish(Job {
-        cwd: folder.path().to_owned(),
-        stdin: Stdin::Bytes(b"x".to_vec()),
-        output: Output::Separate,
-        ..job(script)
-    });
-    assert_eq!(text(&finished.stdout), "0 1 /\nnagent-keeper\n0\n");
 }
 
 #[test]
@@ -462,18 +313,6 @@ fn many_jobs_leave_nothing_behind() {
     assert!(memory() - memory_before < 5 << 20, "{memory_before}");
     assert!(!descend::has_children());
     assert!(keepers().is_empty());
-}
-
-#[test]
-fn jobs_that_are_dropped_are_killed() {
-    let word = word();
-    let mut jobs = Jobs::new();
-    jobs.start(job(&format!("setsid sleep 60.{word} & sleep 60.{word}"))).unwrap();
-    while alive(&word) < 3 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    drop(jobs);
-    assert_eq!(alive(&word), 0);
 }
 
 /// Not a test by itself: what the next one runs as a process of its own, whose stdin and stdout are pipes.
