@@ -42,13 +42,13 @@ fn sleepers(word: &str) -> String {
     )
 }
 
-fn check_death(how: &str, more: &str, end: impl Fn(&crate::process_under_test::Running)) {
+fn check_death(how: &str, end: impl Fn(&crate::process_under_test::Running)) {
     let sandbox = Sandbox::new();
     let word = word(&sandbox);
-    sandbox.llm.push(shell(&format!("{more}{}", sleepers(&word))));
+    sandbox.llm.push(shell(&sleepers(&word)));
     let running = sandbox.cmd(&["task"]).spawn();
     wait_until("the shell has started", || sandbox.work().join("started").exists());
-    assert!(alive(&word).len() > 5, "{:?}", alive(&word));
+    wait_until("all sleepers run", || alive(&word).len() > 5);
     end(&running);
     running.wait();
     all_end(&sandbox, &word, how);
@@ -56,12 +56,12 @@ fn check_death(how: &str, more: &str, end: impl Fn(&crate::process_under_test::R
 
 #[test]
 fn a_run_that_is_killed_leaves_no_process() {
-    check_death("SIGKILL", "", |running| running.signal(Signal::KILL));
+    check_death("SIGKILL", |running| running.signal(Signal::KILL));
 }
 
 #[test]
 fn a_run_that_leaves_at_the_second_sigint_leaves_no_process() {
-    check_death("the second SIGINT", "", |running| {
+    check_death("the second SIGINT", |running| {
         running.signal(Signal::INT);
         std::thread::sleep(std::time::Duration::from_millis(40));
         running.signal(Signal::INT);
@@ -69,8 +69,9 @@ fn a_run_that_leaves_at_the_second_sigint_leaves_no_process() {
 }
 
 #[test]
-fn a_run_that_dies_of_a_fault_leaves_no_process() {
-    check_death("SIGSEGV", "", |running| running.signal(Signal::SEGV));
+fn a_run_that_sigquit_ends_leaves_no_process() {
+    // Nobody catches it: Ctrl-\\ is the third way out at a keyboard.
+    check_death("SIGQUIT", |running| running.signal(Signal::QUIT));
 }
 
 #[test]
@@ -88,8 +89,10 @@ fn a_command_that_stopped_its_keeper_ends_with_the_run_all_the_same() {
 
 #[test]
 fn a_command_is_told_before_it_is_killed_when_the_run_is_killed() {
-    let sandbox = Sandbox::new()
-        .reply(shell("trap 'touch told; exit' TERM; touch started; while :; do sleep 0.01; done"));
+    // Whatever it wrote would go into a pipe that nobody reads any more, and end it at once.
+    let heeds = "exec >/dev/null 2>&1; trap 'touch told; exit' TERM; touch started; \
+         while :; do sleep 0.01; done";
+    let sandbox = Sandbox::new().reply(shell(heeds));
     let running = sandbox.cmd(&["task"]).spawn();
     wait_until("the shell has started", || sandbox.work().join("started").exists());
     running.signal(Signal::KILL);
@@ -211,7 +214,7 @@ fn commands_start_with_every_signal_as_usual_whatever_the_run_was_started_with()
 fn commands_have_no_terminal_where_the_run_has_one() {
     let sandbox = Sandbox::new()
         .reply(shell(
-            "tty; (exec 3<>/dev/tty) 2>/dev/null || echo no-tty; ps -o tty= -p $$; cat; echo end",
+            "tty; sh -c 'exec 3<>/dev/tty' 2>/dev/null || echo no-tty; ps -o tty= -p $$; cat; echo end",
         ))
         .reply(answer("done"));
     sandbox.cmd(&["task"]).run_on_terminal().assert_exit(0);
@@ -254,8 +257,9 @@ fn no_key_stands_in_the_environment_of_what_started_a_command() {
 
 #[test]
 fn no_core_is_dumped_of_a_run_and_commands_keep_their_limit() {
-    let look =
-        format!("{FIND_NAGENT}grep 'Max core' /proc/$PPID/limits /proc/$n/limits; ulimit -c");
+    let look = format!(
+        "{FIND_NAGENT}grep 'Max core' /proc/$PPID/limits /proc/$n/limits; sh -c 'ulimit -c'"
+    );
     let sandbox = Sandbox::new().reply(shell(&look)).reply(answer("done"));
     let line = format!("ulimit -S -c 1000; exec '{NAGENT}' task");
     sandbox.program("/bin/sh", &["-c", &line]).run().assert_exit(0);

@@ -79,12 +79,6 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Whether it has not ended. One that has ended is reaped by `wait` alone.
-    pub(crate) fn is_running(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        stat.is_ok_and(|stat| !stat.contains(") Z "))
-    }
-
     /// What it has said on stderr so far.
     pub(crate) fn stderr_so_far(&self) -> String {
         self.stderr.text()

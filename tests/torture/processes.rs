@@ -167,6 +167,12 @@ fn kills(figures: &mut Figures, user: &str, times: usize) {
     figures.exactly("files that an orphan would write later", late(&sandboxes), 0);
 }
 
+/// Whether it has not ended. One that has ended is reaped by `wait`.
+fn is_running(running: &Running) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid()));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
 fn second_sigint(figures: &mut Figures) {
     let all = many(20, 2, |_| {
         let sandbox = Sandbox::new();
@@ -198,7 +204,7 @@ fn fork_bomb(figures: &mut Figures) {
     sandbox.llm.push(answer("done"));
     let running = sandbox.cmd(&["task"]).spawn();
     let mut most = 0;
-    while running.is_running() {
+    while is_running(&running) {
         most = most.max(alive(&word));
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -222,7 +228,7 @@ fn output(figures: &mut Figures) {
         let running = sandbox.cmd(&["task"]).spawn();
         let pid = running.pid();
         let mut most = 0;
-        while running.is_running() {
+        while is_running(&running) {
             most = most.max(status(pid, "VmHWM").unwrap_or(0));
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -257,7 +263,7 @@ fn shells(figures: &mut Figures) {
     let pid = running.pid();
     let open = || std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
     let (mut first, mut last, mut fds, mut zombies, mut samples) = (None, 0, 0, 0, 0);
-    while running.is_running() {
+    while is_running(&running) {
         let memory = status(pid, "VmRSS");
         if let Some(memory) = memory
             && sandbox.requests().len() > 2

@@ -28,7 +28,7 @@ use crate::sys::env;
 const LEFTOVER: u64 = 16 << 20;
 
 /// How often a keeper is continued, in case something has stopped it: then it would tell of no end.
-pub(super) const NUDGE: Duration = Duration::from_secs(1);
+const NUDGE: Duration = Duration::from_secs(1);
 
 /// How long a keeper may take to end a job at once. It gives up by itself before.
 pub(super) const DUE: Duration = keeper::PATIENCE.saturating_mul(2);

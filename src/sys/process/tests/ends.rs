@@ -150,14 +150,14 @@ fn a_keeper_that_its_job_stopped_is_continued_or_done_without() {
     let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
     let finished = finish(job(&stops));
     assert_eq!((finished.outcome, alive(&word)), (Outcome::Ended { code: 4 }, 0));
-    assert!(watch.elapsed() < NUDGE + Duration::from_millis(500), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < Duration::from_millis(1500), "{:?}", watch.elapsed());
 
     let limit = Some(Duration::from_millis(50));
     let stops =
         format!("setsid sleep 60.{word} & trap '' TERM; while :; do kill -STOP $PPID; done");
     let finished = finish(Job { timeout: limit, ..job(&stops) });
     assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
-    assert!(watch.elapsed() < NUDGE + DUE + Duration::from_secs(1), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < Duration::from_millis(4000), "{:?}", watch.elapsed());
 }
 
 #[test]

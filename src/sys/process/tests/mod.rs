@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::capture::Captured;
 use super::job::{Output, Stdin};
-use super::running::{NUDGE, keepers};
+use super::running::keepers;
 use super::*;
 use crate::exit::Signal;
 
