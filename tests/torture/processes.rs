@@ -4,7 +4,7 @@
 //! Needs root (to become the plain user), setpriv, script, perl.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const NOBODY: &str = "65534";
 
 pub(crate) fn run(figures: &mut Figures) {
     time_limits(figures);
-    kills(figures, "", 100);
+    kills(figures, None, 100);
     second_sigint(figures);
     fork_bomb(figures);
     output(figures);
@@ -107,39 +107,41 @@ fn time_limits(figures: &mut Figures) {
     figures.exactly("files that an orphan would write later", late(&sandboxes), 0);
 }
 
-/// A run in the sandbox, as this user or the plain one.
-fn start(sandbox: &Sandbox, user: &str) -> Running {
-    if user.is_empty() {
-        return sandbox.cmd(&["task"]).spawn();
+/// The executable where the plain user can reach it. Made once: a copy that is still open for writing cannot be run.
+fn reachable() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    std::fs::copy(NAGENT, folder.path().join("nagent")).unwrap();
+    for path in [folder.path().to_owned(), folder.path().join("nagent")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let program = hand_over(sandbox);
-    let program = program.to_str().unwrap();
-    sandbox.program("setpriv", &[&as_nobody()[..], &[program, "task"]].concat()).spawn()
+    folder
 }
 
 fn as_nobody() -> [&'static str; 5] {
     ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
 }
 
-/// Gives the sandbox to the plain user, with a copy of the executable that he can reach.
-fn hand_over(sandbox: &Sandbox) -> PathBuf {
-    let program = sandbox.base().join("nagent");
-    if !program.exists() {
-        std::fs::copy(NAGENT, &program).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
+/// Gives the sandbox to the plain user.
+fn hand_over(sandbox: &Sandbox) {
     let owner = format!("{NOBODY}:{NOBODY}");
     let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.base()).status().unwrap();
     assert!(given.success());
-    program
 }
 
-fn kills(figures: &mut Figures, user: &str, times: usize) {
+/// A run in the sandbox, as this user, or with that executable as the plain one.
+fn start(sandbox: &Sandbox, for_nobody: Option<&Path>) -> Running {
+    let Some(program) = for_nobody else { return sandbox.cmd(&["task"]).spawn() };
+    hand_over(sandbox);
+    let words = [&as_nobody()[..], &[program.to_str().unwrap(), "task"]].concat();
+    sandbox.program("setpriv", &words).spawn()
+}
+
+fn kills(figures: &mut Figures, for_nobody: Option<&Path>, times: usize) {
     let all = many(times, 4, |n| {
         let sandbox = Sandbox::new();
         let word = word(&sandbox);
         sandbox.llm.push(shell(&sleepers(&word)));
-        let running = start(&sandbox, user);
+        let running = start(&sandbox, for_nobody);
         if n % 4 == 0 {
             wait_until("it has begun", || sandbox.work().join("started").exists());
         } else {
@@ -153,7 +155,7 @@ fn kills(figures: &mut Figures, user: &str, times: usize) {
         let (left, took) = survivors(&sandbox, &word);
         (left, took, had_begun, sandbox)
     });
-    let who = if user.is_empty() { "" } else { ", as a plain user" };
+    let who = if for_nobody.is_none() { "" } else { ", as a plain user" };
     figures.exactly(&format!("kill -9 at any instant{who}: runs"), all.len(), times);
     figures.at_least(
         "of them with a shell at work",
@@ -282,7 +284,7 @@ fn shells(figures: &mut Figures) {
     figures.at_least("samples", samples, 50);
     let grown = last.saturating_sub(first.unwrap_or(0));
     figures.row("growth of memory", format!("{grown} KiB"), "under 5120 KiB", grown < 5120);
-    figures.row("most descriptors", fds, "under 24", fds < 24);
+    figures.row("most descriptors", fds, "under 32", fds < 32);
     figures.exactly("zombies", zombies, 0);
 }
 
@@ -295,7 +297,9 @@ fn children(pid: u32, state: char) -> usize {
 }
 
 fn plain_user(figures: &mut Figures) {
-    kills(figures, NOBODY, 20);
+    let folder = reachable();
+    let program = folder.path().join("nagent");
+    kills(figures, Some(&program), 20);
 
     // Nothing to be read of the run's process, and nothing to be typed into its terminal.
     let look = "id -u; n=$PPID; while case $(cat /proc/$n/comm) in nagent*) true;; *) false;; esac; do \
@@ -304,7 +308,7 @@ fn plain_user(figures: &mut Figures) {
          perl -e 'for (glob \"/dev/pts/[0-9]*\") { open F, \"+<\", $_ or next; \
          print ioctl(F, 0x5412, \"X\") ? \"typed\\n\" : \"not typed\\n\" }'; echo looked";
     let sandbox = Sandbox::new().reply(shell(look)).reply(answer("done"));
-    let program = hand_over(&sandbox);
+    hand_over(&sandbox);
     let line = format!("'{}' task", program.display());
     let script = ["script", "-q", "-e", "-c", &line, "/dev/null"];
     let run = sandbox

@@ -269,7 +269,7 @@ impl Running {
         chunk: &mut [u8],
         on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
     ) -> Finished {
-        let waited = self.started.elapsed();
+        let by_now = self.started.elapsed();
         let report = self.reap();
 
         // All writers are gone: the pipes end, or are empty.
@@ -292,7 +292,7 @@ impl Running {
         Finished {
             id: self.id,
             outcome,
-            took: report.map_or(waited, |report| report.took),
+            took: report.map_or(by_now, |report| report.took),
             stdout: self.stdout.capture.finish(),
             stderr: self.stderr.capture.finish(),
         }

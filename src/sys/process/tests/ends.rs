@@ -157,7 +157,7 @@ fn a_keeper_that_its_job_stopped_is_continued_or_done_without() {
         format!("setsid sleep 60.{word} & trap '' TERM; while :; do kill -STOP $PPID; done");
     let finished = finish(Job { timeout: limit, ..job(&stops) });
     assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
-    assert!(watch.elapsed() < Duration::from_millis(4000), "{:?}", watch.elapsed());
+    assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
 }
 
 #[test]
