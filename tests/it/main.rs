@@ -38,6 +38,7 @@ mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod profiles; // settings by name, and the walls that they ask for
+mod process_ends; // what ends with a run that is killed, what commands are started with
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from

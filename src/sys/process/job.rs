@@ -46,7 +46,7 @@ pub struct Job {
     pub argv: Vec<OsString>,
     /// The folder that it runs in.
     pub cwd: PathBuf,
-    /// Its whole environment; nothing else is passed on, but for a mark in `NAGENT_JOB`.
+    /// Its whole environment; nothing else is passed on.
     pub env: Vec<(OsString, OsString)>,
     /// What it reads.
     pub stdin: Stdin,
