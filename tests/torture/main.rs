@@ -21,7 +21,9 @@ mod sandbox;
 #[path = "../it/wire.rs"]
 mod wire;
 
-mod figures; // the table
+mod faults;
+mod figures;
+mod ground; // worlds that are put back // the table
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,7 +35,8 @@ use figures::Figures;
 type Part = (&'static str, &'static str, fn(&mut Figures));
 
 /// All parts, in the order in which they run.
-const PARTS: &[Part] = &[];
+const PARTS: &[Part] =
+    &[("faults", "a fault at every system call of five operations", faults::run)];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
