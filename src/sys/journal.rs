@@ -247,7 +247,8 @@ impl Journal {
                 self.file = None;
                 let _ = fs::remove(&self.path);
             }
-            return Err(error).with_context(|| format!("{}; {state} (is the disk full?)", what()));
+            let room = fs::room(&self.root.conversations());
+            return Err(error).with_context(|| format!("{}; {state} ({room})", what()));
         }
         if is_new {
             fs::sync_folder(&self.root.conversations())?;

@@ -80,10 +80,10 @@ pub(crate) fn operations() -> Vec<Operation> {
                 let path = sandbox.work().join("target.txt");
                 sandbox.write("target.txt", OLD);
                 sandbox.llm.choose(move |request| {
-                    if request.last().contains("nagent-write-result") {
-                        answer("written").into()
-                    } else if request.last().contains("again") {
+                    if request.last().contains("again") {
                         answer("again done").into()
+                    } else if request.last().contains("nagent-write-result") {
+                        answer("written").into()
                     } else {
                         format!("<nagent-write path=\"{}\">\n{NEW}</nagent-write>", path.display())
                             .into()
@@ -333,10 +333,10 @@ pub(crate) fn operations() -> Vec<Operation> {
                 sandbox.write("target.txt", OLD);
                 sandbox.llm.choose(|request| {
                     let last = request.last();
-                    if last.contains("nagent-edit-result") {
-                        answer("edited").into()
-                    } else if last.contains("again") {
+                    if last.contains("again") {
                         answer("again done").into()
+                    } else if last.contains("nagent-edit-result") {
+                        answer("edited").into()
                     } else {
                         let edit = BLOCKS.trim_end();
                         format!("<nagent-edit path=\"target.txt\">\n{edit}\n</nagent-edit>").into()
@@ -542,12 +542,12 @@ fn old_or_new(after: &After, path: &str, wrong: &mut Vec<String>) {
 
 fn apply(sandbox: &Sandbox, path: &str, wrong: &mut Vec<String>) {
     let path = sandbox.base().join(path);
-    let (from, to) = if std::fs::read_to_string(&path).unwrap_or_default() == OLD {
-        ("two", "zwei")
+    if std::fs::read_to_string(&path).unwrap_or_default() == OLD {
+        apply_in(sandbox, &path, "two", "zwei", wrong);
     } else {
-        ("one", "one")
-    };
-    apply_in(sandbox, &path, from, to, wrong);
+        apply_in(sandbox, &path, "three", "drei", wrong);
+        apply_in(sandbox, &path, "drei", "three", wrong);
+    }
 }
 
 fn apply_in(sandbox: &Sandbox, path: &Path, from: &str, to: &str, wrong: &mut Vec<String>) {
