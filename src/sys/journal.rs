@@ -310,4 +310,6 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

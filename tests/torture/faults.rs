@@ -300,6 +300,7 @@ impl World {
                     });
                 }
             } else if is_here && !children.contains(id) {
+                println!("  another thread: {line}");
                 elsewhere += 1;
             }
         }
