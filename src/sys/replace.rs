@@ -9,8 +9,9 @@ use super::denied::{Denied, missing};
 use super::names::shown;
 use super::opening::{Opened, same, true_path};
 use super::read::count_lines;
+use super::stray;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -211,7 +212,7 @@ fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes)) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
         // Not every file system can; the write itself tells then.
         _ => Ok(()),
@@ -228,9 +229,11 @@ fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
     let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    stray::sweep_beside(&opened.dir);
     let unnamed = unnamed(opened, mode);
     let is_unnamed = unnamed.is_some();
     let mut file = unnamed.map_or_else(|| named(opened, &name, mode), Ok)?;
+    stray::hold(&file);
     let result = fill(opened, &mut file, content).and_then(|is_alike| {
         if !is_alike {
             return Ok(false);
@@ -321,7 +324,7 @@ fn sync_folder(opened: &Opened) -> Result<(), Denied> {
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
-        Ok(folder) => rustix::fs::fsync(&folder)
+        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder))
             .map_err(|errno| Denied::io("sync the folder of", &opened.path, errno)),
         Err(_) => Ok(()),
     }

@@ -37,14 +37,15 @@ mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod process; // stdin, refusals, signals, what is left behind, sizes
-mod profiles; // settings by name, and the walls that they ask for
 mod process_ends; // what ends with a run that is killed, what commands are started with
+mod profiles; // settings by name, and the walls that they ask for
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from
 mod rework; // a conversation that a model edits: the old text or the new one, never another
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // what the model was last shown of a file: nothing newer is written over
+mod soak;
 mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
