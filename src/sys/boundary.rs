@@ -201,6 +201,11 @@ impl Boundary {
         }
     }
 
+    /// Whether a file is the very one that this conversation was opened on.
+    pub(super) fn is_target(&self, stat: &Stat) -> bool {
+        self.target.as_ref().is_some_and(|target| target.is_same(stat))
+    }
+
     /// Whether the file `path`, in the existing folder `folder` and both by their true paths, may be written.
     pub(super) fn permit(
         &self,
