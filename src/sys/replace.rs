@@ -300,8 +300,7 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
             // Somebody's link to a program that runs as its owner makes no second such program.
             mode -= Mode::SUID | Mode::SGID;
         }
-        rustix::fs::fchmod(file.as_fd(), mode)
-            .map_err(|errno| failed(errno.into()))?;
+        rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
     (content.write)(file).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(true)

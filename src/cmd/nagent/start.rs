@@ -262,6 +262,7 @@ pub(super) fn gather(
     let (part, mut boundary) = if let Some(path) = &call.args.file_edit {
         let boundary = Boundary::for_file(places, path)
             .map_err(|denied| Problem::usage(denied.to_string()))?;
+        file_edit::may_be_named(call, &boundary)?;
         (Part::File(folder.join(path).display().to_string()), boundary)
     } else {
         let (boundary, notes) = Boundary::for_main(places);

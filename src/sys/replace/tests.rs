@@ -49,7 +49,14 @@ fn a_new_file_gets_the_umasks_mode() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/a/new");
     let written = write(&boundary, &path, b"one\ntwo").unwrap();
-    let expect = Written { path: path.clone(), bytes: 7, lines: 2, created: true, previous: None, parted: 0 };
+    let expect = Written {
+        path: path.clone(),
+        bytes: 7,
+        lines: 2,
+        created: true,
+        previous: None,
+        parted: 0,
+    };
     assert_eq!(written, expect);
     fs::write(top.join("in/like"), "").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode();
@@ -116,7 +123,10 @@ fn another_file_is_parted_from_its_other_names() {
         let written = write(&boundary, &path, b"after").unwrap();
         assert_eq!((written.previous, written.parted), (Some("kept:before".into()), names + 1));
         assert_eq!(fs::read(&victim).unwrap(), b"before");
-        assert_eq!((fs::read(&path).unwrap(), fs::metadata(&path).unwrap().nlink()), (b"after".to_vec(), 1));
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().nlink()),
+            (b"after".to_vec(), 1)
+        );
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o751, "no set-id bits");
     }
 }
