@@ -138,7 +138,8 @@ pub fn changes(told: &[Section], now: &[Section]) -> Vec<Section> {
             let last =
                 told.iter().rev().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             let text = now.iter().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
-            (last != text).then(|| Section { title, text: text.to_owned() })
+            // Line ends are compared without their CR: the file may have them, and what was told may have lost them.
+            (!last.lines().eq(text.lines())).then(|| Section { title, text: text.to_owned() })
         })
         .collect()
 }
@@ -298,6 +299,9 @@ mod tests {
     fn only_what_changed_is_told() {
         let before = sections(&facts());
         assert_eq!(changes(&before, &before), []);
+        let mut windows = before.clone();
+        windows.iter_mut().for_each(|section| section.text = section.text.replace('\n', "\r\n"));
+        assert_eq!(changes(&before, &windows), []);
         let now = sections(&Facts { toplevel: None, remotes: vec![], files: vec![], ..facts() });
         let told = changes(&before, &now);
         assert_eq!(told.iter().map(|s| s.title).collect::<Vec<_>>(), ["Environment", "Context"]);

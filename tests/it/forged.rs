@@ -457,7 +457,7 @@ fn what_the_first_context_is_made_of() {
     // Nothing that it holds is a change of it at the next start.
     run("again");
     let found = both(&sandbox.conversation());
-    assert_eq!(names(&found), [&turn[..], &turn[1..]].concat(), "{:?}", found[4]);
+    assert_eq!(names(&found), [&turn[..], &turn[1..]].concat());
     goes_on(&sandbox);
 }
 

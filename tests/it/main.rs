@@ -6,6 +6,7 @@
 mod answers; // what the scripted model does with a request, faults included
 mod blocks; // a second reader of conversation files
 mod fake_llm; // the scripted model
+mod injected; // documents that give orders, and a model that obeys them
 mod process_under_test; // one run: started, signalled, ended
 mod sandbox; // a home, a work folder and an environment for each test
 mod split_by_hand; // a split without the tool that makes them
@@ -31,6 +32,7 @@ mod file_undo; // changes that runs made, taken back
 mod file_writes; // how the file is written: whole, with its mode, where it is
 mod forged; // seventy spellings of tags, by every way into a conversation
 mod forgery; // what results, names and outputs may hold, and what commands may know
+mod injections; // what comes of orders in documents, with walls off
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead
 mod llm_text; // a file in, the model's text out

@@ -120,22 +120,21 @@ fn errors() {
     let body = json!({"error": {"message": EVIL, "type": EVIL, "code": EVIL}}).to_string();
     let broken = body.clone();
     sandbox.llm.choose(move |_| Answer::raw(400, "application/json", body.clone()));
-    is_fit(&on_terminal(&sandbox, NAGENT, &["--model", EVIL, "task"]), &["owned"]);
+    is_fit(&on_terminal(&sandbox, NAGENT, &["--model", EVIL, "task"]), &["E"]);
     sandbox
         .llm
         .choose(move |_| Answer::raw(200, "text/event-stream", format!("data: {broken}\n\n")));
-    is_fit(&on_terminal(&sandbox, NAGENT, &["--patience", "0", "task"]), &["owned"]);
+    is_fit(&on_terminal(&sandbox, NAGENT, &["--patience", "0", "task"]), &["E"]);
     for args in [
         &["--read", EVIL, "task"][..],
         &["--load-conversation", EVIL],
         &["--provider", EVIL, "task"],
         &["--config", EVIL, "task"],
-        &["--print-protocol", EVIL],
         &["--write", EVIL, "task"],
         &[&format!("--{EVIL}")],
         &["--root", EVIL, "--status"],
     ] {
-        is_fit(&on_terminal(&sandbox, NAGENT, args), &["owned"]);
+        is_fit(&on_terminal(&sandbox, NAGENT, args), &["E"]);
     }
     for tool in [
         FILE_EDIT,
@@ -144,10 +143,10 @@ fn errors() {
         env!("CARGO_BIN_EXE_nagent-file-apply"),
         LLM_TEXT,
     ] {
-        is_fit(&on_terminal(&sandbox, tool, &["--file", EVIL, "x"]), &["owned"]);
+        is_fit(&on_terminal(&sandbox, tool, &["--file", EVIL, "x"]), &["E"]);
     }
     let sandbox = Sandbox::new().config_text(&json!({ EVIL: 1 }).to_string());
-    is_fit(&on_terminal(&sandbox, NAGENT, &["task"]), &["owned"]);
+    is_fit(&on_terminal(&sandbox, NAGENT, &["task"]), &["E"]);
 }
 
 #[test]
@@ -175,7 +174,7 @@ fn diffs_histories_lists_and_states() {
     );
     for args in [
         &["--file", EVIL, "--history"][..],
-        &["--file", EVIL, "--summary"],
+        &["--file", EVIL, "--history"],
         &["--file", EVIL, "--undo"],
     ] {
         is_fit(&on_terminal(&sandbox, FILE_EDIT, args), &["END"]);

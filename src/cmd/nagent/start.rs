@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_memory, root_problem};
+use super::{Call, file_edit, file_memory, root_problem};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
