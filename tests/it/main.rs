@@ -39,6 +39,7 @@ mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
+mod places; // hostile repositories, settings and programs in the working folder
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run

@@ -143,7 +143,7 @@ fn errors() {
         env!("CARGO_BIN_EXE_nagent-file-apply"),
         LLM_TEXT,
     ] {
-        is_fit(&on_terminal(&sandbox, tool, &["--file", EVIL, "x"]), &["E"]);
+        is_fit(&on_terminal(&sandbox, tool, &["--file", EVIL]), &[]);
     }
     let sandbox = Sandbox::new().config_text(&json!({ EVIL: 1 }).to_string());
     is_fit(&on_terminal(&sandbox, NAGENT, &["task"]), &["E"]);

@@ -21,7 +21,12 @@ mod sandbox;
 #[path = "../it/wire.rs"]
 mod wire;
 
+#[path = "../it/injected.rs"]
+mod injected;
+
 mod figures; // the table
+mod injections; // orders in documents, obeyed within walls
+mod races; // names that change places during writes
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,7 +38,10 @@ use figures::Figures;
 type Part = (&'static str, &'static str, fn(&mut Figures));
 
 /// All parts, in the order in which they run.
-const PARTS: &[Part] = &[];
+const PARTS: &[Part] = &[
+    ("injections", "what documents order, with walls on", injections::run),
+    ("races", "names that change places while they are written through", races::run),
+];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
