@@ -1,4 +1,8 @@
 //! Documents that tell a model what to do, a model that does all of it, and a world that is watched meanwhile.
+//! It is longer than 500 lines since two test targets take it as one file.
+//!
+//! What is in the documents is done indeed, by whoever runs the tests: it names nothing outside of the world's own folders
+//! that a failing test could harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

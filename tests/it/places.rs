@@ -100,9 +100,6 @@ fn hostile() -> Sandbox {
         ("core.hooksPath", hooks.to_str().unwrap()),
         ("log.showSignature", "true"),
         ("filter.evil.required", "true"),
-        ("remote.origin.promisor", "true"),
-        ("extensions.partialClone", "origin"),
-        ("core.repositoryFormatVersion", "1"),
         ("remote.origin.url", &format!("ext::{program}")),
         ("include.path", "/dev/zero-no"),
     ] {
