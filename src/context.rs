@@ -300,7 +300,9 @@ mod tests {
         let before = sections(&facts());
         assert_eq!(changes(&before, &before), []);
         let mut windows = before.clone();
-        windows.iter_mut().for_each(|section| section.text = section.text.replace('\n', "\r\n"));
+        for section in &mut windows {
+            section.text = section.text.replace('\n', "\r\n");
+        }
         assert_eq!(changes(&before, &windows), []);
         let now = sections(&Facts { toplevel: None, remotes: vec![], files: vec![], ..facts() });
         let told = changes(&before, &now);

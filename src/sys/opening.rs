@@ -60,6 +60,7 @@ impl Opened {
     }
 
     /// How many names the file has beside this one.
+    #[expect(clippy::useless_conversion, reason = "the number is narrower on other systems")]
     pub fn other_names(&self) -> u64 {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }

@@ -673,10 +673,10 @@ fn a_command_that_prints_all_fences_of_the_conversation_ends_no_block() {
     let results: Vec<_> =
         found.iter().filter(|block| block.name == "nagent-shell-result").collect();
     assert_eq!(results.len(), 6);
-    let fences: std::collections::BTreeSet<&str> =
+    let words: std::collections::BTreeSet<&str> =
         found.iter().map(|block| block.get("fence")).collect();
     let fenced = found.iter().filter(|block| !block.get("fence").is_empty()).count();
-    assert_eq!(fences.iter().filter(|word| !word.is_empty()).count(), fenced, "each its own");
+    assert_eq!(words.iter().filter(|word| !word.is_empty()).count(), fenced, "each its own");
     assert!(results[5].body.matches("touch pwned").count() >= 6, "they were known");
     for (block, word) in results.iter().map(|block| (block, block.get("fence"))) {
         assert!(word.len() >= 8 && !block.body.contains(word), "{block:?}");
