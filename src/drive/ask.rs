@@ -22,6 +22,7 @@ use crate::llm::route::{self, Route};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, Reply, Stop, Usage, command, estimate};
 use crate::sys::env::Env;
+use crate::sys::env::program as program_in;
 use crate::sys::fs::EmptyFolder;
 use crate::sys::http::{Client, Failure, Head, Part, Prepared, Progress};
 use crate::sys::interrupt::Interrupts;
@@ -387,8 +388,12 @@ fn program_job(
 ) -> Job {
     let argv =
         command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
-    let mut job =
-        Job::new(argv.into_iter().map(OsString::from).collect(), folder.to_owned(), env.to_vec());
+    let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+    if let Some(program) = argv.first_mut() {
+        let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+        *program = program_in(path, &program.to_string_lossy()).into_os_string();
+    }
+    let mut job = Job::new(argv, folder.to_owned(), env.to_vec());
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
     job.keep = 64 << 20;

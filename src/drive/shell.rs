@@ -95,7 +95,8 @@ impl World<'_> {
         parents.push(self.journal.name().to_owned());
         let set =
             [(PARENTS, parents.join("/")), ("NAGENT_ROOT", self.root.path().display().to_string())];
-        let argv = [self.shell.program.as_str(), "-c", commands].map(OsString::from).to_vec();
+        let program = self.env.program(&self.shell.program).into_os_string();
+        let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let mut job =
             Job::new(argv, self.folder.clone(), self.env.for_commands(&self.shell.pass_env, &set));
         job.timeout = Some(timeout);

@@ -61,6 +61,11 @@ impl Env {
             .filter(|value| !value.is_empty())
     }
 
+    /// The program of this name, as [`program`] finds it.
+    pub fn program(&self, name: &str) -> PathBuf {
+        program(self.get_os("PATH"), name)
+    }
+
     /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
         self.get_os("HOME")
@@ -142,6 +147,21 @@ impl Env {
 /// Whether a variable is a credential, by its name or because it holds one of the `secrets`.
 fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
     is_secret(&name.to_string_lossy()) || secrets.iter().any(|secret| holds(value, secret))
+}
+
+/// The program of this name in a folder that `PATH` names from `/` on. What has a slash is taken as it is; what is found
+/// nowhere is taken to be in `/usr/bin`. A `.` or an empty entry in `PATH` is the working folder, whose files anybody may
+/// have written, so nothing that nagent starts by itself is looked for there.
+pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
+    if name.contains('/') {
+        return PathBuf::from(name);
+    }
+    path.into_iter()
+        .flat_map(std::env::split_paths)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| super::fs::is_executable(path))
+        .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
 }
 
 /// Whether a variable's name says that it holds a credential.

@@ -30,10 +30,15 @@ mod disks;
 mod faults;
 mod figures; // the table
 mod ground; // worlds that are put back
+#[path = "../it/injected.rs"]
+mod injected;
 mod inside; // a mount namespace of its own
 mod kills;
 mod power;
 mod processes; // what ends with a run
+
+mod injections; // orders in documents, obeyed within walls
+mod races; // names that change places during writes
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -57,6 +62,8 @@ const PARTS: &[Part] = &[
         "time limits, kills, forks and output without end, thousands of shells",
         processes::run,
     ),
+    ("injections", "what documents order, with walls on", injections::run),
+    ("races", "names that change places while they are written through", races::run),
 ];
 
 /// `TURNS=20000` goes on for longer, `SEED=7` has other requests fail.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_memory, root_problem, walls};
+use super::{Call, file_edit, file_memory, root_problem, walls};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
@@ -264,6 +264,7 @@ pub(super) fn gather(
     let (part, mut boundary) = if let Some(path) = &call.args.file_edit {
         let boundary = Boundary::for_file(places, path)
             .map_err(|denied| Problem::usage(denied.to_string()))?;
+        file_edit::may_be_named(call, &boundary)?;
         (Part::File(folder.join(path).display().to_string()), boundary)
     } else {
         let (boundary, notes) = Boundary::for_main(places);

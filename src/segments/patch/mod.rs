@@ -468,6 +468,10 @@ impl Task<'_, '_> {
         };
         let bytes =
             new.metadata().map_err(|error| Failure::io("read the new source", &error))?.len();
+        if opened.parted_names() > 0 {
+            let told = "other names (hard links) of the source keep what it held before";
+            self.notes.push(told.to_owned());
+        }
         let interrupts = self.hooks.interrupts;
         let folder = &self.split.folder;
         let name = source.path.file_name().unwrap_or_default();
