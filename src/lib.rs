@@ -18,6 +18,7 @@
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`sandbox`]: which walls around commands are asked for
+//! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
@@ -88,6 +89,7 @@ pub mod memory;
 pub mod out;
 pub mod prompt;
 pub mod protocol;
+pub mod redact;
 pub mod sandbox;
 pub mod segments;
 pub mod sys;
