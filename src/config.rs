@@ -64,12 +64,14 @@ pub struct Config {
     pub no_network: Option<bool>,
     /// Whether to keep quiet on a terminal.
     pub quiet: Option<bool>,
+    /// Whether well-known shapes of credentials are masked in results; not unless set.
+    pub redact: Option<bool>,
     /// Whether a file's own conversation may ask for summaries of the file and its commits; it may unless set.
     pub file_summaries: Option<bool>,
 }
 
 /// All keys, for the nearest one to a misspelled key.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "provider",
     "model",
     "base_url",
@@ -94,6 +96,7 @@ const KEYS: [&str; 26] = [
     "sandbox",
     "no_network",
     "quiet",
+    "redact",
     "file_summaries",
     "$schema",
 ];

@@ -37,6 +37,7 @@
 //! - `config.json`: settings. Text: [`config`]; which value is in force: [`cmd::settings`]
 //! - `context.md`, `context.yaml`: text that every conversation starts with. [`sys::context_files`]
 //! - `bin/{name}`: the user's own tools. [`sys::tools`]
+//! - `redact.key`: what the words in masks are made with. [`drive`]
 //! - `tools.json`: a cache of what tools said of themselves. [`sys::tools`]
 //! - `conversations/{name}`: a conversation. File: [`sys::journal`]; text: [`format::conversation`]
 //! - `conversations/{name}.invalid/{n}.txt`: replies that did not parse, torn ends. Written by [`drive`] and

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::{Seen, World, inline};
+use super::{Seen, World, inline, veil};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
@@ -22,7 +22,8 @@ impl World<'_> {
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.shell.timeout, Duration::from_secs);
         let block = Block::new("nagent-shell-result");
-        finish(block, process::run(self.shell_job(commands, timeout), self.interrupts), timeout)
+        let ended = process::run(self.shell_job(commands, timeout), self.interrupts);
+        self.finish(block, ended, timeout)
     }
 
     /// Runs `--check`.
@@ -33,11 +34,9 @@ impl World<'_> {
         (self.observe)(Seen::Checking(&command));
         let timeout = self.shell.timeout;
         let block = Block::new("system").with("check", &command);
-        let (block, signal) = finish(
-            block,
-            process::run(self.shell_job(&command, timeout), self.interrupts),
-            timeout,
-        );
+        let ended = process::run(self.shell_job(&command, timeout), self.interrupts);
+        let (block, signal) = self.finish(block, ended, timeout);
+        let block = self.veil.block(block);
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
@@ -65,7 +64,25 @@ impl World<'_> {
         job.timeout = Some(timeout);
         job.keep = inline::KEEP;
         job.spool = Some(self.root.outputs());
+        job.nameless = true;
         job
+    }
+
+    /// Makes a command's result of how it ended, what it printed masked.
+    fn finish(
+        &self,
+        block: Block,
+        finished: Result<Finished, StartError>,
+        timeout: Duration,
+    ) -> (Block, Option<Signal>) {
+        let mut count = 0;
+        let finished = finished.map(|mut finished| {
+            let stdout = std::mem::take(&mut finished.stdout);
+            (finished.stdout, count) = self.veil.captured(stdout, &self.root.outputs());
+            finished
+        });
+        let (block, signal) = finish(block, finished, timeout);
+        (veil::counted(block, count), signal)
     }
 }
 

@@ -175,7 +175,7 @@ fn a_stream_is_masked_as_the_whole_is() {
     // Secrets around every place where a piece may be cut, on lines and on one endless line.
     for (filler, before) in [(filler, "\n"), ("endless ", " ")] {
         let mut text = String::new();
-        while text.len() < 450 << 10 {
+        while text.len() < 280 << 10 {
             text.push_str(&filler.repeat(40));
             text.push_str(before);
             text.push_str(secret);

@@ -91,6 +91,15 @@ impl Env {
         variables
     }
 
+    /// The credentials, but those that the user lets through to commands: names and values, what is no text left out.
+    pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let texts = self
+            .variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        texts.filter(|(name, _)| is_secret(name) && !pass.iter().any(|passed| passed == name))
+    }
+
     /// All variables, for a child nagent, with `set` put in.
     pub fn for_children(&self, set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
         let mut variables: Vec<(OsString, OsString)> = self

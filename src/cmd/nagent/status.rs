@@ -31,11 +31,12 @@ pub(super) fn report(call: &Call<'_>) -> Report {
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("settings", in_force(settings))
+        .with("settings", in_force(call))
 }
 
 /// Everything for `--status --json`: the value in force and where it came from.
-fn in_force(settings: &Settings) -> Value {
+fn in_force(call: &Call<'_>) -> Value {
+    let settings: &Settings = &call.settings;
     let mut object = serde_json::Map::new();
     let config = settings.config_path.value.display().to_string();
     let mut put = |key: &str, value: Value, from: &str| {
@@ -72,6 +73,10 @@ fn in_force(settings: &Settings) -> Value {
     or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
     or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
     or("sandbox", c.sandbox.as_ref().map(|v| json!(v)), json!("off"));
+    or("redact", c.redact.map(|v| json!(v)), json!(false));
     or("file_summaries", c.file_summaries.map(|v| json!(v)), json!(true));
+    if call.args.redact {
+        object.insert("redact".to_owned(), json!({ "value": true, "from": "flag" }));
+    }
     Value::Object(object)
 }

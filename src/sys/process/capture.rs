@@ -1,11 +1,13 @@
 //! A stream of output, read in bounded memory: its head, its tail, its figures, and when that is not all
-//! of it, or no UTF-8, a file with the whole, named for its hash. It knows nothing of processes.
+//! of it, or no UTF-8, a file with the whole, named for its hash, or without a name for whoever goes over it before
+//! it is kept. It knows nothing of processes.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -30,6 +32,8 @@ pub struct Captured {
     /// The file that holds the whole, durable by now. There is one when bytes were left out, or some are no UTF-8 or
     /// NUL, and a folder was given.
     pub spooled: Option<Spooled>,
+    /// In its place, the file without a name that was asked for.
+    pub nameless: Option<Nameless>,
     /// Why there is no such file although there should be: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
 }
@@ -43,12 +47,107 @@ pub struct Spooled {
     pub sha256: String,
 }
 
+/// An open file that no folder names: it is gone when this value is.
+#[derive(Debug, Clone)]
+pub struct Nameless(Arc<File>);
+
+impl PartialEq for Nameless {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Nameless {}
+
+impl Nameless {
+    /// Hands over all of it, piece by piece.
+    fn each(&self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mut chunk = vec![0; 256 << 10];
+        let mut at = 0;
+        loop {
+            match self.0.read_at(&mut chunk, at) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    take(chunk.get(..count).unwrap_or_default());
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
 impl Captured {
+    /// The same after `change` went over it, piece by piece (`None` at the end); what is kept whole goes into a file of
+    /// `folder`, with its name. Figures are those of the new text. Where a part of it is in no file, the bytes around the
+    /// gap are dropped as far as the next line feed: `change` does not see what they belong to.
+    #[must_use]
+    pub fn through(
+        self,
+        folder: PathBuf,
+        keep: usize,
+        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> Self {
+        let mut new = Capture::new(keep, Some(folder), false);
+        let file = self.nameless.clone();
+        if let Some(file) = file {
+            match file.each(&mut |bytes| new.push(&change(Some(bytes)))) {
+                Ok(()) => {
+                    new.push(&change(None));
+                    return new.finish();
+                }
+                Err(error) => {
+                    let why = format!("cannot read the whole output again: {error}");
+                    return self.around_the_gap(Some(why), change);
+                }
+            }
+        }
+        if self.left_out > 0 {
+            return self.around_the_gap(None, change);
+        }
+        new.push(&change(Some(&self.head)));
+        new.push(&change(Some(&self.tail)));
+        new.push(&change(None));
+        let new = new.finish();
+        Self { spool_error: new.spool_error.clone().or(self.spool_error), ..new }
+    }
+
+    fn around_the_gap(
+        mut self,
+        why: Option<String>,
+        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> Self {
+        let before = self.head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let after = self.tail.iter().position(|byte| *byte == b'\n').unwrap_or(self.tail.len());
+        // Without a gap the head's last line goes on in the tail.
+        let gap = [&self.head[before..], &self.tail[..after]].map(<[u8]>::len);
+        self.left_out += gap.iter().sum::<usize>() as u64;
+        let mut changed = |bytes: &[u8]| {
+            let mut out = change(Some(bytes));
+            out.extend(change(None));
+            out
+        };
+        self.head = changed(&self.head[..before]);
+        self.tail = changed(&self.tail[after..]);
+        self.nameless = None;
+        self.spool_error = self.spool_error.or(why);
+        self
+    }
+
     /// All of it as text, from memory, or from the file that a long output went to. Nothing where that is over `limit`
     /// bytes, or no file has what memory left out.
     pub fn whole(&self, limit: u64) -> Option<Cow<'_, str>> {
         if self.left_out == 0 {
             return Some(self.head_text());
+        }
+        if let Some(file) = &self.nameless {
+            if self.bytes > limit {
+                return None;
+            }
+            let mut bytes = Vec::new();
+            file.each(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
+            return String::from_utf8(bytes).ok().map(Cow::Owned);
         }
         fs::read_text(&self.spooled.as_ref()?.path, limit).ok()?.map(Cow::Owned)
     }
@@ -84,6 +183,7 @@ impl Captured {
 pub(super) struct Capture {
     keep: usize,
     folder: Option<PathBuf>,
+    nameless: bool,
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
@@ -96,11 +196,12 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail; a file goes into `folder`.
-    pub(super) fn new(keep: usize, folder: Option<PathBuf>) -> Self {
+    /// Keeps `keep` bytes of the head and as many of the tail; a file goes into `folder`, with a name or without.
+    pub(super) fn new(keep: usize, folder: Option<PathBuf>, nameless: bool) -> Self {
         Self {
             keep,
             folder,
+            nameless,
             head: Vec::new(),
             tail: Vec::new(),
             bytes: 0,
@@ -159,7 +260,7 @@ impl Capture {
         if self.spool_error.is_some() {
             return;
         }
-        let opened = Spool::open(folder).and_then(|mut spool| {
+        let opened = Spool::open(folder, self.nameless).and_then(|mut spool| {
             spool.write(&self.head)?;
             spool.write(&self.tail)?;
             Ok(spool)
@@ -182,8 +283,13 @@ impl Capture {
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
+        let mut nameless = None;
         let spooled = self.spool.take().and_then(|spool| match spool.persist() {
-            Ok(spooled) => Some(spooled),
+            Ok(Kept::Named(spooled)) => Some(spooled),
+            Ok(Kept::Nameless(file)) => {
+                nameless = Some(file);
+                None
+            }
             Err(error) => {
                 self.fail(&error);
                 None
@@ -198,6 +304,7 @@ impl Capture {
             lines: self.line_feeds + u64::from(self.ends_open),
             valid_utf8,
             spooled,
+            nameless,
             spool_error: self.spool_error,
         }
     }
@@ -241,34 +348,59 @@ impl Utf8 {
 #[derive(Debug)]
 struct Spool {
     folder: PathBuf,
-    file: NamedTempFile,
+    file: SpoolFile,
     hash: Sha256,
 }
 
+#[derive(Debug)]
+enum SpoolFile {
+    Named(NamedTempFile),
+    Nameless(File),
+}
+
+/// What became of the file.
+enum Kept {
+    Named(Spooled),
+    Nameless(Nameless),
+}
+
 impl Spool {
-    fn open(folder: &Path) -> io::Result<Self> {
+    fn open(folder: &Path, nameless: bool) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let file = tempfile::Builder::new().prefix(".output-").tempfile_in(folder)?;
+        let file = if nameless {
+            SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
+        } else {
+            SpoolFile::Named(tempfile::Builder::new().prefix(".output-").tempfile_in(folder)?)
+        };
         Ok(Self { folder: folder.to_owned(), file, hash: Sha256::new() })
     }
 
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        self.hash.update(chunk);
-        self.file.write_all(chunk)
+        match &mut self.file {
+            SpoolFile::Named(file) => {
+                self.hash.update(chunk);
+                file.write_all(chunk)
+            }
+            SpoolFile::Nameless(file) => file.write_all(chunk),
+        }
     }
 
-    fn persist(self) -> io::Result<Spooled> {
+    fn persist(self) -> io::Result<Kept> {
+        let file = match self.file {
+            SpoolFile::Nameless(file) => return Ok(Kept::Nameless(Nameless(Arc::new(file)))),
+            SpoolFile::Named(file) => file,
+        };
         let sha256 = hex(&self.hash.finalize());
         let path = self.folder.join(format!("{sha256}.txt"));
-        self.file.as_file().sync_all()?;
-        match self.file.persist_noclobber(&path) {
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(&path) {
             Ok(_) => {}
             // The same bytes are there already: the temporary file goes with the error.
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.error),
         }
         File::open(&self.folder)?.sync_all()?;
-        Ok(Spooled { path, sha256 })
+        Ok(Kept::Named(Spooled { path, sha256 }))
     }
 }
 
@@ -281,7 +413,7 @@ mod tests {
     use super::*;
 
     fn capture(keep: usize, folder: Option<&Path>, chunks: &[&[u8]]) -> Captured {
-        let mut capture = Capture::new(keep, folder.map(Path::to_owned));
+        let mut capture = Capture::new(keep, folder.map(Path::to_owned), false);
         for chunk in chunks {
             capture.push(chunk);
         }
@@ -364,6 +496,49 @@ mod tests {
             error.starts_with("cannot keep the whole output in ") && error.contains("file"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn an_output_is_gone_over_before_any_of_it_has_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut held = Vec::new();
+        let mut change = |bytes: Option<&[u8]>| match bytes {
+            Some(bytes) => {
+                held.extend_from_slice(bytes);
+                Vec::new()
+            }
+            None => {
+                String::from_utf8(std::mem::take(&mut held)).unwrap().replace("secret", "*").into()
+            }
+        };
+        for text in ["a secret\n", "a lot of text with a secret in the middle of it\n"] {
+            let mut capture = Capture::new(4, Some(folder.path().to_owned()), true);
+            text.as_bytes().chunks(3).for_each(|chunk| capture.push(chunk));
+            let captured = capture.finish();
+            assert!(names(folder.path()).is_empty(), "nothing has a name yet");
+            assert_eq!(captured.whole(1000).unwrap(), text);
+            let masked = captured.through(folder.path().to_owned(), 4, &mut change);
+            let expect = text.replace("secret", "*");
+            assert_eq!(masked.whole(1000).unwrap(), expect);
+            assert_eq!(masked.bytes, expect.len() as u64);
+        }
+        let kept = names(folder.path());
+        assert_eq!(kept.len(), 1, "the one that fits is in no file");
+        let text = std::fs::read_to_string(folder.path().join(&kept[0])).unwrap();
+        assert_eq!(text, "a lot of text with a * in the middle of it\n");
+    }
+
+    #[test]
+    fn where_the_whole_is_in_no_file_the_lines_at_the_gap_go() {
+        let captured =
+            capture(10, None, &[b"one\ntwo sec", b"xxxxxxxxxxxxxxxx", b"ret\nthree\nfour\n"]);
+        assert!(captured.left_out > 0 && captured.nameless.is_none());
+        let mut change = |bytes: Option<&[u8]>| bytes.unwrap_or_default().to_vec();
+        let folder = tempfile::tempdir().unwrap();
+        let (bytes, left_out) = (captured.bytes, captured.left_out);
+        let masked = captured.through(folder.path().to_owned(), 10, &mut change);
+        assert_eq!((masked.head_text(), masked.tail_text()), ("one\n".into(), "\nfour\n".into()));
+        assert_eq!((masked.bytes, masked.left_out > left_out), (bytes, true));
     }
 
     proptest! {
