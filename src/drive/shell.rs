@@ -64,7 +64,7 @@ impl World<'_> {
         job.timeout = Some(timeout);
         job.keep = inline::KEEP;
         job.spool = Some(self.root.outputs());
-        job.nameless = true;
+        job.nameless = !self.veil.is_idle();
         job
     }
 

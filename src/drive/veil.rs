@@ -64,6 +64,11 @@ impl Veil {
         Ok(Self { redactor: RefCell::new(redactor) })
     }
 
+    /// Whether nothing is ever masked: no credential is known, and shapes are not asked for.
+    pub fn is_idle(&self) -> bool {
+        self.redactor.borrow().is_idle()
+    }
+
     /// A text with masks, and how many.
     pub fn text(&self, text: String) -> (String, u64) {
         self.redactor.borrow_mut().text(text)
@@ -93,6 +98,9 @@ impl Veil {
     /// A command's output as it is kept.
     pub fn captured(&self, captured: Captured, outputs: &Path) -> (Captured, u64) {
         let mut redactor = self.redactor.borrow_mut();
+        if redactor.is_idle() {
+            return (captured, 0);
+        }
         let mut stream = Stream::default();
         let captured =
             captured.through(outputs.to_owned(), inline::KEEP, &mut |bytes| match bytes {

@@ -42,6 +42,7 @@ mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from
 mod redact; // credentials in results: masked by shape and by value; masks that are not written
 mod rework; // a conversation that a model edits: the old text or the new one, never another
+mod secrets; // no key in any file, output, command line; where a key goes
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // what the model was last shown of a file: nothing newer is written over
 mod split; // large files into segments: all bytes kept, nothing of anybody lost
