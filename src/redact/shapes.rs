@@ -369,14 +369,18 @@ fn reads_as_code(secret: &[u8]) -> bool {
 
 fn distinct(bytes: &[u8]) -> usize {
     let mut seen = [false; 256];
-    bytes.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    for byte in bytes {
+        seen[usize::from(*byte)] = true;
+    }
     seen.iter().filter(|seen| **seen).count()
 }
 
 /// The bits of information in a byte, by how often each occurs.
 fn bits(bytes: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
-    bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
     let all = bytes.len() as f64;
     let share = |count: u32| f64::from(count) / all;
     counts

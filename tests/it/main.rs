@@ -22,6 +22,7 @@ mod docs; // what is written about the executables is what they do
 mod durability; // kills at any instant, failed appends, forks as --json tells them
 mod edits; // blocks of models against files of many kinds: what applies, what is refused, what is said
 mod exits; // every row of the exit table
+mod faults; // faults of servers, for each format: the class that each gets
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files
 mod file_identity; // what makes a file the same one: identity, place, path

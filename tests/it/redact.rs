@@ -1,5 +1,7 @@
 //! `--redact`: shapes of credentials masked in results, whole outputs and attributes; masks that may not be written.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use crate::actions::act;
@@ -22,9 +24,7 @@ fn redacting_outside() -> Sandbox {
 /// A private key over several lines.
 fn pem() -> String {
     let body: String = (0..20)
-        .map(|n| {
-            format!("{}{n:02}xKq8Lm2Pv9Rt4Wz7Yb3Nc6Hd1Jf5Gs0\n", "MIIEpAIBAAKCAQEA0a".repeat(1))
-        })
+        .map(|n| format!("MIIEpAIBAAKCAQEA0a{n:02}xKq8Lm2Pv9Rt4Wz7Yb3Nc6Hd1Jf5Gs0\n"))
         .collect();
     let (begin, end) = ("-----BEGIN PRIVATE", "-----END PRIVATE");
     format!("{begin} KEY-----\n{body}{end} KEY-----\n")
@@ -355,6 +355,5 @@ fn a_look_makes_no_key_and_a_second_run_goes_on_with_the_first_ones() {
     sandbox.llm.push(answer("done"));
     let nagent = sandbox.program(NAGENT, &["--redact", "task"]);
     nagent.run().assert_exit(0);
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -14,6 +14,8 @@ mod answers;
 mod blocks;
 #[path = "../it/fake_llm.rs"]
 mod fake_llm;
+#[path = "../it/faults.rs"]
+mod faults;
 #[path = "../it/process_under_test.rs"]
 mod process_under_test;
 #[path = "../it/sandbox.rs"]
@@ -22,6 +24,7 @@ mod sandbox;
 mod wire;
 
 mod figures; // the table
+mod http; // faults of servers, by class
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,7 +36,7 @@ use figures::Figures;
 type Part = (&'static str, &'static str, fn(&mut Figures));
 
 /// All parts, in the order in which they run.
-const PARTS: &[Part] = &[];
+const PARTS: &[Part] = &[("http", "faults of servers, and the class that each gets", http::run)];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
