@@ -82,7 +82,7 @@ impl Env {
         set: &[(&str, String)],
     ) -> Vec<(OsString, OsString)> {
         let is_passed = |name: &OsStr| pass.iter().any(|passed| name == passed.as_str());
-        let secrets = self.secrets(is_passed);
+        let secrets = self.secret_values(is_passed);
         let (withheld, mut variables): (Vec<_>, Vec<_>) = self
             .variables
             .iter()
@@ -102,12 +102,21 @@ impl Env {
     }
 
     /// The values of the variables whose names say that they are credentials, but for the `passed` ones.
-    fn secrets(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
+    fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
         let named = self
             .variables
             .iter()
             .filter(|(name, _)| is_secret(&name.to_string_lossy()) && !is_passed(name));
         named.map(|(_, value)| value.as_os_str()).collect()
+    }
+
+    /// The credentials, but those that the user lets through to commands: names and values, what is no text left out.
+    pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let texts = self
+            .variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        texts.filter(|(name, _)| is_secret(name) && !pass.iter().any(|passed| passed == name))
     }
 
     /// All variables, for a child nagent, with `set` put in.
@@ -231,7 +240,7 @@ pub fn keep_private() {
     let _ = rustix::process::setrlimit(Resource::Core, none);
     CORE.get_or_init(|| core);
     let env = READ.get_or_init(Env::read);
-    wipe(&env.secrets(|_| false));
+    wipe(&env.secret_values(|_| false));
 }
 
 /// The limit of core dumps that this process was started with, which is that of commands; `None` when it never changed.

@@ -46,7 +46,10 @@ mod profiles; // settings by name, and the walls that they ask for
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from
+mod redact; // credentials in results: masked by shape and by value; masks that are not written
 mod rework; // a conversation that a model edits: the old text or the new one, never another
+mod secrets; // no key in any file, output, command line; where a key goes
+mod server_faults; // faults of servers, for each format: the class that each gets
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // what the model was last shown of a file: nothing newer is written over
 mod soak;

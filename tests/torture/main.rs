@@ -20,6 +20,8 @@ mod fake_llm;
 mod process_under_test;
 #[path = "../it/sandbox.rs"]
 mod sandbox;
+#[path = "../it/server_faults.rs"]
+mod server_faults;
 #[path = "../it/soak.rs"]
 mod soak;
 #[path = "../it/wire.rs"]
@@ -30,6 +32,7 @@ mod disks;
 mod faults;
 mod figures; // the table
 mod ground; // worlds that are put back
+mod http; // faults of servers, by class
 #[path = "../it/injected.rs"]
 mod injected;
 mod inside; // a mount namespace of its own
@@ -64,6 +67,7 @@ const PARTS: &[Part] = &[
     ),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
+    ("http", "faults of servers through the executable, by class", http::run),
 ];
 
 /// `TURNS=20000` goes on for longer, `SEED=7` has other requests fail.

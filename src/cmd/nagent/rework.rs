@@ -162,6 +162,7 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     job.grace = GRACE;
     job.keep = KEEP;
     job.spool = Some(call.settings.root.value.outputs());
+    job.nameless = true;
     Ok(job)
 }
 

@@ -177,8 +177,14 @@ impl Running {
             grace: job.grace,
             limit: job.limit,
             stdin,
-            stdout: Stream { pipe: stdout, capture: Capture::new(job.keep, job.spool.clone()) },
-            stderr: Stream { pipe: stderr, capture: Capture::new(job.keep, job.spool) },
+            stdout: Stream {
+                pipe: stdout,
+                capture: Capture::new(job.keep, job.spool.clone(), job.nameless),
+            },
+            stderr: Stream {
+                pipe: stderr,
+                capture: Capture::new(job.keep, job.spool, job.nameless),
+            },
             ending: None,
         })
     }
