@@ -3,7 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use nagent::config;
-use nagent::format::harmless::is_hidden;
 use nagent::llm::price::cost;
 use nagent::llm::provider::{Provider, ollama_address};
 use nagent::llm::{Usage, limits};
@@ -29,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     limits::find(&text);
     match Provider::parse(&text) {
         Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
-        Err(error) => assert!(!error.to_string().chars().any(is_hidden)),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
     let address = ollama_address(&text);
     assert!(address.contains("://"), "{address}");
