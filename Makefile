@@ -1,11 +1,11 @@
-# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1). Nothing else.
+# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1), make fuzz g++. Nothing else.
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize
 
-.PHONY: build demo test check install live bench quality edits torture
+.PHONY: build demo test check install live bench quality edits torture fuzz
 
 build:
 	$(CARGO) build --release --locked
@@ -66,3 +66,8 @@ quality:
 # injections. PART="kills walls" runs some of it. What cannot run here fails.
 torture:
 	$(CARGO) test --locked --test torture -- $(PART)
+
+# All fuzz targets, two at a time, each for SECONDS; needs g++. `fuzz/run 60 reply` runs one of them.
+SECONDS ?= 600
+fuzz:
+	@fuzz/run $(SECONDS)
