@@ -72,6 +72,9 @@ pub const TITLES: [&str; 7] =
 /// The title of what is told of a file.
 pub const MEMORY: &str = "File memory";
 
+/// What it begins with, as far as a context file is unlikely to hold it.
+const MEMORY_START: &str = "\n\n# File memory\n{file-";
+
 /// The sections that the facts give; empty ones are left out.
 pub fn sections(facts: &Facts) -> Vec<Section> {
     let texts = [
@@ -102,15 +105,19 @@ pub fn format(sections: &[Section]) -> String {
 pub fn parse(body: &str) -> Vec<Section> {
     let mut found: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut from = 0;
+    // Headings behind these stand in a context file, or in what somebody wrote of a file.
+    let own = ["\n\n# Context\n", MEMORY_START].iter().filter_map(|start| body.find(start)).min();
+    let own = &body[..own.unwrap_or(body.len())];
     for title in TITLES {
         let heading = format!("# {title}\n");
         let at = if from == 0 && body.starts_with(&heading) {
             Some(0)
         } else if title == MEMORY {
             // The last one, with what it must begin with: a context file may hold such a heading too.
-            body[from..].rfind(&format!("\n\n{heading}{{file-")).map(|i| from + i + 2)
+            body[from..].rfind(MEMORY_START).map(|i| from + i + 2)
         } else {
-            body[from..].find(&format!("\n\n{heading}")).map(|i| from + i + 2)
+            let body = if title == "Context" { body } else { own };
+            body.get(from..).unwrap_or_default().find(&format!("\n\n{heading}")).map(|i| from + i + 2)
         };
         if let Some(at) = at {
             from = at + heading.len();
@@ -263,7 +270,7 @@ mod tests {
             remotes: vec![("origin".into(), "git@host:p".into())],
             files: vec![(
                 "/home/u/.nagent/context.md".into(),
-                "# Tools\n\n# Rules\nmine\n\n# File memory\n".into(),
+                "# Tools\n\n# Rules\nmine\n\n# Tools\nmine\n\n# File memory\n".into(),
             )],
             ..Facts::default()
         }
@@ -278,6 +285,9 @@ mod tests {
                 assert_eq!(parse(&format(&sections)), sections);
             }
         }
+        // No tools: the heading in the context file is not theirs.
+        let without = sections(&Facts { tools: vec![], ..facts() });
+        assert_eq!(parse(&format(&without)), without);
         let bare = sections(&Facts::default());
         assert_eq!(parse(&format(&bare)), bare);
         assert_eq!(parse("a context of an older tool"), []);

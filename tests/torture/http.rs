@@ -4,7 +4,7 @@ use crate::figures::Figures;
 use crate::server_faults;
 
 pub(crate) fn run(figures: &mut Figures) {
-    let (count, wrong) = faults::run_all();
+    let (count, wrong) = server_faults::run_all();
     println!("  {count} fixtures: {} in the right class", count - wrong.len());
     figures.at_least("HTTP fixtures", count, 80);
     figures.exactly("HTTP fixtures in another class", wrong.len(), 0);
