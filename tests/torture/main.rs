@@ -34,11 +34,14 @@ use figures::Figures;
 type Part = (&'static str, &'static str, fn(&mut Figures));
 
 /// All parts, in the order in which they run.
-const PARTS: &[Part] = &[(
-    "processes",
-    "time limits, kills, forks and output without end, thousands of shells",
-    processes::run,
-)];
+const PARTS: &[Part] = &[
+    (
+        "processes",
+        "time limits, kills, forks and output without end, thousands of shells",
+        processes::run,
+    ),
+    ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
+];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =

@@ -25,7 +25,6 @@ pub(crate) fn run(figures: &mut Figures) {
     fork_bomb(figures);
     output(figures);
     shells(figures);
-    plain_user(figures);
 }
 
 /// The processes with `word` among their arguments.
@@ -296,7 +295,7 @@ fn children(pid: u32, state: char) -> usize {
     stats.filter(|stat| stat.contains(&wanted)).count()
 }
 
-fn plain_user(figures: &mut Figures) {
+pub(crate) fn plain_user(figures: &mut Figures) {
     let folder = reachable();
     let program = folder.path().join("nagent");
     kills(figures, Some(&program), 20);
