@@ -305,7 +305,7 @@ pub(crate) fn plain_user(figures: &mut Figures) {
          for f in environ mem maps fd/0 auxv; do head -c 1 /proc/$n/$f >/dev/null 2>&1 && echo read $f; done; \
          n=$(sed 's/.*) . //; s/ .*//' /proc/$n/stat); done; \
          perl -e 'for (glob \"/dev/pts/[0-9]*\") { open F, \"+<\", $_ or next; \
-         print ioctl(F, 0x5412, \"X\") ? \"typed\\n\" : \"not typed\\n\" }'; echo looked";
+         $c = \"X\"; print ioctl(F, 0x5412, $c) ? \"typed\\n\" : \"not typed\\n\" }'; echo looked";
     let sandbox = Sandbox::new().reply(shell(look)).reply(answer("done"));
     hand_over(&sandbox);
     let line = format!("'{}' task", program.display());
