@@ -117,7 +117,10 @@ pub fn parse(body: &str) -> Vec<Section> {
             body[from..].rfind(MEMORY_START).map(|i| from + i + 2)
         } else {
             let body = if title == "Context" { body } else { own };
-            body.get(from..).unwrap_or_default().find(&format!("\n\n{heading}")).map(|i| from + i + 2)
+            body.get(from..)
+                .unwrap_or_default()
+                .find(&format!("\n\n{heading}"))
+                .map(|i| from + i + 2)
         };
         if let Some(at) = at {
             from = at + heading.len();

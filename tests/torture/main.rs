@@ -26,22 +26,24 @@ mod server_faults;
 mod soak;
 #[path = "../it/wire.rs"]
 mod wire;
-
-mod crowd;
-mod disks;
-mod faults;
-mod figures; // the table
-mod ground; // worlds that are put back
-mod http; // faults of servers, by class
 #[path = "../it/injected.rs"]
 mod injected;
-mod inside; // a mount namespace of its own
-mod kills;
-mod power;
-mod processes; // what ends with a run
 
+mod figures; // the table
+mod ground; // worlds that are put back
+mod inside; // a mount namespace of its own
+
+mod crowd; // many writers on one conversation
+mod disks; // full, read-only and limited disks
+mod faults; // a fault at every system call
+mod http; // faults of servers, by class
 mod injections; // orders in documents, obeyed within walls
+mod kills; // kills at random instants
+mod long; // a long run with a provider that fails
+mod power; // power cuts
+mod processes; // what ends with a run
 mod races; // names that change places during writes
+mod walls; // what walls let through, and what not
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -59,38 +61,14 @@ const PARTS: &[Part] = &[
     ("power", "power cuts on a file system of its own", power::run),
     ("disks", "full, read-only and limited disks", disks::run),
     ("crowd", "many writers at once", crowd::run),
-    ("soak", "a long run with a provider that fails", soak),
-    (
-        "processes",
-        "time limits, kills, forks and output without end, thousands of shells",
-        processes::run,
-    ),
+    ("soak", "a long run with a provider that fails", long::run),
+    ("processes", "time limits, kills, forks, output without end, shells by the thousand", processes::run),
+    ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
+    ("walls", "what works within walls, and what they leave behind", walls::run),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("http", "faults of servers through the executable, by class", http::run),
 ];
-
-/// `TURNS=20000` goes on for longer, `SEED=7` has other requests fail.
-fn soak(figures: &mut Figures) {
-    let (turns, seed) = (ground::number("TURNS", 2000), ground::number("SEED", 1));
-    println!("  seed {seed}");
-    let soaked = soak::soak(turns, seed as u64, true);
-    for wrong in &soaked.wrong {
-        figures.miss(wrong.clone());
-    }
-    figures.at_least("requests that failed", soaked.failed, turns / 8);
-    figures.exactly("lost, doubled or left behind", soaked.wrong.len(), 0);
-    let (early, late) = (soaked.early, soaked.late);
-    // The run holds its conversation in memory, and what it sends.
-    let grown = late.0.saturating_sub(early.0) / 1024;
-    figures.row("MiB of memory more at the end than at a tenth", grown, "at most 64", grown <= 64);
-    figures.row(
-        "descriptors more at the end",
-        late.1.saturating_sub(early.1),
-        "at most 2",
-        late.1 <= early.1 + 2,
-    );
-}
 
 fn main() -> ExitCode {
     if crowd::member().is_some() {

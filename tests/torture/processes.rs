@@ -25,7 +25,6 @@ pub(crate) fn run(figures: &mut Figures) {
     fork_bomb(figures);
     output(figures);
     shells(figures);
-    plain_user(figures);
 }
 
 /// The processes with `word` among their arguments.
@@ -296,7 +295,7 @@ fn children(pid: u32, state: char) -> usize {
     stats.filter(|stat| stat.contains(&wanted)).count()
 }
 
-fn plain_user(figures: &mut Figures) {
+pub(crate) fn plain_user(figures: &mut Figures) {
     let folder = reachable();
     let program = folder.path().join("nagent");
     kills(figures, Some(&program), 20);
@@ -306,7 +305,7 @@ fn plain_user(figures: &mut Figures) {
          for f in environ mem maps fd/0 auxv; do head -c 1 /proc/$n/$f >/dev/null 2>&1 && echo read $f; done; \
          n=$(sed 's/.*) . //; s/ .*//' /proc/$n/stat); done; \
          perl -e 'for (glob \"/dev/pts/[0-9]*\") { open F, \"+<\", $_ or next; \
-         print ioctl(F, 0x5412, \"X\") ? \"typed\\n\" : \"not typed\\n\" }'; echo looked";
+         $c = \"X\"; print ioctl(F, 0x5412, $c) ? \"typed\\n\" : \"not typed\\n\" }'; echo looked";
     let sandbox = Sandbox::new().reply(shell(look)).reply(answer("done"));
     hand_over(&sandbox);
     let line = format!("'{}' task", program.display());
