@@ -48,4 +48,5 @@ mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
 mod tidy; // head comments, layers, sizes, leftovers
 mod upload; // a file and a prompt in: each provider's ways, refusals, removal
+mod walls; // nagent-sandbox: what it refuses before anything runs
 mod writers; // one writer: the lock, edits between and during runs, forks

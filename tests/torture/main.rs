@@ -22,6 +22,7 @@ mod sandbox;
 mod wire;
 
 mod figures; // the table
+mod walls; // what works within walls, what does not, what is left behind them, what they cost
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,7 +34,11 @@ use figures::Figures;
 type Part = (&'static str, &'static str, fn(&mut Figures));
 
 /// All parts, in the order in which they run.
-const PARTS: &[Part] = &[];
+const PARTS: &[Part] = &[(
+    "walls",
+    "commands within walls, of bwrap and of Landlock alone, as root and as a plain user",
+    walls::run,
+)];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
