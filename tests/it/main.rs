@@ -59,4 +59,5 @@ mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to
 mod terminal; // what reaches a terminal, whoever wrote it
 mod tidy; // head comments, layers, sizes, leftovers
 mod upload; // a file and a prompt in: each provider's ways, refusals, removal
+mod walls; // nagent-sandbox: what it refuses before anything runs
 mod writers; // one writer: the lock, edits between and during runs, forks

@@ -16,6 +16,8 @@ mod blocks;
 mod durability;
 #[path = "../it/fake_llm.rs"]
 mod fake_llm;
+#[path = "../it/injected.rs"]
+mod injected;
 #[path = "../it/process_under_test.rs"]
 mod process_under_test;
 #[path = "../it/sandbox.rs"]
@@ -26,8 +28,6 @@ mod server_faults;
 mod soak;
 #[path = "../it/wire.rs"]
 mod wire;
-#[path = "../it/injected.rs"]
-mod injected;
 
 mod figures; // the table
 mod ground; // worlds that are put back
@@ -62,7 +62,11 @@ const PARTS: &[Part] = &[
     ("disks", "full, read-only and limited disks", disks::run),
     ("crowd", "many writers at once", crowd::run),
     ("soak", "a long run with a provider that fails", long::run),
-    ("processes", "time limits, kills, forks, output without end, shells by the thousand", processes::run),
+    (
+        "processes",
+        "time limits, kills, forks, output without end, shells by the thousand",
+        processes::run,
+    ),
     ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
     ("walls", "what works within walls, and what they leave behind", walls::run),
     ("injections", "what documents order, with walls on", injections::run),
