@@ -299,8 +299,11 @@ impl World {
                         line: said.replace(base, ""),
                     });
                 }
-            } else if is_here && !children.contains(id) {
-                println!("  another thread: {line}");
+            } else if is_here
+                && !children.contains(id)
+                && CHANGING.contains(&call)
+                && call != "close"
+            {
                 elsewhere += 1;
             }
         }
@@ -441,7 +444,11 @@ fn one(operation: &Operation, figures: &mut Figures) {
         figures.miss(what);
     }
     figures.at_least(&format!("{}: sites", operation.name), sites.len(), operation.least_sites);
-    figures.exactly(&format!("{}: calls on files by other threads", operation.name), elsewhere, 0);
+    figures.exactly(
+        &format!("{}: changes of files by other threads", operation.name),
+        elsewhere,
+        0,
+    );
     figures.exactly(
         &format!("{}: faults that came, of {wanted}", operation.name),
         wanted - missed.len(),

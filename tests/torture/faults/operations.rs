@@ -80,7 +80,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 let path = sandbox.work().join("target.txt");
                 sandbox.write("target.txt", OLD);
                 sandbox.llm.choose(move |request| {
-                    if request.last().contains("again") {
+                    if request.last().contains("once-more") {
                         answer("again done").into()
                     } else if request.last().contains("nagent-write-result") {
                         answer("written").into()
@@ -116,7 +116,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 }
             },
             again: |world, after, wrong| {
-                let run = world.sandbox.run(&["--conversation", "c", "again"]);
+                let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
                 expect(&run, "again done\n", wrong);
                 // A write of the same file takes away what a killed one left.
                 apply(&world.sandbox, "work/target.txt", wrong);
@@ -211,7 +211,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 {
                     wrong.push(format!("the list afterwards: {} {}", run.stdout, run.stderr));
                 }
-                let run = world.sandbox.run(&["--conversation", "s", "again"]);
+                let run = world.sandbox.run(&["--conversation", "s", "once-more"]);
                 expect(&run, "again done\n", wrong);
             },
             least_sites: 40,
@@ -333,7 +333,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 sandbox.write("target.txt", OLD);
                 sandbox.llm.choose(|request| {
                     let last = request.last();
-                    if last.contains("again") {
+                    if last.contains("once-more") {
                         answer("again done").into()
                     } else if last.contains("nagent-edit-result") {
                         answer("edited").into()
@@ -348,16 +348,26 @@ pub(crate) fn operations() -> Vec<Operation> {
             stdin: "",
             check: |_, after, wrong| {
                 old_or_new(after, "work/target.txt", wrong);
+                // What fails is told to the model, which goes on.
+                let names = after.state.names(CONVERSATIONS);
+                let is_told = names.iter().any(|name| {
+                    let text = after.state.text(format!("{CONVERSATIONS}/{name}"));
+                    blocks_of(&text, "nagent-edit-result")
+                        .any(|block| block.get("status") == "error")
+                });
+                let is_done = after.state.text("work/target.txt") == NEW || is_told;
                 if after.run.code == 0
-                    && (after.state.text("work/target.txt") != NEW
-                        || after.run.stdout != "edited\n")
+                    && (!is_done
+                        || after.run.stdout
+                            != "edited
+")
                 {
                     wrong.push(format!("exit 0, and {:?}", after.run.stdout));
                 }
                 file_index(after, wrong);
             },
             again: |world, after, wrong| {
-                let run = world.sandbox.program(EDIT, &["--file", "target.txt", "again"]).run();
+                let run = world.sandbox.program(EDIT, &["--file", "target.txt", "once-more"]).run();
                 expect(&run, "again done\n", wrong);
                 let state = crate::ground::State::of(world.sandbox.base());
                 file_index(&After { state, run, call: String::new(), ..*after }, wrong);
@@ -385,7 +395,7 @@ fn nagent(args: &[&str]) -> (String, Vec<String>) {
 fn model(sandbox: &Sandbox) {
     sandbox.llm.choose(|request| {
         let last = request.last();
-        if last.contains("again") {
+        if last.contains("once-more") {
             answer("again done").into()
         } else if last.contains("the first prompt") {
             answer("the first answer").into()
@@ -440,6 +450,13 @@ fn found(state: &crate::ground::State, is_whole: bool, wrong: &mut Vec<String>) 
     blocks(&text[..end])
 }
 
+/// The blocks of one name in a text that loads; none in another.
+fn blocks_of(text: &str, name: &str) -> impl Iterator<Item = Block> {
+    let loads = nagent::format::conversation::parse(text).trouble.is_none();
+    let all = if loads && text.starts_with('<') { blocks(text) } else { Vec::new() };
+    all.into_iter().filter(move |block| block.name == name)
+}
+
 fn count(blocks: &[Block], name: &str, words: &str) -> usize {
     blocks.iter().filter(|block| block.name == name && block.body.contains(words)).count()
 }
@@ -486,7 +503,7 @@ fn acked(after: &After, now: &[Block], wrong: &mut Vec<String>) {
 
 fn append_again(world: &World, after: &After, wrong: &mut Vec<String>) {
     let ran = after.state.text("work/counter");
-    let run = world.sandbox.run(&["--conversation", "c", "again"]);
+    let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
     expect(&run, "again done\n", wrong);
     let state = crate::ground::State::of(world.sandbox.base());
     if state.text("work/counter") != ran || ran.lines().count() > 1 {
@@ -505,7 +522,7 @@ fn append_again(world: &World, after: &After, wrong: &mut Vec<String>) {
     for (name, words, times) in [
         ("user-prompt", "the first prompt", first),
         ("agent-response", "the first answer", first),
-        ("user-prompt", "again", 1),
+        ("user-prompt", "once-more", 1),
         ("agent-response", "again done", 1),
     ] {
         if count(&now, name, words) != times {
@@ -635,7 +652,7 @@ fn exchanged(world: &World, after: &After, with: Option<&str>, wrong: &mut Vec<S
 }
 
 fn exchanged_again(world: &World, _: &After, _: &str, wrong: &mut Vec<String>) {
-    let run = world.sandbox.run(&["--conversation", "c", "again"]);
+    let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
     expect(&run, "again done\n", wrong);
     let run = world.sandbox.run(&["--conversation", "c", "--clear"]);
     if run.code != 0 {
