@@ -27,7 +27,7 @@ const RACES: [Race; 5] = [
         fs::create_dir(top.join("out/deep")).unwrap();
         symlink(top.join("out"), top.join("in/other")).unwrap();
     }),
-    ("folder and folder outside", "in/name/file", |top| {
+    ("folder and relative link", "in/name/file", |top| {
         fs::create_dir(top.join("in/name")).unwrap();
         symlink("../out", top.join("in/other")).unwrap();
     }),
