@@ -293,8 +293,7 @@ impl Model {
         };
         let mut models = Vec::new();
         let mut page: Option<String> = None;
-        // Bounded: a server that names a next page for ever is not followed for ever.
-        for _ in 0..100 {
+        for _ in 0..MODEL_PAGES {
             let request = endpoint.models(page.as_deref());
             let prepared = client.prepare(request)?;
             let (_, body) = fetch(client, endpoint, &prepared, interrupts)?;
@@ -302,10 +301,15 @@ impl Model {
             models.extend(found.models);
             page = found.next;
             if page.is_none() {
-                break;
+                return Ok(models);
             }
         }
-        Ok(models)
+        Err(AskError::Api(ApiError::new(
+            ErrorKind::Other,
+            &format!(
+                "the server's list of models has more than {MODEL_PAGES} pages and names one more"
+            ),
+        )))
     }
 }
 
@@ -313,6 +317,12 @@ impl Model {
 fn estimated(text: &str) -> Usage {
     Usage { output: estimate(text), estimated: true, ..Usage::default() }
 }
+
+/// The most pages of a list of models that are asked for: a server may name a next one for ever.
+const MODEL_PAGES: usize = 100;
+
+/// The most that a program may print for one reply, in bytes.
+const PROGRAM_OUTPUT: usize = 64 << 20;
 
 /// The most that is read of a reply that is no stream, in bytes.
 const FETCH_LIMIT: usize = 16 << 20;
@@ -405,7 +415,8 @@ fn program_job(
     let mut job = Job::new(argv, folder.to_owned(), env.to_vec());
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
-    job.keep = 64 << 20;
+    job.keep = PROGRAM_OUTPUT;
+    job.limit = PROGRAM_OUTPUT as u64;
     job.timeout = Some(timeout);
     job
 }
@@ -429,6 +440,16 @@ fn through_program(
             return Err(ApiError::new(
                 ErrorKind::Other,
                 "the program gave no answer in time; \"read_timeout\" in the config allows more",
+            )
+            .into());
+        }
+        Outcome::TooMuch => {
+            return Err(ApiError::new(
+                ErrorKind::Other,
+                &format!(
+                    "the program printed more than {} MiB and was ended",
+                    PROGRAM_OUTPUT >> 20
+                ),
             )
             .into());
         }

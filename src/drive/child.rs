@@ -26,6 +26,12 @@ use crate::turn::event::{Acted, Event, Limits};
 /// How deep children go, the first conversation not counted.
 pub const DEPTH: usize = 4;
 
+/// The most children that one reply may start.
+pub const PER_REPLY: u64 = 64;
+
+/// The most children that one run may start; what those start is theirs.
+pub const PER_RUN: u64 = 200;
+
 /// The time between telling a child to end and ending it: it has processes of its own to end.
 pub const GRACE: Duration = Duration::from_millis(600);
 
@@ -50,6 +56,8 @@ pub struct Children {
     /// This run's place in a recording.
     lineage: String,
     started: u64,
+    /// How many the last reply has asked for so far.
+    in_reply: u64,
     jobs: Jobs,
     /// The group at hand, in the order of its tags.
     slots: VecDeque<Slot>,
@@ -103,6 +111,7 @@ impl Children {
             name,
             lineage,
             started: 0,
+            in_reply: 0,
             jobs: Jobs::new(),
             slots: VecDeque::new(),
             left: None,
@@ -119,20 +128,47 @@ impl Children {
         name.clone_into(&mut self.name);
     }
 
+    /// The model is asked for its next reply.
+    pub(super) fn next_reply(&mut self) {
+        self.in_reply = 0;
+    }
+
+    /// Why no child may be started any more: the limits of the run are used up.
+    fn spent(&self) -> Option<String> {
+        let left = self.left.as_ref()?;
+        let spent = left.turns == 0
+            || left.tokens == Some(0)
+            || [left.seconds, left.cost].into_iter().flatten().any(|left| left <= 0.0);
+        spent.then(|| "the limits of this run leave nothing for another conversation".to_owned())
+    }
+
+    /// What a child has used is not left for those beside it that have not started.
+    fn draw(&mut self, answer: &Answer) {
+        let Some(left) = &mut self.left else { return };
+        let tokens = answer.recursive_input_tokens.saturating_add(answer.recursive_output_tokens);
+        left.turns = left.turns.saturating_sub(answer.recursive_turn_count);
+        left.tokens = left.tokens.map(|left| left.saturating_sub(tokens));
+        left.cost = left.cost.map(|left| (left - answer.cost.unwrap_or(0.0)).max(0.0));
+    }
+
     /// Why a child of this name may not be started now.
     fn objection(&self, slot: &Slot) -> Option<String> {
+        if self.in_reply > PER_REPLY {
+            return Some(format!(
+                "a reply may start {PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
+                 first ones, and do small parts yourself"
+            ));
+        }
+        if self.started > PER_RUN {
+            return Some(format!(
+                "a run may start {PER_RUN} conversations at most, and it has; do the rest yourself"
+            ));
+        }
         if self.parents.len() >= DEPTH {
             return Some(format!("conversations go {DEPTH} deep at most; do this part yourself"));
         }
-        if let Some(left) = &self.left {
-            let spent = left.turns == 0
-                || left.tokens == Some(0)
-                || [left.seconds, left.cost].into_iter().flatten().any(|left| left <= 0.0);
-            if spent {
-                return Some(
-                    "the limits of this run leave nothing for another conversation".to_owned(),
-                );
-            }
+        if let Some(spent) = self.spent() {
+            return Some(spent);
         }
         if let Err(message) = root::check_name(&slot.name) {
             return Some(message);
@@ -167,6 +203,7 @@ impl World<'_> {
                 _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
             };
             children.started += 1;
+            children.in_reply += 1;
             let lineage = format!("{}.{}", children.lineage, children.started);
             let file = match &action {
                 Action::Conversation { file: Some(file), .. } => {
@@ -230,6 +267,11 @@ impl World<'_> {
             else {
                 return;
             };
+            if let Some(spent) = self.children.spent() {
+                let slot = &mut self.children.slots[at];
+                slot.result = Some(Acted::plain(result(&slot.name, "error").body(spent)));
+                continue;
+            }
             let job = self.child_job(&self.children.slots[at]);
             let slot = &mut self.children.slots[at];
             match self.children.jobs.start(job) {
@@ -291,10 +333,6 @@ impl World<'_> {
     /// Makes the result of a child that ended.
     fn settle(&mut self, finished: Finished) -> Result<()> {
         let outputs = self.root.outputs();
-        let Some(slot) = self.children.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
-        else {
-            return Ok(());
-        };
         let text = finished.stdout.whole(ANSWER);
         let answer: Option<Answer> = text.and_then(|text| serde_json::from_str(&text).ok());
         let ended_by = match finished.outcome {
@@ -319,6 +357,11 @@ impl World<'_> {
                 ..Answer::default()
             }
         });
+        self.children.draw(&answer);
+        let Some(slot) = self.children.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
+        else {
+            return Ok(());
+        };
         let name = answer
             .conversation_path
             .as_deref()

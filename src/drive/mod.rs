@@ -214,6 +214,7 @@ impl World<'_> {
     }
 
     fn ask(&mut self) -> Event {
+        self.children.next_reply();
         if self.model.wants_before() {
             self.model.before(self.journal.pieces());
         }

@@ -27,7 +27,7 @@ mod text;
 pub use complaint::Malformed;
 pub use format::format;
 pub use grammar::{gbnf, lark};
-pub use parse::{MAX_ITEMS, judge};
+pub use parse::{MAX_ITEMS, MAX_VALUE, judge};
 pub use tags::Kind;
 pub use text::text;
 

@@ -16,6 +16,9 @@ use super::{Action, Item, Verdict};
 /// The most tags that one reply may hold.
 pub const MAX_ITEMS: usize = 1_000;
 
+/// The longest value of an attribute, in bytes: paths have 4,096 at most, patterns and names less.
+pub const MAX_VALUE: usize = 16 << 10;
+
 /// What may stand between tags, and between the parts of one.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
@@ -233,6 +236,14 @@ impl<'a> Parser<'a> {
         let key = &found[1];
         let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
         let value = decoded(raw);
+        if value.len() > MAX_VALUE {
+            let message = format!(
+                "the value of {key} in <{}> has {} bytes; {MAX_VALUE} are the most",
+                tag.name,
+                value.len()
+            );
+            return Err(self.wrong(at, message));
+        }
         let place = if key == FENCE && tag.body != Body::None {
             if !WORD.is_match(&value) {
                 let message = "a fence is one word of at most 64 letters, digits, dots, - and _";

@@ -15,6 +15,9 @@ pub use crate::format::hex::hex;
 
 use super::stray;
 
+/// The largest kept content that is read back whole, in bytes.
+pub const KEPT_LIMIT: u64 = 256 << 20;
+
 /// Creates a folder for its owner alone, and its parents.
 pub fn create_private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
@@ -391,8 +394,12 @@ pub fn read_kept(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
     let what = || format!("cannot read the kept content {}", path.display());
     let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(&path);
     let mut file = opened.with_context(what)?;
-    if !file.metadata().with_context(what)?.is_file() {
+    let metadata = file.metadata().with_context(what)?;
+    if !metadata.is_file() {
         bail!("{}: it is no regular file", what());
+    }
+    if metadata.len() > KEPT_LIMIT {
+        bail!("{}: it has {} bytes, over the limit of {KEPT_LIMIT}", what(), metadata.len());
     }
     let bytes = read_all(&mut file).with_context(what)?;
     if hash(&bytes) != sha256 {

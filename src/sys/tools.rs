@@ -53,6 +53,7 @@ pub fn discover(
     let mine =
         fs::names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
     paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
+    let too_many = paths.len().saturating_sub(MOST);
     paths.truncate(MOST);
     let cache_path = root.tools_cache();
     let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();
@@ -70,6 +71,12 @@ pub fn discover(
         }
     }
     let mut notes = Vec::new();
+    if too_many > 0 {
+        notes.push(format!(
+            "{} holds more than {MOST} programs with the toolkit's own: the last {too_many} are not asked what they do",
+            bin.display()
+        ));
+    }
     if !unknown.is_empty() {
         ask(unknown, env, interrupts, &mut now, &mut notes);
     }

@@ -16,6 +16,7 @@ mod wire; // the providers' streams, and what a request says
 mod actions; // every row of the tag table: its result, and its error
 mod apply; // blocks and diffs into a file: what is made, refused, kept
 mod bad_input; // what comes in broken: replies, files, configs, servers, places
+mod bounds; // what is too large: each input, and the page of limits
 mod commands; // upkeep, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod digest; // a summary of a conversation, which stays as it was

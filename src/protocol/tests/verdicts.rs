@@ -1,7 +1,7 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
 use super::super::tags::{self, Body, DRIVER_BLOCKS, FENCE, TAGS, Value};
-use super::super::{MAX_ITEMS, Malformed, Verdict, judge};
+use super::super::{MAX_ITEMS, MAX_VALUE, Malformed, Verdict, judge};
 use super::{BAD, Item, parser_only, plain, read, say, shell};
 
 fn malformed(reply: &str) -> Malformed {
@@ -220,6 +220,14 @@ fn every_attribute_of_the_table() {
             }
         }
     }
+}
+
+#[test]
+fn a_value_may_be_so_long_and_no_longer() {
+    let read = |bytes: usize| format!("<nagent-read path=\"{}\"/>", "a".repeat(bytes));
+    assert_eq!(whole(&read(MAX_VALUE)).len(), 1);
+    let complaint = malformed(&read(MAX_VALUE + 1));
+    assert!(complaint.message.contains("has 16385 bytes; 16384 are the most"), "{complaint}");
 }
 
 #[test]

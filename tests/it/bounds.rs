@@ -1,0 +1,243 @@
+//! Every input has a bound: what is too large is an error that says so, or a cut that is said, and nothing is lost.
+//! Also that `docs/limits.md` has the figures that the code has, and that its tests are there.
+
+use std::fs::File;
+use std::path::Path;
+
+use regex::Regex;
+use serde_json::json;
+
+use crate::answers::Answer;
+use crate::sandbox::{Sandbox, answer};
+
+const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
+const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
+
+/// A file of this size that takes no room.
+fn hollow(path: &Path, bytes: u64) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    File::create(path).unwrap().set_len(bytes).unwrap();
+}
+
+#[test]
+fn files_of_the_root_that_are_too_large_are_named_and_stay() {
+    let check = |name: &str, bytes: u64, args: &[&str], code: i32| {
+        let sandbox = Sandbox::new();
+        let path = sandbox.root().join(name);
+        hollow(&path, bytes);
+        let run = sandbox.run(args).assert_exit(code).no_stdout().within(5.0);
+        run.stderr_has(&[path.to_str().unwrap(), "limit"]);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes, "{name} stays");
+        assert!(sandbox.requests().is_empty(), "{name}: nothing was sent");
+    };
+    check("config.json", (1 << 20) + 1, &["task"], 2);
+    check("conversations/c", (1 << 30) + 1, &["--conversation", "c", "task"], 1);
+    check(
+        "conversations/saved-index.json",
+        (64 << 20) + 1,
+        &["--list-conversations"],
+        1,
+    );
+    check("conversations/file-index.json", (64 << 20) + 1, &["--list-file-edits"], 1);
+    check("redact.key", 4097, &["--redact", "task"], 1);
+}
+
+#[test]
+fn a_cache_that_is_too_large_is_made_anew() {
+    let sandbox = Sandbox::new().reply(answer("done"));
+    let path = sandbox.root().join("tools.json");
+    hollow(&path, (4 << 20) + 1);
+    sandbox.run(&["task"]).answers("done");
+    assert!(std::fs::metadata(&path).unwrap().len() < 100_000);
+}
+
+#[test]
+fn a_recording_that_is_too_large_is_named() {
+    let sandbox = Sandbox::new();
+    hollow(&sandbox.work().join("rec"), (1 << 30) + 1);
+    let run = sandbox.run(&["--provider", "replay", "--model", "rec", "task"]).assert_exit(1);
+    run.no_stdout().stderr_has(&["rec", "limit"]);
+}
+
+#[test]
+fn an_index_of_segments_that_is_too_large_is_named() {
+    let sandbox = Sandbox::new();
+    hollow(&sandbox.work().join("split/index.json"), (256 << 20) + 1);
+    let run = sandbox.program(PATCH, &["--index", "split/index.json"]).run().assert_exit(1);
+    run.no_stdout().stderr_has(&["index.json"]);
+}
+
+#[test]
+fn a_prompt_of_more_than_64_mib_is_refused_and_nothing_is_sent() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.cmd(&["-"]).stdin(vec![b'a'; (64 << 20) + 1]).run().assert_exit(1);
+    run.no_stdout().stderr_has(&["67108864", "put it into a file"]);
+    assert!(sandbox.requests().is_empty());
+}
+
+#[test]
+fn a_program_that_prints_without_end_is_ended_and_is_no_answer() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("model.sh", "#!/bin/sh\ncat >/dev/null\nyes\n");
+    let sandbox = sandbox.config(json!({"provider": "command", "command": [program]}));
+    let run = sandbox.run(&["--patience", "0", "task"]).assert_exit(3).no_stdout();
+    run.stderr_has(&["more than 64 MiB"]);
+}
+
+#[test]
+fn a_list_of_models_without_end_is_an_error() {
+    let sandbox = Sandbox::new();
+    let origin = sandbox.llm.origin();
+    let sandbox = sandbox
+        .config(json!({"provider": "anthropic", "model": "m", "base_url": origin}))
+        .env("ANTHROPIC_API_KEY", "k");
+    let page = json!({"data": [{"id": "a", "type": "model"}], "has_more": true, "last_id": "a"});
+    sandbox.llm.beside(move |_| Some(Answer::raw(200, "application/json", page.to_string())));
+    sandbox.run(&["--list-models"]).assert_exit(3).stderr_has(&["more than 100 pages"]);
+    assert_eq!(sandbox.llm.all_requests().len(), 100);
+}
+
+#[test]
+fn a_list_of_models_of_many_megabytes_is_an_error() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.beside(|_| Some(Answer::raw(200, "application/json", vec![b' '; (16 << 20) + 1])));
+    sandbox.run(&["--list-models"]).assert_exit(3).stderr_has(&["too long"]);
+}
+
+#[test]
+fn a_reply_may_start_64_children_and_a_run_200() {
+    // One name for all: those beside the first are refused as well, at no cost, and in other words.
+    let tags =
+        |count: usize| "<nagent-conversation name=\"x\">p</nagent-conversation>".repeat(count);
+    let sandbox = Sandbox::new();
+    let mut replies = vec![tags(60), tags(60), tags(70), tags(20)].into_iter();
+    sandbox.llm.choose(move |request| {
+        if request.user().contains("the task") {
+            replies.next().unwrap_or_else(|| answer("done")).into()
+        } else {
+            answer("child").into()
+        }
+    });
+    sandbox.run(&["--conversation", "c", "the task"]).assert_exit(0).stdout_is("done\n");
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap();
+    let said = |words: &str| text.matches(words).count();
+    assert_eq!(said("a reply may start 64 conversations at most"), 6);
+    assert_eq!(said("a run may start 200 conversations at most"), 10);
+    assert_eq!(said("</nagent-conversation-result>"), 210, "each has its result");
+}
+
+#[test]
+fn what_a_child_used_is_not_left_for_those_that_wait() {
+    let sandbox = Sandbox::new();
+    let child =
+        |name: &str| format!("<nagent-conversation name=\"{name}\">work</nagent-conversation>");
+    let tags = child("a") + &child("b") + &child("c");
+    sandbox.llm.choose(move |request| {
+        if request.user().contains("the task") {
+            tags.as_str().into()
+        } else {
+            answer("child").into()
+        }
+    });
+    // Each reply is 1,010 tokens: one of the parent, then one child at a time.
+    let args = ["--conversation", "t", "--jobs", "1", "--max-tokens", "2500", "the task"];
+    sandbox.run(&args).assert_exit(5);
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/t")).unwrap();
+    let refused = "the limits of this run leave nothing for another conversation";
+    assert_eq!(text.matches(refused).count(), 1, "{text}");
+}
+
+#[test]
+fn a_kept_content_that_is_too_large_is_not_read_back() {
+    let sandbox = Sandbox::new().file("a.txt", "one\n");
+    let write = "<nagent-write path=\"a.txt\">two\n</nagent-write>";
+    sandbox.llm.push(write);
+    sandbox.llm.push(answer("done"));
+    sandbox.program(FILE_EDIT, &["--file", "a.txt", "task"]).run().assert_exit(0);
+    for entry in std::fs::read_dir(sandbox.root().join("outputs")).unwrap() {
+        let path = entry.unwrap().path();
+        if std::fs::read(&path).unwrap() == b"one\n" {
+            hollow(&path, (256 << 20) + 1);
+        }
+    }
+    let run = sandbox.program(FILE_EDIT, &["--file", "a.txt", "--undo"]).run().assert_exit(1);
+    run.stderr_has(&["limit"]);
+    assert_eq!(sandbox.read("a.txt"), "two\n");
+}
+
+#[test]
+fn more_tools_than_are_asked_are_said() {
+    let sandbox = Sandbox::new().reply(answer("done"));
+    let bin = sandbox.root().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let one = sandbox.script("tool", "#!/bin/sh\nexit 1\n");
+    for n in 0..201 {
+        std::fs::hard_link(&one, bin.join(format!("tool-{n}"))).unwrap();
+    }
+    let run = sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+    run.stderr_has(&["more than 200 programs", "are not asked"]);
+}
+
+// The page.
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The value of `64 << 20`, `1_000`, `16 * 1024`, `Duration::from_secs(2)`.
+fn value(expression: &str) -> u64 {
+    let inner = Regex::new(r"^Duration::from_(secs|mins|millis)\((\d+)\)$").unwrap();
+    if let Some(found) = inner.captures(expression) {
+        let number: u64 = found[2].parse().unwrap();
+        return match &found[1] {
+            "secs" => number * 1000,
+            "mins" => number * 60_000,
+            _ => number,
+        };
+    }
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().unwrap();
+    if let Some((number_text, bits)) = expression.split_once("<<") {
+        return number(number_text) << number(bits);
+    }
+    expression.split('*').map(number).product()
+}
+
+/// The value of `64 MiB`, `1,000`, `2 s`.
+fn figure(words: &str) -> u64 {
+    let (number, unit) = words.split_once(' ').unwrap_or((words, ""));
+    let number: u64 = number.replace(',', "").parse().unwrap_or_else(|_| panic!("{words}"));
+    number
+        * match unit {
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            "s" => 1000,
+            "" | "bytes" => 1,
+            other => panic!("{other}"),
+        }
+}
+
+#[test]
+fn the_page_of_limits_has_the_figures_of_the_code_and_its_tests_are_there() {
+    let page = text("docs/limits.md");
+    let row = Regex::new(r"(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| `([^`|]+)` `([A-Z_]+)` \| `([^`|]+)` `([a-z0-9_]+)` \|$").unwrap();
+    let mut count = 0;
+    for found in row.captures_iter(&page) {
+        let [_, what, bound, _, source, constant, test_file, test] =
+            std::array::from_fn(|at| found.get(at).unwrap().as_str());
+        let code = text(source);
+        let pattern = format!(r"const {constant}: [A-Za-z0-9]+ =\s*([^;]+);");
+        let expression = Regex::new(&pattern).unwrap().captures(&code);
+        let expression = expression.unwrap_or_else(|| panic!("{what}: {source} has no {constant}"));
+        assert_eq!(figure(bound), value(&expression[1]), "{what}: {}", &expression[1]);
+        assert!(
+            text(test_file).contains(&format!("fn {test}(")),
+            "{what}: {test_file} has no {test}"
+        );
+        count += 1;
+    }
+    assert!(count >= 40, "{count} rows");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains("` |")).count();
+    assert_eq!(rows, count, "each row is read");
+}
