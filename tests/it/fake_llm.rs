@@ -177,6 +177,7 @@ impl FakeLlm {
     }
 
     /// Forgets what has come so far: for a world that is put back to an earlier state.
+    #[allow(dead_code, reason = "only torture puts worlds back")]
     pub(crate) fn forget(&self) {
         let mut script = self.script();
         script.requests.clear();

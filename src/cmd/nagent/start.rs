@@ -288,7 +288,7 @@ pub(super) fn gather(
             .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
-    let walls = call.walls(folder, git.toplevel.as_deref(), write)?;
+    let walls = call.walls(folder, git.toplevel.as_deref(), write, boundary.target())?;
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),

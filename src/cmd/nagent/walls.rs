@@ -9,7 +9,7 @@ use crate::cmd::settings::Problem;
 use crate::exit::Exit;
 use crate::sandbox::Mode;
 use crate::sys::git;
-use crate::sys::sandbox::{Places, Walls};
+use crate::sys::sandbox::{self, Places, Walls};
 
 impl Call<'_> {
     /// The folders that the user's flags and config let be written in, as they are named there.
@@ -18,12 +18,13 @@ impl Call<'_> {
         self.args.write.iter().cloned().chain(config).collect()
     }
 
-    /// The walls around commands, if any are wanted.
+    /// The walls around commands, if any are wanted. `target`: the file whose conversation it is, by its true path.
     pub(super) fn walls(
         &self,
         folder: &Path,
         toplevel: Option<&Path>,
         write: Vec<PathBuf>,
+        target: Option<&Path>,
     ) -> Result<Option<Walls>, Problem> {
         let home = self.env.home();
         let places = Places {
@@ -36,6 +37,11 @@ impl Call<'_> {
             per_file: self.args.file_edit.is_some(),
         };
         let wanted = self.args.walls.wanted(&self.settings, write);
+        // Who calls by hand has named the file; a model is bound to what its commands may write.
+        if let Some(target) = target.filter(|_| self.delegated) {
+            sandbox::permit_target(&wanted, places, target)
+                .map_err(|missing| Problem::usage(missing.to_string()))?;
+        }
         Walls::build(&wanted, places).map_err(|missing| Problem {
             exit: Exit::Failed,
             message: format!("{missing}{}", self.asked_by()),
@@ -85,7 +91,8 @@ pub(super) fn standing(call: &Call<'_>) -> Standing {
     let no_network = call.args.walls.no_network(&call.settings).value;
     let folder = call.env.folder.clone().unwrap_or_else(|_| "/".into());
     let toplevel = git::toplevel(&folder);
-    let (walls, error) = match call.walls(&folder, toplevel.as_deref(), call.write_folders()) {
+    let (walls, error) = match call.walls(&folder, toplevel.as_deref(), call.write_folders(), None)
+    {
         Ok(walls) => (walls, None),
         Err(problem) => (None, Some(problem.message)),
     };
