@@ -37,7 +37,7 @@ pub(crate) fn soak(turns: usize, seed: u64, cuts: bool) -> Soaked {
     let sandbox = Sandbox::new().file("log", "");
     let (failed, pid) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let samples = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (failing, watched, sampled) = (Arc::clone(&failed), Arc::clone(&pid), Arc::clone(&samples));
+    let (failing, watched, kept) = (Arc::clone(&failed), Arc::clone(&pid), Arc::clone(&samples));
     let (mut done, mut numbers) = (0, seed);
     sandbox.llm.choose(move |_| {
         numbers =
@@ -54,7 +54,7 @@ pub(crate) fn soak(turns: usize, seed: u64, cuts: bool) -> Soaked {
         }
         if done == turns / 10 || done == turns {
             let pid = u32::try_from(watched.load(Ordering::SeqCst)).unwrap();
-            sampled.lock().unwrap().push(sample(pid));
+            kept.lock().unwrap().push(sample(pid));
         }
         done += 1;
         if done > turns {

@@ -107,7 +107,6 @@ proptest! {
                     prop_assert_eq!(get(&root, &name), edited);
                     model.push(body(&text));
                 }
-                Step::Edit | Step::Replace => {}
                 Step::Lock => {
                     let is_busy = matches!(open(&root, &name), Err(LockError::Busy { .. }));
                     prop_assert!(is_busy);
@@ -125,7 +124,7 @@ proptest! {
                         model.clone_from(held);
                     }
                 }
-                Step::Save => {}
+                Step::Edit | Step::Replace | Step::Save => {}
             }
             prop_assert_eq!(&texts(&root, journal.name()), &model);
             if let Some((other, held)) = &saved {
