@@ -133,6 +133,7 @@ fn kills_at_any_instant_lose_nothing_and_repeat_nothing() {
         assert!(now.starts_with(&before), "after kill {n} a block is gone");
         before = now;
     }
+    sandbox.llm.forget();
     sandbox.llm.choose(|_| answer("done").into());
     sandbox.run(&["--conversation", "c", "end"]).assert_exit(0).stdout_is("done\n");
     let now = blocks(&std::fs::read_to_string(&path).unwrap());

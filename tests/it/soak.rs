@@ -37,8 +37,7 @@ pub(crate) fn soak(turns: usize, seed: u64, cuts: bool) -> Soaked {
     let sandbox = Sandbox::new().file("log", "");
     let (failed, pid) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let samples = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (failing, running_pid, samples_seen) =
-        (Arc::clone(&failed), Arc::clone(&pid), Arc::clone(&samples));
+    let (failing, watched, kept) = (Arc::clone(&failed), Arc::clone(&pid), Arc::clone(&samples));
     let (mut done, mut numbers) = (0, seed);
     sandbox.llm.choose(move |_| {
         numbers =
@@ -54,8 +53,8 @@ pub(crate) fn soak(turns: usize, seed: u64, cuts: bool) -> Soaked {
             };
         }
         if done == turns / 10 || done == turns {
-            let pid = u32::try_from(running_pid.load(Ordering::SeqCst)).unwrap();
-            samples_seen.lock().unwrap().push(sample(pid));
+            let pid = u32::try_from(watched.load(Ordering::SeqCst)).unwrap();
+            kept.lock().unwrap().push(sample(pid));
         }
         done += 1;
         if done > turns {

@@ -17,6 +17,9 @@ use crate::sys::interrupt::Interrupts;
 /// Bytes that are copied between two looks at the signals.
 const COPY: u64 = 32 << 20;
 
+/// The longest name to which something is added, in bytes.
+const LONGEST: usize = 240;
+
 /// Bytes in which the first line of a patch ends, its path quoted.
 const PATCH_HEAD: u64 = 32 << 10;
 
@@ -78,8 +81,14 @@ pub(super) fn keep_beside(
     file: &mut File,
 ) -> anyhow::Result<PathBuf> {
     let taken = folder.names()?;
+    // A file's name has 255 bytes at most, and this one gets longer.
+    let bytes = name.as_bytes();
+    let stem = match String::from_utf8_lossy(bytes) {
+        name if name.len() > LONGEST => name.chars().take(LONGEST / 4).collect::<String>().into(),
+        _ => name.to_owned(),
+    };
     let numbered = |n: u32| {
-        let mut kept = OsString::from(name);
+        let mut kept: OsString = stem.clone();
         kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
         kept
     };
