@@ -200,6 +200,8 @@ fn replies_that_name_no_file() {
     check(Wire::Gemini, r#"{"file":{"name":"files/a?b"}}"#, "cannot stand in an address");
     check(Wire::Gemini, r#"{"file":{"name":"files/.."}}"#, "cannot stand in an address");
     check(Wire::Messages, r#"{"id":7}"#, "gave no reason");
+    let long = format!(r#"{{"id":"{}"}}"#, "a".repeat(257));
+    check(Wire::Messages, &long, "cannot stand in an address");
 }
 
 #[test]

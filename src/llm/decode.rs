@@ -471,39 +471,4 @@ pub(super) fn server_error(data: &[u8]) -> Fault {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_of_keep_alives_ends() {
-        let endpoint = Endpoint {
-            wire: Wire::Chat,
-            base_url: "https://host".to_owned(),
-            key: None,
-            official: false,
-        };
-        let mut decoder = Decoder::new(&endpoint, 200, &[]);
-        let ping = [b": ".as_slice(), &vec![b'p'; (1 << 20) - 4], b"\n\n"].concat();
-        let mut error = None;
-        for _ in 0..300 {
-            if let Err(failed) = decoder.push(&ping, &mut |_| {}) {
-                error = Some(failed);
-                break;
-            }
-        }
-        let error = error.unwrap();
-        assert_eq!(error.kind, ErrorKind::Other);
-        assert!(error.message.contains("more than 256 MiB for one reply"), "{error}");
-    }
-
-    #[test]
-    fn a_text_is_bounded() {
-        let mut draft = Draft::default();
-        let half = "a".repeat(MAX_TEXT / 2);
-        assert!(draft.text(&half, &mut |_| {}).is_ok());
-        assert!(draft.text(&half, &mut |_| {}).is_ok());
-        let error = draft.text("a", &mut |_| {}).unwrap_err();
-        assert!(error.message.contains("longer than 64 MiB"), "{error}");
-        assert_eq!(draft.text.len(), MAX_TEXT);
-    }
-}
+mod tests;

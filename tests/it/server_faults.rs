@@ -2,7 +2,7 @@
 //! `nagent-llm-text`; also from `make torture`, which prints how many were right.
 //!
 //! A class shows in what happens: whether the request is sent again, the exit code, the words. The shapes of errors are
-//! those of the providers' references and of live replies.
+//! those of the providers' references and of live replies. It is longer than other files for its table's sake.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
