@@ -72,8 +72,9 @@ pub const TITLES: [&str; 7] =
 /// The title of what is told of a file.
 pub const MEMORY: &str = "File memory";
 
-/// What it begins with, as far as a context file is unlikely to hold it.
-const MEMORY_START: &str = "\n\n# File memory\n{file-";
+/// The heading and what a memory's text begins with. No context file holds one of these: [`files()`] breaks markers up.
+const MEMORY_STARTS: [&str; 2] =
+    ["\n\n# File memory\n{file-history}\n", "\n\n# File memory\n{file-summary}\n"];
 
 /// The sections that the facts give; empty ones are left out.
 pub fn sections(facts: &Facts) -> Vec<Section> {
@@ -106,15 +107,15 @@ pub fn parse(body: &str) -> Vec<Section> {
     let mut found: Vec<(&'static str, usize, usize)> = Vec::new();
     let mut from = 0;
     // Headings behind these stand in a context file, or in what somebody wrote of a file.
-    let own = ["\n\n# Context\n", MEMORY_START].iter().filter_map(|start| body.find(start)).min();
+    let memory = MEMORY_STARTS.iter().filter_map(|start| body.rfind(start)).max();
+    let own = body.find("\n\n# Context\n").into_iter().chain(memory).min();
     let own = &body[..own.unwrap_or(body.len())];
     for title in TITLES {
         let heading = format!("# {title}\n");
         let at = if from == 0 && body.starts_with(&heading) {
             Some(0)
         } else if title == MEMORY {
-            // The last one, with what it must begin with: a context file may hold such a heading too.
-            body[from..].rfind(MEMORY_START).map(|i| from + i + 2)
+            memory.filter(|at| *at >= from).map(|at| at + 2)
         } else {
             let body = if title == "Context" { body } else { own };
             body.get(from..)
@@ -247,7 +248,9 @@ fn environment(facts: &Facts) -> String {
 fn files(files: &[(String, String)]) -> String {
     let texts: Vec<String> = files
         .iter()
-        .map(|(path, text)| format!("From {}:\n{}", name(path), text.trim_end()))
+        .map(|(path, text)| {
+            format!("From {}:\n{}", name(path), harmless::without_markers(text.trim_end()))
+        })
         .collect();
     texts.join("\n\n")
 }
@@ -273,7 +276,8 @@ mod tests {
             remotes: vec![("origin".into(), "git@host:p".into())],
             files: vec![(
                 "/home/u/.nagent/context.md".into(),
-                "# Tools\n\n# Rules\nmine\n\n# Tools\nmine\n\n# File memory\n".into(),
+                "# Tools\n\n# Rules\nmine\n\n# Tools\nmine\n\n# File memory\n{file-history}\n"
+                    .into(),
             )],
             ..Facts::default()
         }

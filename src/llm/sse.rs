@@ -119,6 +119,7 @@ impl Events {
         let line = self.lines.rest();
         if !line.is_empty() {
             self.event.line(line);
+            self.event.data.truncate(self.max);
         }
         self.event.has_data.then(|| self.event.take())
     }
@@ -253,6 +254,10 @@ mod tests {
         let mut reader = Events::new(10);
         let mut input: &[u8] = b"data:12345\ndata:12345\n\n";
         assert_eq!(reader.next(&mut input), Err(TooLong(10)));
+        let mut reader = Events::new(10);
+        let mut input: &[u8] = b"data:12345\ndata:12345";
+        assert_eq!(reader.next(&mut input), Ok(None));
+        assert_eq!(reader.rest().map(|event| event.data), Some(&b"12345\n1234"[..]));
     }
 
     proptest! {

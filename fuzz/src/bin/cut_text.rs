@@ -23,7 +23,11 @@ fuzz_target!(|data: &[u8]| {
     let found = detect("x", &bytes[..bytes.len().min(1_000)]);
     let bit = streamed(Cutter::new(found.language, found.unit, found.is_text, rules), bytes, step);
     covers(&bit, bytes.len(), rules.target);
-    let bit = streamed(Cutter::new(language, nagent::code::character::Unit::Byte, true, rules), bytes, step);
+    let bit = streamed(
+        Cutter::new(language, nagent::code::character::Unit::Byte, true, rules),
+        bytes,
+        step,
+    );
     assert_eq!(whole, bit);
 });
 

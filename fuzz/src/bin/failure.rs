@@ -21,7 +21,8 @@ const NAMES: [&str; 7] = [
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let wire = input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let wire =
+        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
     let status = 100 + u16::from(input.byte()) * 2 + u16::from(input.byte() & 1);
     let mut headers = Vec::new();
     for _ in 0..input.byte() % 4 {

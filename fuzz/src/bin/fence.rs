@@ -30,6 +30,8 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(parsed.pieces.len(), 2, "{text}");
     assert_eq!(parsed.pieces[0].text(&text), body);
     assert_eq!(parsed.pieces[0].get("path"), Some(value.as_str()));
-    assert!(matches!(&parsed.pieces[0].kind, Kind::Block { attributes, .. } if attributes.len() == 1));
+    assert!(
+        matches!(&parsed.pieces[0].kind, Kind::Block { attributes, .. } if attributes.len() == 1)
+    );
     assert_eq!(parsed.pieces[1].text(&text), "next");
 });

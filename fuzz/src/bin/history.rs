@@ -69,7 +69,11 @@ fn kept(text: &str) {
     let key = Key::default();
     let touch = Touch { id: text.to_owned(), path: text.as_bytes().to_vec(), ..Touch::default() };
     let value = Kept { key: key.clone(), touches: vec![(touch, i64::MIN)], neighbours: Vec::new() };
-    let rest = Rest { together: vec![None], seen: vec![(text.to_owned(), text.into())], ..Rest::default() };
+    let rest = Rest {
+        together: vec![None],
+        seen: vec![(text.to_owned(), text.into())],
+        ..Rest::default()
+    };
     let written = format(&value, &rest);
     assert_eq!(parse(&written, &key).as_ref(), Some(&value));
     assert_eq!(parse_rest(&written, &value).as_ref(), Some(&rest));

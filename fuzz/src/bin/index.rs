@@ -23,7 +23,8 @@ fuzz_target!(|data: &[u8]| {
             }
         }
         1 | 2 => {
-            let found = if which % 4 == 1 { FileIndex::parse(&text) } else { FileIndex::parse_old(&text) };
+            let found =
+                if which % 4 == 1 { FileIndex::parse(&text) } else { FileIndex::parse_old(&text) };
             let Ok(found) = found else { return };
             assert_eq!(FileIndex::parse(&found.format()), Ok(found.clone()));
             for (id, entry) in &found.by_file_id {

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let wire = input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let wire =
+        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
     let (parts, later) = (usize::from(input.byte() % 6) + 1, usize::from(input.byte()));
     let text = input.text();
     let endpoint = Endpoint {
@@ -68,14 +69,7 @@ fn ask(text: &str, parts: usize) -> Ask<'_> {
     if messages.is_empty() {
         messages.push(Message { role: Role::User, parts: vec!["x"] });
     }
-    Ask {
-        model: "m",
-        system: None,
-        messages,
-        cache_key: None,
-        max_output: Some(1),
-        window: None,
-    }
+    Ask { model: "m", system: None, messages, cache_key: None, max_output: Some(1), window: None }
 }
 
 fn gather<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

@@ -13,7 +13,8 @@ fuzz_target!(|data: &[u8]| {
     let which = input.byte();
     let text = input.text();
     if which.is_multiple_of(2) {
-        let usage = Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
+        let usage =
+            Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
         match config::parse(&text) {
             Ok((found, notes)) => {
                 assert!(notes.len() <= 40);

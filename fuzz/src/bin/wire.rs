@@ -11,7 +11,8 @@ const KEY: &str = "canary-key-81c2a9d04e";
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let wire = input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let wire =
+        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
     let seed = input.byte();
     let endpoint = Endpoint {
         wire,
