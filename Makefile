@@ -3,7 +3,7 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
-	nagent-file-summarize
+	nagent-file-summarize nagent-sandbox
 
 .PHONY: build demo test check install live bench quality edits torture mutants
 

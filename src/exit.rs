@@ -22,10 +22,12 @@ pub enum Exit {
     Unchecked,
     /// 129, 130, 143: ended by a signal.
     Signal(Signal),
+    /// What the command that a tool stands for ended with.
+    Command(u8),
 }
 
 impl Exit {
-    /// Every exit, in the order of their numbers.
+    /// Every exit, in the order of their numbers, but for a command's own.
     pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Failed,
@@ -55,6 +57,7 @@ impl Exit {
             Self::Limit => 5,
             Self::Unchecked => 6,
             Self::Signal(signal) => 128 + signal.number(),
+            Self::Command(code) => code,
         }
     }
 }

@@ -1,6 +1,19 @@
-//! Which walls around commands are asked for: a mode, the network, folders. Values and their names only.
+//! Which walls around commands are asked for, and what they come to: a mode, the network, folders; lists of names; the
+//! words of `bwrap`, the rules of Landlock, the filter of seccomp. Values only.
 //!
-//! Whether they can be built, and how, is [`crate::sys::sandbox`]'s matter.
+//! Whether walls can be built here, and where things are, is [`crate::sys::sandbox`]'s matter.
+//!
+//! - [`protected`]: names that stay read-only inside writable folders, and folders of the home that nothing inside reads
+//! - [`bwrap`]: a layout → the arguments of `bwrap`
+//! - [`plan`]: what the inner stage is told, and a layout as Landlock's rules
+//! - [`filter`]: the system calls that are refused
+//! - [`advice`]: what a failed command's output says of the walls
+
+pub mod advice;
+pub mod bwrap;
+pub mod filter;
+pub mod plan;
+pub mod protected;
 
 use std::path::PathBuf;
 

@@ -15,12 +15,13 @@ pub mod llm_upload;
 pub mod model_args;
 pub mod nagent;
 pub mod progress_line;
+pub mod sandbox;
 pub mod settings;
 pub mod summaries;
 pub mod wall_args;
 
 /// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 8] = [
+pub const TOOLS: [&str; 9] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -29,6 +30,7 @@ pub const TOOLS: [&str; 8] = [
     "nagent-file-patch",
     "nagent-file-apply",
     "nagent-file-summarize",
+    "nagent-sandbox",
 ];
 
 /// Every tool's command line, for documents and tests.
@@ -43,5 +45,6 @@ pub fn all() -> Vec<clap::Command> {
         file_patch::Args::command(),
         file_apply::Args::command(),
         file_summarize::Args::command(),
+        sandbox::Args::command(),
     ]
 }

@@ -12,7 +12,7 @@ use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
 use crate::sys::process;
 use crate::sys::process::job::{Finished, Job, Outcome, StartError};
-use crate::sys::sandbox::{Walled, Walls};
+use crate::sys::sandbox::{Ended, Walled, Walls};
 use crate::turn::event::Event;
 
 impl World<'_> {
@@ -47,8 +47,13 @@ impl World<'_> {
         job.argv = argv;
         job.env.retain(|(name, _)| !env.iter().any(|(set, _)| set == name));
         job.env.extend(env);
-        let (mut block, signal) = finish(block, process::run(job, self.interrupts), timeout);
-        let mut notes = hold.end();
+        let finished = process::run(job, self.interrupts);
+        let Ended { refused, mut notes } = hold.end();
+        if let (Some(why), Ok(_)) = (refused, &finished) {
+            let why = format!("the command was not started: {why}");
+            return (block.with("status", "error").body(why), None);
+        }
+        let (mut block, signal) = finish(block, finished, timeout);
         let mut output = block.body.take().unwrap_or_default();
         if block.get("status") == Some("error") {
             notes.extend(walls.advice(&output));

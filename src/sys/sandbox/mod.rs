@@ -3,14 +3,44 @@
 //!
 //! Walls are built before anything runs, or the run is refused. Nothing here decides which walls are wanted
 //! ([`crate::sandbox`]), and nothing reads a policy from the working tree.
+//!
+//! - `ground`: which folders are writable and hidden, looked up once a run
+//! - `survey`: where protected names stand in a writable folder, looked up for each command
+//! - `hold`: what is made for a command and removed behind it
+//! - [`inner`]: what a process does to itself before it becomes the command
+
+mod ground;
+mod hold;
+pub mod inner;
+mod survey;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::sandbox::Wanted;
+use uuid::Uuid;
+
+use self::ground::{Ground, Kind, Writable};
+pub use self::hold::{Ended, Hold};
+use self::inner::Built;
+use self::survey::{Survey, survey};
+use super::interrupt::Interrupts;
+use super::process;
+use super::process::job::{Job, Outcome, Output};
+use crate::sandbox::bwrap::{self, How, Layout, Mount};
+use crate::sandbox::plan::{Grant, Plan};
+use crate::sandbox::protected::{Ghost, names};
+use crate::sandbox::{Mode, Wanted, advice};
 
 /// The executable that stands inside the walls, beside the running one.
 pub const INNER: &str = "nagent-sandbox";
+
+/// Where `bwrap` is looked for: never in `PATH`, which may lead into the working tree.
+const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// The longest that a look at whether walls stand takes.
+const PROBE_TIME: Duration = Duration::from_secs(20);
 
 /// What walls are made from.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +71,20 @@ pub struct Missing(pub String);
 pub struct Walls {
     wanted: Wanted,
     writable: Vec<PathBuf>,
+    ground: Ground,
+    made_of: MadeOf,
+}
+
+/// What walls are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeOf {
+    /// `bwrap`; `None`: Landlock and seccomp alone.
+    pub bwrap: Option<PathBuf>,
+    /// Why there is no `bwrap` among them.
+    pub why_no_bwrap: Option<String>,
+    /// The version of Landlock that is enforced; 0: none.
+    pub landlock: u32,
+    how: How,
 }
 
 /// A command within walls.
@@ -54,28 +98,95 @@ pub struct Walled {
     pub hold: Hold,
 }
 
-/// What was made for a command and goes with it: a scratch folder, mount points.
-#[derive(Debug, Default)]
-pub struct Hold {}
-
-impl Hold {
-    /// Removes it, and says what the command did that the walls could not stop.
-    pub fn end(self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
 impl Walls {
     /// The walls that are wanted, `None` when none are.
     ///
     /// # Errors
     /// They cannot be built here: the message says what is missing and what to do.
     pub fn build(wanted: &Wanted, places: Places<'_>) -> Result<Option<Self>, Missing> {
-        _ = places;
+        Self::build_of(wanted, places, true)
+    }
+
+    /// The same; without `with_bwrap`, of Landlock and seccomp alone even where `bwrap` is there.
+    ///
+    /// # Errors
+    /// As [`Walls::build`].
+    pub fn build_of(
+        wanted: &Wanted,
+        places: Places<'_>,
+        with_bwrap: bool,
+    ) -> Result<Option<Self>, Missing> {
         if !wanted.any() {
             return Ok(None);
         }
-        Err(Missing("there are no walls around commands yet".to_owned()))
+        let ground = Ground::look(wanted, places)?;
+        hold::sweep(&ground.walls);
+        let empty = ground.walls.join("empty");
+        if !empty.is_file() {
+            hold::private_file(&empty).map_err(|error| hold::cannot("make", &empty, &error))?;
+        }
+        let how = How { users: false, bounding: false, no_network: wanted.no_network };
+        let made_of = MadeOf { bwrap: None, why_no_bwrap: None, landlock: 0, how };
+        let writable = ground.writable.iter().map(|writable| writable.path.clone()).collect();
+        let mut walls = Self { wanted: wanted.clone(), writable, ground, made_of };
+        walls.find_materials(with_bwrap)?;
+        Ok(Some(walls))
+    }
+
+    /// Tries what there is: `bwrap`, with a namespace of users where it needs one, or else Landlock alone.
+    fn find_materials(&mut self, with_bwrap: bool) -> Result<(), Missing> {
+        let why_no_bwrap = match (with_bwrap, find_bwrap()) {
+            (false, _) => "it was not wanted".to_owned(),
+            (true, None) => "it is not installed".to_owned(),
+            (true, Some(path)) => {
+                let mut why = String::new();
+                let is_root = rustix::process::geteuid().is_root();
+                let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
+                for &users in ways {
+                    let how = How { users, bounding: !users, no_network: self.wanted.no_network };
+                    self.made_of.how = how;
+                    self.made_of.bwrap = Some(path.clone());
+                    match self.probe() {
+                        Ok(built) => {
+                            self.made_of.landlock = built.landlock;
+                            return Ok(());
+                        }
+                        Err(failed) => why = failed,
+                    }
+                }
+                format!("{} does not work here ({why})", path.display())
+            }
+        };
+        self.made_of.bwrap = None;
+        self.made_of.why_no_bwrap = Some(why_no_bwrap.clone());
+        let built = self.probe().map_err(|why| {
+            Missing(format!(
+                "the sandbox cannot be built here: bwrap: {why_no_bwrap}; without it: {why}; install bubblewrap, or a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or take --sandbox off without --no-network"
+            ))
+        })?;
+        self.made_of.landlock = built.landlock;
+        Ok(())
+    }
+
+    /// Builds the walls around nothing, and says what they are made of, or why they do not stand.
+    fn probe(&self) -> Result<Built, String> {
+        let layout = self.layout(Path::new("/"), &[], &[]);
+        let plan = Plan { probe: true, ..self.plan(&[], None) };
+        let argv = self.argv(&layout, &plan, vec!["true".into()]).map_err(|missing| missing.0)?;
+        let mut job = Job::new(argv, PathBuf::from("/"), Vec::new());
+        job.output = Output::Separate;
+        job.timeout = Some(PROBE_TIME);
+        let quiet = Interrupts::deaf().map_err(|error| error.to_string())?;
+        let finished = process::run(job, &quiet).map_err(|error| error.to_string())?;
+        if finished.outcome == (Outcome::Ended { code: 0 })
+            && let Ok(built) = serde_json::from_slice(&finished.stdout.head)
+        {
+            return Ok(built);
+        }
+        let said = String::from_utf8_lossy(&finished.stderr.head);
+        let said = said.lines().next().unwrap_or_default().trim();
+        let said = said.strip_prefix("nagent-sandbox: ").unwrap_or(said);
+        Err(if said.is_empty() { format!("{:?}", finished.outcome) } else { said.to_owned() })
     }
 
     /// The command, within the walls.
@@ -83,8 +194,208 @@ impl Walls {
     /// # Errors
     /// A folder that the walls need is gone, or what they need cannot be made.
     pub fn wrap(&self, argv: Vec<OsString>, cwd: &Path) -> Result<Walled, Missing> {
-        _ = cwd;
-        Ok(Walled { argv, env: Vec::new(), hold: Hold::default() })
+        let cwd = std::fs::canonicalize(cwd).map_err(|error| {
+            Missing(format!("cannot find the folder {}: {error}", cwd.display()))
+        })?;
+        for writable in &self.ground.writable {
+            if !std::fs::canonicalize(&writable.path).is_ok_and(|path| path == writable.path) {
+                return Err(Missing(format!(
+                    "the folder {}, which commands may write in, is gone or is a link now; start again",
+                    writable.path.display()
+                )));
+            }
+        }
+        let mut hold = Hold::begin(&self.ground.walls)?;
+        let guarded = || self.ground.writable.iter().filter(|writable| writable.kind != Kind::Temp);
+        for writable in guarded() {
+            hold.share(&writable.path)?;
+        }
+        let is_writable = |path: &Path| self.ground.is_writable(path);
+        let surveys: Vec<(&Writable, Survey)> = guarded()
+            .map(|writable| match writable.kind {
+                Kind::Git => (writable, Survey::default()),
+                _ => (writable, survey(&writable.path, &is_writable)),
+            })
+            .collect();
+        let ghosts: Vec<(PathBuf, Vec<(&str, Ghost)>)> = if self.is_bwrap() {
+            surveys.iter().map(|(writable, _)| missing(writable)).collect()
+        } else {
+            Vec::new()
+        };
+        let scratch = self.scratch();
+        let ghosts = hold.make(&ghosts, scratch.as_deref())?;
+        let mut layout = self.layout(&cwd, &surveys, &ghosts);
+        layout.mounts.extend(scratch.iter().map(|scratch| (scratch.clone(), Mount::Write)));
+        layout.mounts.push((hold.report(), Mount::ShowWritable));
+        layout.instead.extend(self.ignored(&hold, &ghosts));
+        let mut plan = self.plan(&surveys, Some(hold.report()));
+        if let (Some(scratch), Some(write)) = (&scratch, &mut plan.write) {
+            write.push(Grant::whole(scratch));
+        }
+        let argv = self.argv(&layout, &plan, argv)?;
+        hold.remember(
+            surveys.into_iter().map(|(writable, survey)| (writable.path.clone(), survey)).collect(),
+        );
+        let env = scratch.map(|scratch| ("TMPDIR".into(), scratch.into()));
+        Ok(Walled { argv, env: env.into_iter().collect(), hold })
+    }
+
+    /// A scratch folder's name, where there is no temp folder in which something new can be made.
+    fn scratch(&self) -> Option<PathBuf> {
+        let is_needed = match self.wanted.mode {
+            Mode::Off => false,
+            Mode::ReadOnly => true,
+            Mode::Workspace => {
+                !self.is_bwrap()
+                    && self.ground.writable.iter().any(|writable| {
+                        writable.kind == Kind::Temp && !self.except(writable, &[]).is_empty()
+                    })
+            }
+        };
+        let temp = self.ground.temp.first().filter(|_| is_needed)?;
+        Some(temp.join(format!("nagent-scratch-{}", Uuid::new_v4().simple())))
+    }
+
+    /// What of a writable folder is kept where there are no mounts to keep it.
+    fn except(&self, writable: &Writable, surveys: &[(&Writable, Survey)]) -> Vec<PathBuf> {
+        let mut except: Vec<&PathBuf> =
+            self.ground.hidden.iter().chain(&self.ground.tools).collect();
+        // What the user named is given whole: Landlock cannot take back.
+        if matches!(writable.kind, Kind::Temp | Kind::Tree) {
+            let trees = self
+                .ground
+                .writable
+                .iter()
+                .filter(|other| other.kind == Kind::Tree && writable.kind == Kind::Temp);
+            except.extend(trees.map(|tree| &tree.path));
+            except.extend(
+                surveys
+                    .iter()
+                    .filter(|(of, _)| of.kind == Kind::Tree)
+                    .flat_map(|(_, survey)| &survey.kept),
+            );
+        }
+        let below = except.into_iter().filter(|path| path.starts_with(&writable.path));
+        below.cloned().collect()
+    }
+
+    fn plan(&self, surveys: &[(&Writable, Survey)], report: Option<PathBuf>) -> Plan {
+        let alone = !self.is_bwrap();
+        let grants = self.ground.writable.iter().map(|writable| {
+            let links =
+                surveys.iter().flat_map(|(_, survey)| &survey.links).map(|(link, _)| link.clone());
+            let except = if alone {
+                self.except(writable, surveys)
+            } else {
+                // Nothing can be mounted on a link: where one has a protected name, its folder is given entry by entry.
+                links.filter(|link| link.starts_with(&writable.path)).collect()
+            };
+            Grant {
+                path: writable.path.clone(),
+                except,
+                closed: alone && writable.kind == Kind::Tree,
+            }
+        });
+        Plan {
+            alone,
+            write: (self.wanted.mode != Mode::Off).then(|| grants.collect()),
+            hidden: self.ground.hidden.clone(),
+            no_network: self.wanted.no_network,
+            own_network: !alone && self.wanted.no_network,
+            report,
+            probe: false,
+        }
+    }
+
+    fn layout(
+        &self,
+        cwd: &Path,
+        surveys: &[(&Writable, Survey)],
+        ghosts: &[(PathBuf, Ghost)],
+    ) -> Layout {
+        let ground = &self.ground;
+        let mut mounts: Vec<(PathBuf, Mount)> = Vec::new();
+        mounts.extend(ground.hidden.iter().map(|path| {
+            (path.clone(), if path.is_dir() { Mount::HideFolder } else { Mount::HideFile })
+        }));
+        mounts.extend(ground.writable.iter().map(|writable| (writable.path.clone(), Mount::Write)));
+        let read = |path: &PathBuf| (path.clone(), Mount::Read);
+        mounts.extend(ghosts.iter().map(|(path, _)| read(path)));
+        mounts.extend(surveys.iter().flat_map(|(_, survey)| &survey.kept).map(read));
+        let repositories = ground.writable.iter().filter(|writable| writable.kind == Kind::Git);
+        mounts.extend(
+            repositories.flat_map(|writable| kept_of_git(&writable.path)).map(|path| read(&path)),
+        );
+        mounts.extend(ground.tools.iter().map(read));
+        mounts.extend(ground.starters.iter().map(read));
+        // A folder above a mount can be moved away, and another one put in its place; one that is a mount itself cannot.
+        let pinned = ground
+            .hidden
+            .iter()
+            .chain(&ground.tools)
+            .chain(ground.writable.iter().map(|writable| &writable.path));
+        let pins: Vec<PathBuf> = pinned.flat_map(|path| self.between(path)).collect();
+        mounts.extend(pins.into_iter().map(|path| (path, Mount::Write)));
+        if ground.hidden.iter().any(|hidden| ground.inner.starts_with(hidden)) {
+            mounts.push((ground.inner.clone(), Mount::Show));
+        }
+        Layout {
+            open: self.wanted.mode == Mode::Off,
+            mounts,
+            instead: Vec::new(),
+            empty: ground.walls.join("empty"),
+            cwd: cwd.to_owned(),
+        }
+    }
+
+    /// The folders between a path and the writable folder that it lies in.
+    fn between(&self, path: &Path) -> Vec<PathBuf> {
+        let above = path.ancestors().skip(1);
+        let is_inside = |folder: &&Path| {
+            self.ground
+                .writable
+                .iter()
+                .any(|writable| **folder != writable.path && folder.starts_with(&writable.path))
+        };
+        above.take_while(is_inside).map(Path::to_owned).collect()
+    }
+
+    /// git's list of names to ignore, with those stand-ins in it that git would otherwise show.
+    fn ignored(&self, hold: &Hold, ghosts: &[(PathBuf, Ghost)]) -> Option<(PathBuf, PathBuf)> {
+        let top = self.ground.repository.as_deref()?;
+        let files =
+            ghosts.iter().filter(|(path, kind)| *kind == Ghost::File && path.parent() == Some(top));
+        let names: Vec<&str> = files.filter_map(|(path, _)| path.file_name()?.to_str()).collect();
+        let common = survey::git_folders(&top.join(".git")).pop()?;
+        let list = common.join("info/exclude");
+        if names.is_empty() || !list.is_file() {
+            return None;
+        }
+        Some((hold.ignore(&list, &names)?, list))
+    }
+
+    fn argv(
+        &self,
+        layout: &Layout,
+        plan: &Plan,
+        command: Vec<OsString>,
+    ) -> Result<Vec<OsString>, Missing> {
+        let text = serde_json::to_string(plan).map_err(|error| {
+            Missing(format!("a folder's name cannot be passed on ({error}); names in UTF-8 can"))
+        })?;
+        let mut argv = Vec::new();
+        if let Some(bwrap) = &self.made_of.bwrap {
+            argv.push(bwrap.into());
+            argv.extend(bwrap::arguments(layout, self.made_of.how));
+        }
+        argv.push(self.ground.inner.clone().into());
+        argv.extend(["--within".into(), text.into(), "--".into()]);
+        argv.extend(command);
+        Ok(argv)
+    }
+
+    fn is_bwrap(&self) -> bool {
+        self.made_of.bwrap.is_some()
     }
 
     /// What was asked for.
@@ -94,7 +405,12 @@ impl Walls {
 
     /// `bwrap` or `landlock`: what the walls are made of.
     pub fn kind(&self) -> &'static str {
-        "landlock"
+        if self.is_bwrap() { "bwrap" } else { "landlock" }
+    }
+
+    /// What the walls are made of.
+    pub fn made_of(&self) -> &MadeOf {
+        &self.made_of
     }
 
     /// Folders, by their true paths, that commands may write in. Empty with mode off: then everywhere.
@@ -110,7 +426,64 @@ impl Walls {
     /// What a failed command's output says of the walls: which setting would allow what was denied. `None` when nothing in
     /// it looks like a denial.
     pub fn advice(&self, output: &str) -> Option<String> {
-        _ = output;
-        None
+        advice::advice(&self.wanted, !self.is_bwrap(), output)
     }
+}
+
+/// The names for which stand-ins are made in a writable folder.
+fn missing(writable: &Writable) -> (PathBuf, Vec<(&'static str, Ghost)>) {
+    let is_missing = |name: &str| std::fs::symlink_metadata(writable.path.join(name)).is_err();
+    let ghosts = match writable.kind {
+        Kind::Temp => Vec::new(),
+        Kind::Git => GIT_GHOSTS.iter().copied().filter(|(name, _)| is_missing(name)).collect(),
+        Kind::Tree | Kind::Named => names().filter(|(name, _)| is_missing(name)).collect(),
+    };
+    (writable.path.clone(), ghosts)
+}
+
+/// What of a repository's own folder stays read-only when the user named it: what runs, and what names what runs.
+const GIT_KEPT: [&str; 8] = [
+    "hooks",
+    "config",
+    "config.worktree",
+    "info/attributes",
+    "modules",
+    "worktrees",
+    "commondir",
+    "gitdir",
+];
+
+/// Those of them that are made when they are not there.
+const GIT_GHOSTS: [(&str, Ghost); 5] = [
+    ("hooks", Ghost::Folder),
+    ("config", Ghost::File),
+    ("config.worktree", Ghost::File),
+    ("modules", Ghost::Folder),
+    ("worktrees", Ghost::Folder),
+];
+
+fn kept_of_git(folder: &Path) -> Vec<PathBuf> {
+    let there = GIT_KEPT.iter().map(|name| folder.join(name));
+    there
+        .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_symlink()))
+        .collect()
+}
+
+/// `bwrap`, if the system has one that only the superuser can change.
+fn find_bwrap() -> Option<PathBuf> {
+    let is_fine = |path: &&Path| {
+        std::fs::metadata(path)
+            .is_ok_and(|there| there.is_file() && there.uid() == 0 && there.mode() & 0o022 == 0)
+    };
+    BWRAP.iter().map(Path::new).find(is_fine).map(Path::to_owned)
+}
+
+/// The version that `bwrap` says of itself.
+pub fn version_of(bwrap: &Path) -> String {
+    let mut job = Job::new(vec![bwrap.into(), "--version".into()], PathBuf::from("/"), Vec::new());
+    job.timeout = Some(PROBE_TIME);
+    let finished = Interrupts::deaf().ok().and_then(|quiet| process::run(job, &quiet).ok());
+    let text =
+        finished.map(|finished| String::from_utf8_lossy(&finished.stdout.head).trim().to_owned());
+    text.map(|text| text.trim_start_matches("bubblewrap ").to_owned()).unwrap_or_default()
 }

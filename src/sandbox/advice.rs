@@ -1,0 +1,119 @@
+//! What a failed command's output says of the walls: which one it ran into, and which setting would allow it. It judges
+//! text alone, so it may be wrong; it changes nothing.
+
+use super::{Mode, Wanted};
+
+/// What the system and common tools say when a file cannot be written or read.
+const FILES: &[&str] = &[
+    "Read-only file system",
+    "Permission denied",
+    "Operation not permitted",
+    "EROFS",
+    "EACCES",
+    "EPERM",
+];
+
+/// What they say when there is no network.
+const NETWORK: &[&str] = &[
+    "Network is unreachable",
+    "Could not resolve",
+    "could not resolve",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Failed to resolve",
+    "failed to lookup address",
+    "Connection refused",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "ENETUNREACH",
+    "ECONNREFUSED",
+];
+
+/// What git says when it cannot write its own folder.
+const GIT: &[&str] =
+    &[".git/", "/.git'", "index.lock", "cannot lock ref", "unable to create temporary file"];
+
+/// One sentence, when something in the output looks like a denial. `alone`: without namespaces.
+pub fn advice(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
+    let holds = |words: &[&str]| words.iter().any(|word| output.contains(word));
+    if wanted.no_network && holds(NETWORK) {
+        return Some(
+            "the sandbox cuts the network: without --no-network commands reach it".to_owned(),
+        );
+    }
+    if !holds(FILES) {
+        return None;
+    }
+    if wanted.mode == Mode::Off {
+        return Some(
+            "with --no-network commands have no capabilities and no sockets: without it they have"
+                .to_owned(),
+        );
+    }
+    let line = |line: &&str| FILES.iter().any(|word| line.contains(word));
+    if output.lines().filter(line).any(|line| GIT.iter().any(|word| line.contains(word))) {
+        return Some(
+            "the sandbox keeps .git read-only: --write .git lets git commit, hooks and config stay read-only".to_owned(),
+        )
+        .map(|text| if alone { text.replace(", hooks and config stay read-only", " (all of .git, hooks too)") } else { text });
+    }
+    Some(match wanted.mode {
+        Mode::ReadOnly => {
+            "the sandbox is read-only: --write DIR lets commands write in that folder, --sandbox workspace in the working tree"
+        }
+        _ if alone => {
+            "the sandbox lets commands write below the folders of the working tree and in temp folders, and make nothing in its top folder: --write DIR adds a folder, --write . all of it, --sandbox off takes the walls away"
+        }
+        _ => {
+            "the sandbox lets commands write in the working tree and in temp folders, and keeps .git and settings that run things read-only: --write DIR adds a folder, --sandbox off takes the walls away"
+        }
+    }
+    .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mode: Mode, no_network: bool, output: &str, expect: Option<&str>) {
+        let wanted = Wanted { mode, no_network, write: Vec::new() };
+        let got = advice(&wanted, false, output);
+        match expect {
+            None => assert_eq!(got, None, "{output}"),
+            Some(word) => {
+                assert!(got.as_deref().is_some_and(|got| got.contains(word)), "{output}: {got:?}")
+            }
+        }
+    }
+
+    #[test]
+    fn a_denial_is_told_with_the_setting_that_would_allow_it() {
+        use Mode::{Off, ReadOnly, Workspace};
+        check(
+            Workspace,
+            false,
+            "touch: cannot touch '/etc/x': Read-only file system",
+            Some("--write DIR"),
+        );
+        check(
+            ReadOnly,
+            false,
+            "sh: 1: cannot create x: Read-only file system",
+            Some("--sandbox workspace"),
+        );
+        check(
+            Workspace,
+            false,
+            "fatal: Unable to create '/w/.git/index.lock': Read-only file system",
+            Some("--write .git"),
+        );
+        check(Workspace, true, "curl: (6) Could not resolve host: a.example", Some("--no-network"));
+        check(Off, true, "mount: /mnt: Operation not permitted", Some("--no-network"));
+    }
+
+    #[test]
+    fn what_is_no_denial_is_not_told() {
+        check(Mode::Workspace, false, "error[E0308]: mismatched types", None);
+        check(Mode::Workspace, false, "curl: (6) Could not resolve host: a.example", None);
+    }
+}

@@ -1,0 +1,236 @@
+//! Names that stay read-only inside writable folders, whether they exist yet or not, and what of the home folder nothing
+//! inside the walls reads.
+//!
+//! What is here runs by itself when somebody enters, opens or works in a folder: a command that may write it runs again
+//! outside of its walls. What a person or a build runs by its name (Makefile, package.json, build.rs, CI's workflows) is
+//! the project itself and stays writable.
+
+use std::ffi::OsStr;
+
+/// What stands in for a name that does not exist yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ghost {
+    /// An empty folder: git does not see it, and no tool takes it for its settings.
+    Folder,
+    /// An empty file, for names whose tools stumble over a folder.
+    File,
+}
+
+use Ghost::{File, Folder};
+
+/// Names that belong together.
+#[derive(Debug)]
+pub struct Group {
+    /// Why they are here.
+    pub why: &'static str,
+    /// The names, and what stands in for each.
+    pub names: &'static [(&'static str, Ghost)],
+}
+
+/// All groups.
+pub const GROUPS: &[Group] = &[
+    Group {
+        why: "git runs hooks, filters and monitors that these name",
+        names: &[
+            (".git", Folder),
+            (".gitmodules", File),
+            (".gitconfig", Folder),
+            (".githooks", Folder),
+        ],
+    },
+    Group {
+        why: "shells and their like run these when they start or enter the folder",
+        names: &[
+            (".bashrc", Folder),
+            (".bash_profile", Folder),
+            (".bash_login", Folder),
+            (".bash_logout", Folder),
+            (".bash_aliases", Folder),
+            (".profile", Folder),
+            (".zshrc", Folder),
+            (".zshenv", Folder),
+            (".zprofile", Folder),
+            (".zlogin", Folder),
+            (".zlogout", Folder),
+            (".kshrc", Folder),
+            (".cshrc", Folder),
+            (".tcshrc", Folder),
+            (".login", Folder),
+            (".inputrc", Folder),
+            (".envrc", Folder),
+            (".direnv", Folder),
+        ],
+    },
+    Group {
+        why: "editors run tasks, scripts and servers that these name when the folder is opened",
+        names: &[
+            (".vscode", Folder),
+            (".devcontainer", Folder),
+            (".idea", Folder),
+            (".fleet", Folder),
+            (".zed", Folder),
+            (".vim", Folder),
+            (".vimrc", Folder),
+            (".gvimrc", Folder),
+            (".exrc", Folder),
+            (".nvimrc", Folder),
+            (".nvim.lua", Folder),
+            (".emacs", Folder),
+            (".emacs.d", Folder),
+            (".dir-locals.el", Folder),
+            (".dir-locals-2.el", Folder),
+        ],
+    },
+    Group {
+        why: "agents take permissions, hooks and servers from these",
+        names: &[
+            (".mcp.json", Folder),
+            (".agents", Folder),
+            (".claude", Folder),
+            (".codex", Folder),
+            (".cursor", Folder),
+            (".gemini", Folder),
+            (".nagent", Folder),
+            (".opencode", Folder),
+            (".windsurf", Folder),
+        ],
+    },
+    Group {
+        why: "package managers and version managers run or fetch what these name",
+        names: &[
+            (".cargo", Folder),
+            (".npmrc", File),
+            (".yarnrc", File),
+            (".yarnrc.yml", File),
+            (".pnpmfile.cjs", File),
+            (".pypirc", Folder),
+            (".pydistutils.cfg", Folder),
+            (".mise.toml", File),
+            (".mise", Folder),
+            (".tool-versions", File),
+        ],
+    },
+    Group {
+        why: "commits run what these name",
+        names: &[(".husky", Folder), (".pre-commit-config.yaml", Folder)],
+    },
+    Group {
+        why: "debuggers, interpreters and searchers read these from the folder that they start in",
+        names: &[
+            (".gdbinit", File),
+            (".lldbinit", File),
+            (".pdbrc", Folder),
+            (".irbrc", File),
+            (".pryrc", File),
+            (".Rprofile", File),
+            (".ripgreprc", Folder),
+        ],
+    },
+];
+
+/// Paths of the home folder, from there, that start things: read-only where the home folder, or a folder above it, is
+/// writable because the user named it.
+pub const STARTERS_IN_HOME: &[&str] = &[
+    ".config/autostart",
+    ".config/environment.d",
+    ".config/fish",
+    ".config/git",
+    ".config/nvim",
+    ".config/systemd",
+    ".local/bin",
+    ".pam_environment",
+    ".tmux.conf",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+    "bin",
+];
+
+/// Paths of the home folder, from there, that hold credentials: nothing inside the walls reads them.
+pub const CREDENTIALS_IN_HOME: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".config/containers",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".config/sops",
+    ".config/git/credentials",
+    ".local/share/keyrings",
+    ".password-store",
+    ".netrc",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".git-credentials",
+    ".pypirc",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+    ".pgpass",
+    ".my.cnf",
+    ".mozilla",
+    ".config/chromium",
+    ".config/google-chrome",
+];
+
+/// Folders of a tree that are looked through last: large, and made by tools.
+pub const HEAVY: &[&str] =
+    &["node_modules", "target", ".venv", "venv", "__pycache__", "dist", "build", "vendor", ".tox"];
+
+/// All names, with what stands in for each.
+pub fn names() -> impl Iterator<Item = (&'static str, Ghost)> {
+    GROUPS.iter().flat_map(|group| group.names.iter().copied())
+}
+
+/// Whether an entry's name is one of them. Some file systems know no case.
+pub fn is_protected(name: &OsStr) -> bool {
+    // All begin with a dot, and most entries do not.
+    name.as_encoded_bytes().first() == Some(&b'.')
+        && names().any(|(known, _)| name.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_known_whatever_their_case() {
+        for name in [".git", ".GIT", ".Bashrc", ".vscode", ".rprofile", ".mcp.json", ".npmrc"] {
+            assert!(is_protected(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "git",
+            ".github",
+            ".gitignore",
+            ".gitattributes",
+            "Makefile",
+            "package.json",
+            ".env",
+            ".",
+        ] {
+            assert!(!is_protected(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_name_stands_once_and_begins_with_a_dot() {
+        let mut seen = HashSet::new();
+        for (name, _) in names() {
+            assert!(seen.insert(name) && name.starts_with('.') && !name.contains('/'), "{name}");
+        }
+    }
+}

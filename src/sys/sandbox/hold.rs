@@ -1,0 +1,331 @@
+//! What is made for a command and goes with it: stand-ins for protected names that do not exist, a scratch folder, a report.
+//!
+//! A stand-in is a mount point: while it is there and mounted read-only, a command cannot make the real thing. Linux takes
+//! a mount away with its mount point, so a stand-in stays until the last command in its tree has ended, whoever started that:
+//! every command holds a shared lock on the tree's folder, and who gets it exclusively may remove. What was made is written
+//! down first, in `ROOT/walls`; what a run that was killed has left there, the next one removes:
+//!
+//! ```text
+//! {uuid}.hold      JSON: {"scratch": PATH, "trees": [{"tree": PATH, "ghosts": [[NAME, IS_FOLDER], …]}, …]}; locked while it is in use
+//! {uuid}.new       the same, while it is being made
+//! {uuid}.report    the inner stage's: empty, or that the command was begun, or why not
+//! {uuid}.exclude   git's own list of names to ignore, with the stand-ins added
+//! empty            an empty file, which stands in for files that are hidden
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Missing;
+use super::inner::BEGUN;
+use super::survey::Survey;
+use crate::sandbox::protected::Ghost;
+
+/// The longest that a lock on a tree is waited for: who removes holds it for an instant.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// After this time a `.new` is nobody's any more.
+const ABANDONED: Duration = Duration::from_secs(60);
+
+/// What was made for a command and goes with it; to be ended, or dropped, when the command has ended.
+#[derive(Debug, Default)]
+pub struct Hold {
+    walls: PathBuf,
+    id: String,
+    record: Option<File>,
+    trees: Vec<File>,
+    /// Whether there is a report to read.
+    reports: bool,
+    before: Vec<(PathBuf, Survey)>,
+    made: Vec<PathBuf>,
+}
+
+/// What is to be said of a command that has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Why the command was never started. `None`: it was.
+    pub refused: Option<String>,
+    /// What the next reader of its result should know: protected names that have appeared.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    scratch: Option<PathBuf>,
+    trees: Vec<Tree>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Tree {
+    tree: PathBuf,
+    /// Names, and whether they are folders.
+    ghosts: Vec<(String, bool)>,
+}
+
+impl Hold {
+    /// Begins one: the record and the report.
+    pub(super) fn begin(walls: &Path) -> Result<Self, Missing> {
+        let id = Uuid::new_v4().simple().to_string();
+        let mut hold = Self::default();
+        walls.clone_into(&mut hold.walls);
+        hold.id = id;
+        let new = hold.path("new");
+        let record = private_file(&new).map_err(|error| cannot("make", &new, &error))?;
+        record.lock().map_err(|error| cannot("lock", &new, &error))?;
+        private_file(&hold.path("report"))
+            .map_err(|error| cannot("make", &hold.path("report"), &error))?;
+        fs::rename(&new, hold.path("hold")).map_err(|error| cannot("name", &new, &error))?;
+        hold.record = Some(record);
+        hold.reports = true;
+        Ok(hold)
+    }
+
+    fn path(&self, kind: &str) -> PathBuf {
+        self.walls.join(format!("{}.{kind}", self.id))
+    }
+
+    /// Where the inner stage reports.
+    pub(super) fn report(&self) -> PathBuf {
+        self.path("report")
+    }
+
+    /// Takes the shared lock on a tree, so that nobody removes a stand-in in it.
+    pub(super) fn share(&mut self, tree: &Path) -> Result<(), Missing> {
+        let folder = File::open(tree).map_err(|error| cannot("open", tree, &error))?;
+        let started = Instant::now();
+        loop {
+            match folder.try_lock_shared() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_WAIT => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Missing(format!(
+                        "another process has locked the folder {} (flock), which the walls share; end it",
+                        tree.display()
+                    )));
+                }
+                Err(TryLockError::Error(error)) => return Err(cannot("lock", tree, &error)),
+            }
+        }
+        self.trees.push(folder);
+        Ok(())
+    }
+
+    /// Makes stand-ins, and a scratch folder, having written down what will be made. Gives the stand-ins that stand.
+    pub(super) fn make(
+        &mut self,
+        wanted: &[(PathBuf, Vec<(&'static str, Ghost)>)],
+        scratch: Option<&Path>,
+    ) -> Result<Vec<(PathBuf, Ghost)>, Missing> {
+        let trees = wanted.iter().map(|(tree, ghosts)| Tree {
+            tree: tree.clone(),
+            ghosts: ghosts
+                .iter()
+                .map(|(name, kind)| ((*name).to_owned(), *kind == Ghost::Folder))
+                .collect(),
+        });
+        let record = Record { scratch: scratch.map(Path::to_owned), trees: trees.collect() };
+        let path = self.path("hold");
+        let text = serde_json::to_vec(&record).map_err(|error| cannot("write", &path, &error))?;
+        if let Some(mut file) = self.record.as_ref() {
+            file.write_all(&text).map_err(|error| cannot("write", &path, &error))?;
+        }
+        if let Some(scratch) = scratch {
+            DirBuilder::new()
+                .mode(0o700)
+                .create(scratch)
+                .map_err(|error| cannot("make", scratch, &error))?;
+        }
+        let mut stand = Vec::new();
+        for (tree, ghosts) in wanted {
+            for (name, kind) in ghosts {
+                let path = tree.join(name);
+                match make_ghost(&path, *kind) {
+                    Ok(()) => stand.push((path, *kind)),
+                    // Whoever made it between the look and now: it is there, and will be read-only.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        stand.push((path, *kind))
+                    }
+                    // What this user cannot make, a command of this user cannot make either.
+                    Err(error) if is_forbidden(&error) => {}
+                    Err(error) => return Err(cannot("make", &path, &error)),
+                }
+            }
+        }
+        self.made = stand.iter().map(|(path, _)| path.clone()).collect();
+        Ok(stand)
+    }
+
+    /// A copy of git's list of names to ignore with these added; `None` where there is no such list.
+    pub(super) fn ignore(&self, list: &Path, names: &[&str]) -> Option<PathBuf> {
+        let mut text = fs::read(list).ok()?;
+        text.extend_from_slice(b"\n# nagent-sandbox: held while a command runs\n");
+        for name in names {
+            text.extend_from_slice(format!("/{name}\n").as_bytes());
+        }
+        let path = self.path("exclude");
+        private_file(&path).and_then(|mut file| file.write_all(&text)).ok()?;
+        Some(path)
+    }
+
+    /// Remembers what stood before the command, to tell what has appeared when it has ended.
+    pub(super) fn remember(&mut self, before: Vec<(PathBuf, Survey)>) {
+        self.before = before;
+    }
+
+    /// The command has ended: tells what is to be said of it, and removes what was made.
+    pub fn end(self) -> Ended {
+        let mut ended = Ended::default();
+        if self.reports {
+            let report = fs::read(self.report()).unwrap_or_default();
+            if report != BEGUN.as_bytes() {
+                let why = String::from_utf8_lossy(&report).trim().to_owned();
+                ended.refused = Some(if why.is_empty() {
+                    "the walls could not be built; its output says why".to_owned()
+                } else {
+                    why
+                });
+            }
+        }
+        ended.notes = self.appeared();
+        ended
+    }
+
+    fn appeared(&self) -> Vec<String> {
+        let mut new = Vec::new();
+        for (top, before) in &self.before {
+            let after = super::survey::survey(top, &|_| false);
+            let is_old = |path: &PathBuf| before.kept.contains(path) || self.made.contains(path);
+            new.extend(after.kept.into_iter().filter(|path| !is_old(path)));
+            new.extend(
+                after
+                    .links
+                    .into_iter()
+                    .filter(|link| !before.links.contains(link))
+                    .map(|(path, _)| path),
+            );
+        }
+        if new.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<String> =
+            new.iter().take(5).map(|path| path.display().to_string()).collect();
+        let more =
+            if new.len() > 5 { format!(" and {} more", new.len() - 5) } else { String::new() };
+        vec![format!(
+            "the command made what others run by themselves: {}{more}; look at it before you work there",
+            names.join(", ")
+        )]
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Its own lock on the trees first, then the one on the record: now it is as one that was killed.
+        self.trees.clear();
+        if self.record.take().is_some() {
+            sweep(&self.walls);
+        }
+    }
+}
+
+/// Removes what commands that have ended, or were killed, have left. What others still need stays.
+pub(super) fn sweep(walls: &Path) {
+    let Ok(entries) = fs::read_dir(walls) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("hold") => _ = clear(&path),
+            Some("new") if is_abandoned(&path) => _ = fs::remove_file(&path),
+            _ => {}
+        }
+    }
+}
+
+fn clear(path: &Path) -> Option<()> {
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    let mut record: Record = serde_json::from_slice(&fs::read(path).ok()?).unwrap_or_default();
+    if let Some(scratch) = record.scratch.take() {
+        remove_folder(&scratch);
+    }
+    record.trees.retain(|tree| !tree.ghosts.is_empty() && !remove_ghosts(tree));
+    if record.trees.is_empty() {
+        for kind in ["report", "exclude", "hold"] {
+            let _ = fs::remove_file(path.with_extension(kind));
+        }
+    }
+    Some(())
+}
+
+/// Removes the stand-ins of a tree, unless a command still runs there. Whether they are done with.
+fn remove_ghosts(tree: &Tree) -> bool {
+    // A tree that is gone has none.
+    let Ok(folder) = File::open(&tree.tree) else { return true };
+    if folder.try_lock().is_err() {
+        return false;
+    }
+    for (name, is_folder) in &tree.ghosts {
+        let path = tree.tree.join(name);
+        if *is_folder {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(&path);
+        } else if fs::symlink_metadata(&path)
+            .is_ok_and(|there| there.is_file() && there.len() == 0 && there.mode() & 0o777 == 0o400)
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    true
+}
+
+fn make_ghost(path: &Path, kind: Ghost) -> io::Result<()> {
+    match kind {
+        Ghost::Folder => fs::create_dir(path),
+        Ghost::File => {
+            OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).map(drop)
+        }
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Removes a folder whatever modes a command gave to folders in it.
+fn remove_folder(folder: &Path) {
+    if fs::remove_dir_all(folder).is_ok() {
+        return;
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if !fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) {
+            continue;
+        }
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        folders.extend(
+            fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()),
+        );
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let made = fs::metadata(path).and_then(|there| there.modified());
+    made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > ABANDONED))
+}
+
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+pub(super) fn cannot(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Missing {
+    let path = String::from_utf8_lossy(path.as_os_str().as_bytes());
+    Missing(format!("cannot {what} {path}, which the walls need: {error}"))
+}
