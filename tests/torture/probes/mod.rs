@@ -45,6 +45,9 @@ use crate::figures::Figures;
 const THROUGH: u8 = 0;
 const STOPPED: u8 = 77;
 
+/// Runs at one time.
+const HANDS: usize = 8;
+
 /// A way out.
 #[derive(Clone, Copy)]
 struct Probe {
@@ -217,12 +220,16 @@ pub(crate) fn run(figures: &mut Figures) {
         .collect();
     let outcomes: Mutex<Vec<(&Probe, Variant, Outcome)>> = Mutex::default();
     let next = AtomicUsize::new(0);
+    let is_said = std::env::var_os("NAGENT_PROBES_SAY").is_some();
     std::thread::scope(|scope| {
-        let hands = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 6);
-        for _ in 0..hands {
+        // Most of a run is waiting for the kernel to make and take down namespaces.
+        for _ in 0..HANDS {
             scope.spawn(|| {
                 while let Some((probe, variant)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = runs::run(&ground, probe, *variant);
+                    if is_said {
+                        println!("  {variant}: {}: {outcome:?}", probe.name);
+                    }
                     outcomes.lock().unwrap().push((*probe, *variant, outcome));
                 }
             });
@@ -242,11 +249,6 @@ fn tell(
     outcomes: &[(&Probe, Variant, Outcome)],
     gaps: &BTreeMap<Variant, String>,
 ) {
-    if std::env::var_os("NAGENT_PROBES_SAY").is_some() {
-        for (probe, variant, outcome) in outcomes {
-            println!("  {variant}: {}: {outcome:?}", probe.name);
-        }
-    }
     let of = |wanted: Variant| outcomes.iter().filter(move |(_, variant, _)| *variant == wanted);
     for (probe, variant, outcome) in outcomes {
         if let Some(why) = &outcome.broken {
