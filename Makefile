@@ -1,11 +1,11 @@
-# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1). Nothing else.
+# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1), make fuzz g++. Nothing else.
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize nagent-sandbox
 
-.PHONY: build demo test check install live bench quality edits torture mutants
+.PHONY: build demo test check install live bench quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -70,3 +70,8 @@ torture:
 # Breaks the safety code, one place at a time, and sees the tests turn red. About a minute each.
 mutants:
 	@mutants/run $(MUTANT)
+
+# All fuzz targets, two at a time, each for SECONDS; needs g++. `fuzz/run 60 reply` runs one of them.
+SECONDS ?= 600
+fuzz:
+	@fuzz/run $(SECONDS)

@@ -65,6 +65,8 @@ pub struct Config {
     pub no_network: Option<bool>,
     /// Whether to keep quiet on a terminal.
     pub quiet: Option<bool>,
+    /// Whether well-known shapes of credentials are masked in results; not unless set.
+    pub redact: Option<bool>,
     /// Whether a file's own conversation may ask for summaries of the file and its commits; it may unless set.
     pub file_summaries: Option<bool>,
     /// The profile that counts unless a flag or a variable names another.
@@ -85,7 +87,7 @@ pub struct Parsed {
 }
 
 /// All keys, for the nearest one to a misspelled key.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "provider",
     "model",
     "base_url",
@@ -110,6 +112,7 @@ const KEYS: [&str; 28] = [
     "sandbox",
     "no_network",
     "quiet",
+    "redact",
     "file_summaries",
     "profile",
     "profiles",

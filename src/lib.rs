@@ -18,6 +18,7 @@
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`sandbox`]: which walls around commands are asked for
+//! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
@@ -36,6 +37,7 @@
 //! - `config.json`: settings. Text: [`config`]; which value is in force: [`cmd::settings`]
 //! - `context.md`, `context.yaml`: text that every conversation starts with. [`sys::context_files`]
 //! - `bin/{name}`: the user's own tools. [`sys::tools`]
+//! - `redact.key`: what the words in masks are made with. [`drive`]
 //! - `tools.json`: a cache of what tools said of themselves. [`sys::tools`]
 //! - `conversations/{name}`: a conversation. File: [`sys::journal`]; text: [`format::conversation`]
 //! - `conversations/{name}.invalid/{n}.txt`: replies that did not parse, torn ends. Written by [`drive`] and
@@ -88,6 +90,7 @@ pub mod memory;
 pub mod out;
 pub mod prompt;
 pub mod protocol;
+pub mod redact;
 pub mod sandbox;
 pub mod segments;
 pub mod sys;

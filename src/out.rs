@@ -1,16 +1,16 @@
 //! What reaches the user: one report with two faces (text, and JSON), and lines on stderr.
 //!
-//! Text that goes to a terminal passes [`harmless`]; text that goes to a pipe or a file is untouched. A pipe that was
-//! closed is not an error. It decides nothing and reads nothing.
+//! Text that goes to a terminal passes [`harmless::visible`], all of it, here; text that goes to a pipe or a file is
+//! untouched. A pipe that was closed is not an error. It decides nothing and reads nothing.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
-use crate::format::harmless::is_hidden;
+use crate::format::harmless;
 use crate::sys::terminal;
 
 /// What a command has to say at its end.
@@ -117,7 +117,10 @@ pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
         line(&format!("{tool}: {error}"));
     }
     let went_out = if json {
-        let text = serde_json::to_string_pretty(&Document(report)).unwrap_or_default();
+        let mut text = serde_json::to_string_pretty(&Document(report)).unwrap_or_default();
+        if terminal::stdout_is_terminal() {
+            text = escaped(&text);
+        }
         stdout(&(text + "\n"))
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
@@ -131,9 +134,25 @@ pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
     if went_out || report.exit != Exit::Done { report.exit } else { Exit::Failed }
 }
 
+/// A JSON document with hidden characters as JSON writes them, so that it is still one when a terminal shows it.
+fn escaped(document: &str) -> String {
+    let mut out = String::with_capacity(document.len());
+    for c in document.chars() {
+        if c == '\n' || !harmless::is_hidden(c) {
+            out.push(c);
+        } else {
+            // Outside of strings there is none.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
 /// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is told on stderr.
 fn stdout(text: &str) -> bool {
-    let shown = if terminal::stdout_is_terminal() { harmless(text) } else { text.to_owned() };
+    let shown = fit(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -146,7 +165,7 @@ fn stdout(text: &str) -> bool {
 
 /// Writes a line to stderr. There is nowhere to tell of a failure, so none is told.
 pub fn line(text: &str) {
-    let shown = if terminal::stderr_is_terminal() { harmless(text) } else { text.to_owned() };
+    let shown = fit(text, terminal::stderr_is_terminal());
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
@@ -176,32 +195,18 @@ pub fn tinted(text: &str, tint: Option<Tint>) {
         return line(text);
     }
     // The last step, behind everything that makes the text harmless.
-    let _ = writeln!(io::stderr().lock(), "\x1b[{colour}m{}\x1b[0m", harmless(text));
+    let _ = writeln!(io::stderr().lock(), "\x1b[{colour}m{}\x1b[0m", fit(text, true));
 }
 
 /// Writes over the current line of a terminal on stderr; an empty text clears it.
 pub fn overwrite(text: &str) {
     let mut err = io::stderr().lock();
-    let _ = write!(err, "\r\x1b[K{}", harmless(text)).and_then(|()| err.flush());
+    let _ = write!(err, "\r\x1b[K{}", fit(text, true)).and_then(|()| err.flush());
 }
 
-/// The text with everything that could steer a terminal or deceive its reader made visible: control characters but
-/// line feed and tab, the C1 set, direction marks, tag characters, zero-width characters.
-pub fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            // CR LF is a line end; a lone CR would overwrite the line.
-            '\r' if chars.peek() == Some(&'\n') => {}
-            c if is_hidden(c) => {
-                let _ = write!(out, "{}", c.escape_unicode());
-            }
-            c => out.push(c),
-        }
-    }
-    out
+/// The text as a stream gets it: a terminal nothing that could steer it or deceive its reader, anything else every byte.
+fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { Cow::Owned(harmless::visible(text)) } else { Cow::Borrowed(text) }
 }
 
 /// A number of bytes for people: `812 B`, `4.1 KB`, `20.0 MB`.
@@ -225,10 +230,22 @@ mod tests {
 
     #[test]
     fn what_steers_a_terminal_is_shown() {
-        assert_eq!(
-            harmless("a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g"),
-            "a\\u{1b}[31mb\nc\\u{d}d\te\\u{9b}f\\u{202e}g"
+        let check = |text: &str, expect: &str| {
+            assert_eq!(fit(text, true), expect);
+            assert_eq!(fit(text, false), text, "a pipe gets it as it is");
+        };
+        check(
+            "a\x1b[31mb\r\nc\rd\te\u{9b}f\u{202e}g",
+            "a\\u{1b}[31mb\nc\\u{d}d\te\\u{9b}f\\u{202e}g",
         );
+        check("\x1b]52;c;eA==\x07", "\\u{1b}]52;c;eA==\\u{7}");
+        check("\x1bP0;0|x\x1b\\ \x1b_G\x1b\\", "\\u{1b}P0;0|x\\u{1b}\\ \\u{1b}_G\\u{1b}\\");
+        check("rm -rf x\x08\x08ls\x7f", "rm -rf x\\u{8}\\u{8}ls\\u{7f}");
+        check(
+            "\u{e0069}\u{e0067} \u{ad}\u{3164}\u{fe01}",
+            "\\u{e0069}\\u{e0067} \\u{ad}\\u{3164}\\u{fe01}",
+        );
+        check("größe 世界 ❤\u{fe0f} \u{a0}x\r\r\n", "größe 世界 ❤\u{fe0f} \u{a0}x\\u{d}\n");
     }
 
     #[test]
@@ -239,10 +256,57 @@ mod tests {
         );
     }
 
+    /// Written out once more, so that the list is held against another: the general categories Cc, Cf, Zl and Zp of
+    /// Unicode 16, what has the property Default_Ignorable_Code_Point, but for the two common variation selectors.
+    fn may_stand(c: char) -> bool {
+        let c = u32::from(c);
+        let forbidden = [
+            (0, 8),
+            (11, 31),
+            (0x7f, 0x9f),
+            (0xad, 0xad),
+            (0x34f, 0x34f),
+            (0x61c, 0x61c),
+            (0x115f, 0x1160),
+            (0x17b4, 0x17b5),
+            (0x180b, 0x180f),
+            (0x200b, 0x200f),
+            (0x2028, 0x202e),
+            (0x2060, 0x206f),
+            (0x3164, 0x3164),
+            (0xfe00, 0xfe0d),
+            (0xfeff, 0xfeff),
+            (0xffa0, 0xffa0),
+            (0xfff9, 0xfffb),
+            (0x1bca0, 0x1bca3),
+            (0x1d173, 0x1d17a),
+            (0xe0000, 0xe0fff),
+        ];
+        !forbidden.iter().any(|(first, last)| (*first..=*last).contains(&c))
+    }
+
+    #[test]
+    fn every_character_there_is() {
+        let (plain, hidden): (Vec<char>, Vec<char>) =
+            ('\0'..=char::MAX).partition(|c| may_stand(*c));
+        let plain = String::from_iter(plain);
+        assert!(fit(&plain, true) == plain, "what may stand there stands as it is");
+        for c in hidden {
+            let shown = fit(c.encode_utf8(&mut [0; 4]), true).into_owned();
+            assert!(!shown.is_empty() && shown.chars().all(may_stand), "{:x}", u32::from(c));
+        }
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
         #[test]
-        fn nothing_harmful_is_left(text in any::<String>()) {
-            prop_assert!(harmless(&text).chars().all(|c| c == '\n' || c == '\t' || !is_hidden(c)));
+        fn nothing_harmful_reaches_a_terminal_and_a_pipe_gets_every_byte(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0_u8..32, 0x80_u8..0xa0, Just(0xc2), Just(0xe2)], 0..60),
+        ) {
+            let text = String::from_utf8_lossy(&bytes);
+            prop_assert!(fit(&text, true).chars().all(may_stand));
+            prop_assert!(fit(&text, false) == text);
         }
     }
 }

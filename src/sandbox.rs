@@ -7,11 +7,13 @@
 //! - [`bwrap`]: a layout → the arguments of `bwrap`
 //! - [`plan`]: what the inner stage is told, and a layout as Landlock's rules
 //! - [`filter`]: the system calls that are refused
+//! - [`materials`]: what walls are made of, by what the machine has, and what that leaves open
 //! - [`advice`]: what a failed command's output says of the walls
 
 pub mod advice;
 pub mod bwrap;
 pub mod filter;
+pub mod materials;
 pub mod plan;
 pub mod protected;
 

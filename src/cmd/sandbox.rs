@@ -18,7 +18,7 @@ use crate::sys::names::expand_home;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, StartError, Stdin};
 use crate::sys::sandbox::inner::{self, Failed};
-use crate::sys::sandbox::{Places, Walls, version_of};
+use crate::sys::sandbox::{Places, Walls};
 use crate::sys::{fs, git};
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
@@ -84,20 +84,27 @@ impl Tool for Args {
     fn run(self) -> Report {
         match &self.within {
             Some(plan) => within(plan, &self.command),
-            None => around(&self).unwrap_or_else(|report| report),
+            None => around(&self).unwrap_or_else(|report| *report),
         }
     }
 }
 
-fn usage(error: impl Into<String>) -> Report {
-    Report::failed(Exit::Usage, error)
+/// A report of failure.
+type Failure = Box<Report>;
+
+fn failed(why: impl Into<String>) -> Failure {
+    Box::new(Report::failed(Exit::Failed, why))
+}
+
+fn usage(error: impl Into<String>) -> Failure {
+    Box::new(Report::failed(Exit::Usage, error))
 }
 
 /// The inner stage. It returns only when the command was not started, or none was to be.
 fn within(plan: &str, command: &[OsString]) -> Report {
     let plan: Plan = match serde_json::from_str(plan) {
         Ok(plan) => plan,
-        Err(error) => return usage(format!("--within is the inner stage's own: {error}")),
+        Err(error) => return *usage(format!("--within is the inner stage's own: {error}")),
     };
     match inner::enter(&plan, command) {
         Ok(built) => Report::exactly(serde_json::to_string(&built).unwrap_or_default()),
@@ -109,7 +116,7 @@ fn within(plan: &str, command: &[OsString]) -> Report {
 }
 
 /// The outer stage: builds the walls, runs the command in them, and removes what was made for it.
-fn around(args: &Args) -> Result<Report, Report> {
+fn around(args: &Args) -> Result<Report, Failure> {
     if args.command.is_empty() && !args.status {
         return Err(usage(
             "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
@@ -150,7 +157,7 @@ fn around(args: &Args) -> Result<Report, Report> {
         per_file: false,
     };
     let built = Walls::build_of(&wanted, places, !args.only_landlock);
-    let walls = built.map_err(|missing| Report::failed(Exit::Failed, missing.0))?;
+    let walls = built.map_err(|missing| failed(missing.0))?;
     if args.status {
         return Ok(status(walls.as_ref()));
     }
@@ -158,8 +165,7 @@ fn around(args: &Args) -> Result<Report, Report> {
     run(args, &env, &walls, &folder)
 }
 
-fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Result<Report, Report> {
-    let failed = |why: String| Report::failed(Exit::Failed, why);
+fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Result<Report, Failure> {
     let interrupts =
         Interrupts::install().map_err(|error| failed(format!("cannot catch signals: {error}")))?;
     let walled = walls.wrap(args.command.clone(), folder).map_err(|missing| failed(missing.0))?;
@@ -186,7 +192,7 @@ fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Resul
     };
     if ended.refused.is_some() && !matches!(exit, Exit::Signal(_)) {
         // Its words stand on stderr already.
-        return Err(Report { exit: Exit::Failed, ..Report::done("") });
+        return Ok(Report { exit: Exit::Failed, ..Report::done("") });
     }
     Ok(Report { exit, ..Report::done("") })
 }
@@ -195,16 +201,16 @@ fn status(walls: Option<&Walls>) -> Report {
     let Some(walls) = walls else {
         return Report::done("off: no walls").with("sandbox", "off").with("no_network", false);
     };
-    let made_of = walls.made_of();
+    let materials = walls.materials();
     let wanted = walls.wanted();
-    let bwrap = made_of.bwrap.as_deref().map(version_of);
+    let bwrap = walls.bwrap_version();
     let mut lines = vec![format!("sandbox: {}", wanted.mode.name())];
     lines.push(format!("network: {}", if wanted.no_network { "off" } else { "on" }));
-    lines.push(match (&bwrap, &made_of.why_no_bwrap) {
+    lines.push(match (&bwrap, &materials.no_bwrap) {
         (Some(version), _) => format!("bwrap: {version}"),
         (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
     });
-    lines.push(match made_of.landlock {
+    lines.push(match materials.landlock {
         0 => "landlock: none".to_owned(),
         version => format!("landlock: version {version}"),
     });
@@ -219,7 +225,7 @@ fn status(walls: Option<&Walls>) -> Report {
         .with("no_network", wanted.no_network)
         .with("kind", walls.kind())
         .with("bwrap", bwrap)
-        .with("landlock", made_of.landlock)
+        .with("landlock", materials.landlock)
         .with("seccomp", true)
         .with("writable", writable)
         .with("gaps", gaps)

@@ -349,7 +349,8 @@ impl Settings {
             let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
             bash.into_iter()
                 .find(|path| fs::is_executable(Path::new(path)))
-                .unwrap_or("sh")
+                // Not looked up: a `sh` of the working folder must not stand in for it.
+                .unwrap_or("/bin/sh")
                 .to_owned()
         });
         ShellRules {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{World, inline};
+use super::World;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::protocol::Action;
@@ -26,8 +26,14 @@ impl World<'_> {
     /// Runs an action that is no conversation: its result, and the signal that ended it, if one did.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
         let block = Block::new(action.result_block());
+        if let Some(why) = self.holds_mask(action) {
+            return Ok((self.veil.block(error(about(block, action), why)), None));
+        }
         let block = match action {
-            Action::Shell { commands, timeout } => return Ok(self.run_shell(commands, *timeout)),
+            Action::Shell { commands, timeout } => {
+                let (block, signal) = self.run_shell(commands, *timeout);
+                return Ok((self.veil.block(block), signal));
+            }
             Action::Next { prompt } => block.body(prompt),
             Action::Read { path, offset, limit } => self.read(block, path, *offset, *limit)?,
             Action::FileRead { path } => self.file_read(block, path)?,
@@ -61,7 +67,7 @@ impl World<'_> {
             }
         };
         let signal = self.interrupts.pending();
-        Ok((block, signal))
+        Ok((self.veil.block(block), signal))
     }
 
     pub(super) fn asked_to_stop(&self) -> impl Fn() -> bool + use<'_> {
@@ -130,13 +136,14 @@ impl World<'_> {
                 && read.bytes <= KEPT
                 && let Ok(bytes) = fs::read_all(&mut file)
             {
+                let bytes = self.masked_bytes(bytes);
                 block = block.with("output", fs::keep(&self.root.outputs(), &bytes)?.display());
             }
         }
         let lines = (read.more || read.cut || read.first_line != 1)
             .then_some(read.first_line..read.last_line + 1);
         block = self.remember_read(block, path, lines)?;
-        let text = read.text;
+        let text = self.piece(path, read.text, read.more || read.first_line != 1, read.cut);
         Ok(block.body(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
     }
 
@@ -151,7 +158,7 @@ impl World<'_> {
                     block
                 };
                 let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
-                inline::text(block, text, &self.root.outputs())
+                self.inline_cut(block, text)
             }
             Err(failure) => Ok(error(block, failure.to_string())),
         }
@@ -161,6 +168,15 @@ impl World<'_> {
 /// A failed action's block.
 pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
     block.with("status", "error").body(text)
+}
+
+/// The block with what an action that writes was to write.
+fn about(block: Block, action: &Action) -> Block {
+    match action {
+        Action::Write { path, .. } | Action::Edit { path, .. } => block.with("path", path),
+        Action::FilePatch { index } => block.with("index", index),
+        _ => block,
+    }
 }
 
 /// The block with what was asked, where it was.

@@ -21,7 +21,9 @@ use crate::llm::replay::{self, Recording};
 use crate::llm::route::{self, Route};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, Reply, Stop, Usage, command, estimate};
+use crate::redact::Redactor;
 use crate::sys::env::Env;
+use crate::sys::env::program as program_in;
 use crate::sys::fs::EmptyFolder;
 use crate::sys::http::{Client, Failure, Head, Part, Prepared, Progress};
 use crate::sys::interrupt::Interrupts;
@@ -53,6 +55,8 @@ enum Kind {
         env: Vec<(OsString, OsString)>,
         folder: PathBuf,
         timeout: Duration,
+        /// What it may know of credentials, masked in its complaints.
+        redactor: Redactor,
         /// Where an agent runs: nothing of the user's lies there for it to read into its prompt.
         empty: Option<EmptyFolder>,
     },
@@ -123,6 +127,7 @@ impl Model {
             env: env.for_children(&[]),
             folder: folder.to_owned(),
             timeout,
+            redactor: Redactor::new(env.secrets(&[]), None),
             empty,
         })
     }
@@ -197,10 +202,15 @@ impl Model {
             Kind::Http { client, endpoint, memo } => {
                 over_http(client, endpoint, memo, ask, on_text, interrupts)?
             }
-            Kind::Program { preset, words, env, folder, timeout, empty } => {
+            Kind::Program { preset, words, env, folder, timeout, redactor, empty } => {
                 let folder = empty.as_ref().map_or(folder.as_path(), EmptyFolder::path);
                 let job = program_job(*preset, words, env, folder, ask, *timeout);
-                through_program(*preset, job, on_text, interrupts)?
+                through_program(*preset, job, on_text, interrupts).map_err(|error| match error {
+                    AskError::Api(error) => {
+                        AskError::Api(ApiError { message: redactor.text(error.message).0, ..error })
+                    }
+                    AskError::Interrupted(_) => error,
+                })?
             }
             Kind::Replay { recording, lineage, path } => {
                 let entry = recording.find(lineage, turn).ok_or_else(|| {
@@ -387,8 +397,12 @@ fn program_job(
 ) -> Job {
     let argv =
         command::argv(preset, Some(ask.model).filter(|model| !model.is_empty()), ask.system, words);
-    let mut job =
-        Job::new(argv.into_iter().map(OsString::from).collect(), folder.to_owned(), env.to_vec());
+    let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+    if let Some(program) = argv.first_mut() {
+        let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+        *program = program_in(path, &program.to_string_lossy()).into_os_string();
+    }
+    let mut job = Job::new(argv, folder.to_owned(), env.to_vec());
     job.stdin = Stdin::Bytes(command::stdin(preset, ask, words));
     job.output = Output::Separate;
     job.keep = 64 << 20;

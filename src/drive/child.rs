@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::shell::with_walls;
-use super::{Seen, World, inline};
+use super::{Seen, World, inline, veil};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::Usage;
@@ -284,6 +284,7 @@ impl World<'_> {
         job.grace = GRACE;
         job.keep = KEEP;
         job.spool = Some(self.root.outputs());
+        job.nameless = true;
         job
     }
 
@@ -339,7 +340,8 @@ impl World<'_> {
         let mut parts = answer.responses;
         parts.extend(answer.error.map(|error| format!("[the conversation failed: {error}]")));
         parts.extend(ended_by.map(|why| format!("[{why}]")));
-        let block = inline::text(block, parts.join("\n"), &outputs)?;
+        let (text, count) = self.veil.text(parts.join("\n"));
+        let block = inline::text(veil::counted(block, count), text, &outputs)?;
         slot.result = Some(Acted {
             block,
             usage: Usage {

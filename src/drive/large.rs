@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{World, inline};
+use super::World;
 use crate::format::conversation::Block;
 use crate::format::index::{self, Index};
 use crate::segments::failure::Failure;
@@ -49,7 +49,7 @@ impl World<'_> {
         let may_change = self.boundary.open_for_write(&source).is_ok();
         // Its segments show all of it.
         let block = self.remember_read(block, &source, None)?;
-        inline::text(block, listed(&index, &notes, may_change), &self.root.outputs())
+        self.inline(block, listed(&index, &notes, may_change))
     }
 
     fn new_split(&self, splits: &Path, source: &Path) -> Result<Split, Failure> {

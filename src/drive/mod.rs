@@ -13,6 +13,7 @@ pub mod shell;
 pub mod shown;
 pub mod target;
 pub mod upload;
+pub mod veil;
 mod write;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use anyhow::Result;
 
 use self::ask::{AskError, Model};
 use self::child::Children;
+use self::veil::Veil;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::price::{self, Price};
@@ -100,6 +102,8 @@ pub struct World<'a> {
     pub shell: ShellRules,
     /// The walls around commands, if any.
     pub walls: Option<Walls>,
+    /// What of results is masked.
+    pub veil: Veil,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
     /// Child conversations, and what they are started with.
@@ -166,6 +170,7 @@ impl World<'_> {
             let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
             let mut texts = Vec::with_capacity(blocks.len());
             for block in std::mem::take(&mut blocks) {
+                let block = self.veil.block(block);
                 texts.push(format_block(&self.with_true_bytes(block)?, &own));
             }
             let old = self.journal.name().to_owned();
@@ -246,7 +251,8 @@ impl World<'_> {
             }
             Err(AskError::Interrupted(signal)) => interrupted(signal),
             Err(AskError::Api(mut error)) => {
-                error.message = name_cause(&error, self.credential.as_deref(), &self.model_id);
+                let message = name_cause(&error, self.credential.as_deref(), &self.model_id);
+                error.message = self.veil.text(message).0;
                 Event::Failed { error, jitter: jitter() }
             }
         }

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::{Seen, World, inline};
+use super::{Seen, World, inline, veil};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
@@ -35,7 +35,8 @@ impl World<'_> {
     ) -> (Block, Option<Signal>) {
         let mut job = self.shell_job(commands, timeout);
         let Some(walls) = &self.walls else {
-            return finish(block, process::run(job, self.interrupts), timeout);
+            let ended = process::run(job, self.interrupts);
+            return self.finish(block, ended, timeout);
         };
         let block = with_walls(block, walls);
         let Walled { argv, env, hold } = match walls.wrap(job.argv, &job.cwd) {
@@ -53,7 +54,7 @@ impl World<'_> {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);
         }
-        let (mut block, signal) = finish(block, finished, timeout);
+        let (mut block, signal) = self.finish(block, finished, timeout);
         let mut output = block.body.take().unwrap_or_default();
         if block.get("status") == Some("error") {
             notes.extend(walls.advice(&output));
@@ -74,6 +75,7 @@ impl World<'_> {
         let timeout = self.shell.timeout;
         let block = Block::new("system").with("check", &command);
         let (block, signal) = self.command(block, &command, timeout);
+        let block = self.veil.block(block);
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
@@ -95,13 +97,32 @@ impl World<'_> {
         parents.push(self.journal.name().to_owned());
         let set =
             [(PARENTS, parents.join("/")), ("NAGENT_ROOT", self.root.path().display().to_string())];
-        let argv = [self.shell.program.as_str(), "-c", commands].map(OsString::from).to_vec();
+        let program = self.env.program(&self.shell.program).into_os_string();
+        let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let mut job =
             Job::new(argv, self.folder.clone(), self.env.for_commands(&self.shell.pass_env, &set));
         job.timeout = Some(timeout);
         job.keep = inline::KEEP;
         job.spool = Some(self.root.outputs());
+        job.nameless = !self.veil.is_idle();
         job
+    }
+
+    /// Makes a command's result of how it ended, what it printed masked.
+    fn finish(
+        &self,
+        block: Block,
+        finished: Result<Finished, StartError>,
+        timeout: Duration,
+    ) -> (Block, Option<Signal>) {
+        let mut count = 0;
+        let finished = finished.map(|mut finished| {
+            let stdout = std::mem::take(&mut finished.stdout);
+            (finished.stdout, count) = self.veil.captured(stdout, &self.root.outputs());
+            finished
+        });
+        let (block, signal) = finish(block, finished, timeout);
+        (veil::counted(block, count), signal)
     }
 }
 

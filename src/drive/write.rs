@@ -114,6 +114,7 @@ impl World<'_> {
                 format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
             })
             .collect();
+        let lines: Vec<String> = lines.into_iter().chain(done.body.clone()).collect();
         let done = done.with("blocks", edits.len()).body(lines.join("\n"));
         let text = applied.text.as_bytes();
         let seen: Vec<_> = edited.into_iter().map(|region| region.new).collect();
@@ -133,6 +134,7 @@ impl World<'_> {
         match replace::replace(opened, bytes, &mut keep) {
             Ok(written) => {
                 self.boundary.renew_target();
+                let parted = parted(written.parted);
                 let mut block = block
                     .with("status", "ok")
                     .with("resolved", shown::name(&written.path))
@@ -144,6 +146,7 @@ impl World<'_> {
                 if let Some(previous) = written.previous {
                     block = block.with("previous", previous.display());
                 }
+                let block = parted.into_iter().fold(block, Block::body);
                 if is_target { block.with("after", fs::hash(bytes)) } else { block }
             }
             Err(denied) => error(block, denied.to_string()),
@@ -215,6 +218,16 @@ impl World<'_> {
             Known::NoFile | Known::Nothing => known.to_vec(),
         }
     }
+}
+
+/// What is said of hard links that a write has parted from its file.
+fn parted(names: u64) -> Option<String> {
+    let told = match names {
+        0 => return None,
+        1 => "another name (hard link) of this file keeps what it held before".to_owned(),
+        more => format!("{more} other names (hard links) of this file keep what it held before"),
+    };
+    Some(told)
 }
 
 /// What the file holds, where that is not what is known of it.

@@ -1,7 +1,8 @@
 //! Text that anybody wrote, made fit to stand beside text of our own: on its line, in its cell, within its block.
 //!
 //! ```text
-//! hidden     control characters, direction marks, zero-width and tag characters: shown as \u{…}, in names as a shell has them
+//! hidden     control characters (C0, C1), direction marks, zero-width characters, fillers and tag characters: shown as
+//!            \u{…}, in names as a shell has them. The only list of them; terminals, prompts and errors all go by it
 //! markers    {file-history} {file-summary} {file-knowledge}, opening or closing, in any case, with anything but letters
 //!            and digits between their words: shown with a backslash behind the brace
 //! ```
@@ -15,8 +16,16 @@ const MARKERS: [&str; 3] = ["filehistory", "filesummary", "fileknowledge"];
 /// Whether a character moves the cursor, reorders the line or cannot be seen.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+        || matches!(c,
+            // The soft hyphen, the grapheme joiner and the fillers of Hangul, Khmer and Mongolian.
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{3164}' | '\u{ffa0}'
+            // Directions, joiners, line separators.
+            | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            // Annotations; variation selectors, but for the two that make a sign a picture or none.
+            | '\u{fff9}'..='\u{fffb}' | '\u{fe00}'..='\u{fe0d}'
+            // Controls of shorthand and of music; tags, and the selectors above them.
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with control
@@ -65,12 +74,14 @@ pub fn line(text: &str, most: usize) -> String {
     cut(&visible(&words.join(" ")), most)
 }
 
-/// Hidden characters shown, line feeds and tabs as they are.
+/// Hidden characters shown, line feeds and tabs as they are; CR LF is a line end, any other CR would overwrite its line.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
             '\n' | '\t' => out.push(c),
+            '\r' if chars.peek() == Some(&'\n') => {}
             c if is_hidden(c) => {
                 _ = write!(out, "{}", c.escape_unicode());
             }

@@ -274,7 +274,7 @@ fn cell(text: &str) -> String {
 /// lines one at a time.
 fn paragraphs(text: &str) -> String {
     let text = harmless::cut(text.trim(), SUMMARY);
-    let text = harmless::visible(&text.replace("\r\n", "\n"));
+    let text = harmless::visible(&text);
     let mut out = String::with_capacity(text.len());
     let mut blank = false;
     for line in text.lines().map(str::trim_end) {

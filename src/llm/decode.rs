@@ -18,6 +18,10 @@ use super::{
 /// The longest text of one reply, in bytes. Also the longest body that is one JSON value.
 pub const MAX_TEXT: usize = 64 << 20;
 
+/// The most that is read of one reply in all, in bytes: keep-alives and blanks may go on for ever, and models that think
+/// aloud send much that is no text.
+pub const MAX_BYTES: u64 = 256 << 20;
+
 /// One reply in the making. After an error it is spent: it only repeats that error.
 pub struct Decoder {
     status: u16,
@@ -27,6 +31,8 @@ pub struct Decoder {
     body: Body,
     format: Format,
     draft: Draft,
+    /// Bytes taken in so far.
+    bytes: u64,
     failed: Option<ApiError>,
 }
 
@@ -184,6 +190,7 @@ impl Decoder {
             },
             format,
             draft: Draft { think, ..Draft::default() },
+            bytes: 0,
             failed: None,
         }
     }
@@ -193,12 +200,20 @@ impl Decoder {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if self.bytes > MAX_BYTES {
+            return Err(self.fail(endless()));
+        }
         self.take_in(bytes, on_text).map_err(|fault| self.fail(fault))
     }
 
-    /// Whether the provider's last word came: what follows can be left unread.
+    /// Whether the provider's last word came, or as much of an error as is read: what follows can be left unread.
     pub fn is_done(&self) -> bool {
-        self.draft.done
+        let is_enough = match &self.body {
+            Body::Failure(kept) | Body::Page(kept) => kept.len() >= error::MAX_BODY,
+            _ => false,
+        };
+        self.draft.done || is_enough
     }
 
     /// The end of the body. Where the provider gave no counts the usage is estimated, its input not yet
@@ -437,6 +452,17 @@ fn too_long(TooLong(max): TooLong) -> Fault {
 }
 
 /// The error in a frame that holds one, or that is nothing known.
+fn endless() -> Fault {
+    ApiError::new(
+        ErrorKind::Other,
+        &format!(
+            "the server sent more than {} MiB for one reply, and no end of it",
+            MAX_BYTES >> 20
+        ),
+    )
+    .into()
+}
+
 pub(super) fn server_error(data: &[u8]) -> Fault {
     match serde_json::from_slice(data) {
         Ok(value) => error::from_value(&value, None).into(),

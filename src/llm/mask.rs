@@ -3,6 +3,8 @@
 //! Servers echo parts of the key that they refuse (`Incorrect API key provided: sk-ab***wxyz`). So a word goes when it
 //! looks like a key, when somebody masked it badly, or when eight characters in a row are of the key that was sent.
 
+use crate::format::harmless::is_hidden;
+
 /// What stands where a key stood.
 const MASK: &str = "[key]";
 /// So many characters in a row that are also in the key are no accident.
@@ -16,7 +18,7 @@ pub(super) fn clean(text: &str, key: Option<&str>) -> String {
         .chars()
         .filter_map(|c| match c {
             '\n' | '\t' | '\r' => Some(' '),
-            c if c.is_control() || is_invisible(c) => None,
+            c if is_hidden(c) => None,
             c => Some(c),
         })
         .collect();
@@ -30,11 +32,6 @@ pub(super) fn clean(text: &str, key: Option<&str>) -> String {
         (Some(_), Some(_)) => short.push('…'),
     }
     short
-}
-
-/// Characters that turn the writing around or cannot be seen: they could hide what a message says.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn mask(text: &str, key: Option<&str>) -> String {
@@ -111,7 +108,7 @@ mod tests {
 
     #[test]
     fn control_characters_and_length() {
-        check("a\x1b[31mb\r\nc\u{202e}d\0", "a[31mb  cd");
+        check("a\x1b[31mb\r\nc\u{202e}d\0\u{e0041}\u{ad}\u{9b}", "a[31mb  cd");
         assert_eq!(clean(&"ä".repeat(2000), None), "ä".repeat(2000));
         let long = clean(&"ä".repeat(5000), None);
         assert_eq!(long.chars().count(), 2000);

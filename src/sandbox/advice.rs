@@ -52,10 +52,11 @@ pub fn advice(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
     }
     let line = |line: &&str| FILES.iter().any(|word| line.contains(word));
     if output.lines().filter(line).any(|line| GIT.iter().any(|word| line.contains(word))) {
-        return Some(
-            "the sandbox keeps .git read-only: --write .git lets git commit, hooks and config stay read-only".to_owned(),
-        )
-        .map(|text| if alone { text.replace(", hooks and config stay read-only", " (all of .git, hooks too)") } else { text });
+        let rest =
+            if alone { "hooks and config too" } else { "while hooks and config stay read-only" };
+        return Some(format!(
+            "the sandbox keeps .git read-only: --write .git lets commands write in it, {rest}"
+        ));
     }
     Some(match wanted.mode {
         Mode::ReadOnly => {
@@ -81,7 +82,8 @@ mod tests {
         match expect {
             None => assert_eq!(got, None, "{output}"),
             Some(word) => {
-                assert!(got.as_deref().is_some_and(|got| got.contains(word)), "{output}: {got:?}")
+                let has = got.as_deref().is_some_and(|got| got.contains(word));
+                assert!(has, "{output}: {got:?}");
             }
         }
     }

@@ -255,3 +255,6 @@ fn head() -> BpfProgram {
         refuse(libc::ENOSYS),
     ]
 }
+
+#[cfg(test)]
+mod tests;

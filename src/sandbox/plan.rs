@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the inner stage is to do before it starts the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Plan {
     /// Whether there are no namespaces around it: Landlock and seccomp are all there is.
     pub alone: bool,

@@ -14,9 +14,11 @@ pub enum Ghost {
     Folder,
     /// An empty file, for names whose tools stumble over a folder.
     File,
+    /// Nothing: it is a rarer tool's, kept where it exists, and told of when it appears.
+    Nothing,
 }
 
-use Ghost::{File, Folder};
+use Ghost::{File, Folder, Nothing};
 
 /// Names that belong together.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ pub const GROUPS: &[Group] = &[
             (".bash_profile", Folder),
             (".bash_login", Folder),
             (".bash_logout", Folder),
-            (".bash_aliases", Folder),
+            (".bash_aliases", Nothing),
             (".profile", Folder),
             (".zshrc", Folder),
             (".zshenv", Folder),
@@ -53,12 +55,12 @@ pub const GROUPS: &[Group] = &[
             (".zlogin", Folder),
             (".zlogout", Folder),
             (".kshrc", Folder),
-            (".cshrc", Folder),
-            (".tcshrc", Folder),
-            (".login", Folder),
-            (".inputrc", Folder),
+            (".cshrc", Nothing),
+            (".tcshrc", Nothing),
+            (".login", Nothing),
+            (".inputrc", Nothing),
             (".envrc", Folder),
-            (".direnv", Folder),
+            (".direnv", Nothing),
         ],
     },
     Group {
@@ -67,18 +69,18 @@ pub const GROUPS: &[Group] = &[
             (".vscode", Folder),
             (".devcontainer", Folder),
             (".idea", Folder),
-            (".fleet", Folder),
+            (".fleet", Nothing),
             (".zed", Folder),
             (".vim", Folder),
             (".vimrc", Folder),
-            (".gvimrc", Folder),
+            (".gvimrc", Nothing),
             (".exrc", Folder),
             (".nvimrc", Folder),
-            (".nvim.lua", Folder),
+            (".nvim.lua", Nothing),
             (".emacs", Folder),
             (".emacs.d", Folder),
             (".dir-locals.el", Folder),
-            (".dir-locals-2.el", Folder),
+            (".dir-locals-2.el", Nothing),
         ],
     },
     Group {
@@ -91,8 +93,8 @@ pub const GROUPS: &[Group] = &[
             (".cursor", Folder),
             (".gemini", Folder),
             (".nagent", Folder),
-            (".opencode", Folder),
-            (".windsurf", Folder),
+            (".opencode", Nothing),
+            (".windsurf", Nothing),
         ],
     },
     Group {
@@ -104,9 +106,9 @@ pub const GROUPS: &[Group] = &[
             (".yarnrc.yml", File),
             (".pnpmfile.cjs", File),
             (".pypirc", Folder),
-            (".pydistutils.cfg", Folder),
+            (".pydistutils.cfg", Nothing),
             (".mise.toml", File),
-            (".mise", Folder),
+            (".mise", Nothing),
             (".tool-versions", File),
         ],
     },
@@ -118,10 +120,10 @@ pub const GROUPS: &[Group] = &[
         why: "debuggers, interpreters and searchers read these from the folder that they start in",
         names: &[
             (".gdbinit", File),
-            (".lldbinit", File),
+            (".lldbinit", Nothing),
             (".pdbrc", Folder),
             (".irbrc", File),
-            (".pryrc", File),
+            (".pryrc", Nothing),
             (".Rprofile", File),
             (".ripgreprc", Folder),
         ],

@@ -112,6 +112,19 @@ impl Boundary {
         Ok(boundary)
     }
 
+    /// That the target is none of nagent's own files: only a user may name one of those.
+    ///
+    /// # Errors
+    /// It is one.
+    pub fn target_is_no_own_file(&self) -> Result<(), Denied> {
+        match self.target() {
+            Some(path) if path.starts_with(&self.forbidden) => {
+                Err(Denied::Root { path: shown(path), root: shown(&self.forbidden) })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Adds a folder that the user named with `--write`.
     pub fn allow_folder(&mut self, folder: &Path) -> Result<(), Denied> {
         let path = self.cwd.join(expand_home(folder, self.home.as_deref()));
@@ -199,6 +212,11 @@ impl Boundary {
         } else {
             Ok(Some(tmpdir))
         }
+    }
+
+    /// Whether a file is the very one that this conversation was opened on.
+    pub(super) fn is_target(&self, stat: &Stat) -> bool {
+        self.target.as_ref().is_some_and(|target| target.is_same(stat))
     }
 
     /// Whether the file `path`, in the existing folder `folder` and both by their true paths, may be written.

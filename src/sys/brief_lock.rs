@@ -4,6 +4,7 @@
 //! the next one takes over. The lock of a conversation is [`super::lock`]'s: that file stays.
 
 use std::fs::{File, OpenOptions, TryLockError, remove_file};
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub fn take(path: &Path, interrupts: &Interrupts) -> Result<Option<BriefLock>, S
                     return Err(signal);
                 }
             }
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
             Err(TryLockError::Error(_)) => return Ok(None),
         }
     }

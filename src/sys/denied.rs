@@ -63,6 +63,15 @@ pub enum Denied {
         /// Its permission bits.
         mode: rustix::fs::RawMode,
     },
+    /// A file of another owner with other names, which a write in place would reach.
+    #[error(
+        "{path} has several hard links and another owner, so that it can be neither replaced nor written in place; write \
+         to another file"
+    )]
+    Linked {
+        /// The path that was asked for.
+        path: String,
+    },
     /// A symbolic link that is not followed.
     #[error("{path} is a symbolic link {why}, which is not followed; name the file itself")]
     Link {

@@ -1,9 +1,14 @@
 //! The environment as one value, read once: variables, working folder, host, the shell that we were started from.
 //!
-//! Nothing here changes the environment; what a child gets is made as a list ([`Env::for_commands`]).
+//! What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
+//! of credentials are wiped from the block that others can read ([`keep_private`]); from then on this copy is all there is.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::process::{Resource, Rlimit};
 
 use super::root;
 
@@ -16,6 +21,12 @@ pub const WITHHELD: &str = "NAGENT_WITHHELD";
 /// The variable that tells a recording which child this is (`0.1`).
 pub const LINEAGE: &str = "NAGENT_LINEAGE";
 
+/// What was read before credentials were wiped.
+static READ: OnceLock<Env> = OnceLock::new();
+
+/// The limit of core dumps that this process was started with.
+static CORE: OnceLock<Rlimit> = OnceLock::new();
+
 /// The environment of this process.
 #[derive(Debug, Clone)]
 pub struct Env {
@@ -27,13 +38,13 @@ pub struct Env {
 }
 
 impl Env {
-    /// Reads it.
+    /// Reads it: as it was at the start, credentials in it.
     pub fn read() -> Self {
-        Self {
+        READ.get().cloned().unwrap_or_else(|| Self {
             variables: std::env::vars_os().collect(),
             folder: std::env::current_dir().map_err(|error| error.to_string()),
             executable: std::env::current_exe().ok(),
-        }
+        })
     }
 
     /// A variable's value, when it is set, not empty, and text.
@@ -48,6 +59,11 @@ impl Env {
             .find(|(n, _)| n == name)
             .map(|(_, value)| value.as_os_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// The program of this name, as [`program`] finds it.
+    pub fn program(&self, name: &str) -> PathBuf {
+        program(self.get_os("PATH"), name)
     }
 
     /// The user's home folder.
@@ -66,18 +82,12 @@ impl Env {
         set: &[(&str, String)],
     ) -> Vec<(OsString, OsString)> {
         let is_passed = |name: &OsStr| pass.iter().any(|passed| name == passed.as_str());
-        let secrets: Vec<&OsStr> = self
+        let secrets = self.secret_values(is_passed);
+        let (withheld, mut variables): (Vec<_>, Vec<_>) = self
             .variables
             .iter()
-            .filter(|(name, _)| is_secret(&name.to_string_lossy()) && !is_passed(name))
-            .map(|(_, value)| value.as_os_str())
-            .collect();
-        let (withheld, mut variables): (Vec<_>, Vec<_>) =
-            self.variables.iter().cloned().partition(|(name, value)| {
-                !is_passed(name)
-                    && (is_secret(&name.to_string_lossy())
-                        || secrets.iter().any(|secret| holds(value, secret)))
-            });
+            .cloned()
+            .partition(|(name, value)| !is_passed(name) && is_withheld(name, value, &secrets));
         variables.retain(|(name, _)| name != WITHHELD && !set.iter().any(|(n, _)| name == n));
         if !withheld.is_empty() {
             let names: Vec<String> =
@@ -89,6 +99,24 @@ impl Env {
         variables
             .extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
         variables
+    }
+
+    /// The values of the variables whose names say that they are credentials, but for the `passed` ones.
+    fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
+        let named = self
+            .variables
+            .iter()
+            .filter(|(name, _)| is_secret(&name.to_string_lossy()) && !is_passed(name));
+        named.map(|(_, value)| value.as_os_str()).collect()
+    }
+
+    /// The credentials, but those that the user lets through to commands: names and values, what is no text left out.
+    pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let texts = self
+            .variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        texts.filter(|(name, _)| is_secret(name) && !pass.iter().any(|passed| passed == name))
     }
 
     /// All variables, for a child nagent, with `set` put in.
@@ -123,6 +151,26 @@ impl Env {
             None => shell,
         }
     }
+}
+
+/// Whether a variable is a credential, by its name or because it holds one of the `secrets`.
+fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
+    is_secret(&name.to_string_lossy()) || secrets.iter().any(|secret| holds(value, secret))
+}
+
+/// The program of this name in a folder that `PATH` names from `/` on. What has a slash is taken as it is; what is found
+/// nowhere is taken to be in `/usr/bin`. A `.` or an empty entry in `PATH` is the working folder, whose files anybody may
+/// have written, so nothing that nagent starts by itself is looked for there.
+pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
+    if name.contains('/') {
+        return PathBuf::from(name);
+    }
+    path.into_iter()
+        .flat_map(std::env::split_paths)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| super::fs::is_executable(path))
+        .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
 }
 
 /// Whether a variable's name says that it holds a credential.
@@ -179,11 +227,53 @@ fn field(stat: &str, number: usize) -> Option<&str> {
 }
 
 /// Keeps this process's environment and memory, where the credentials are, from other processes of the same user,
-/// those that the model runs among them. The superuser's processes can read them all the same.
+/// those that the model runs among them, and writes neither into a core dump. The superuser's processes can read the
+/// memory all the same, but no credential out of `/proc/PID/environ`: [`Env::read`] has the only copy from here on.
+///
+/// Once, at the start, before there is a second thread.
 pub fn keep_private() {
     // Where it cannot be done there is nothing to do about it.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    let core = rustix::process::getrlimit(Resource::Core);
+    let none = Rlimit { current: Some(0), maximum: core.maximum };
+    let _ = rustix::process::setrlimit(Resource::Core, none);
+    CORE.get_or_init(|| core);
+    let env = READ.get_or_init(Env::read);
+    wipe(&env.secret_values(|_| false));
+}
+
+/// The limit of core dumps that this process was started with, which is that of commands; `None` when it never changed.
+pub(super) fn core_limit() -> Option<Rlimit> {
+    CORE.get().copied()
+}
+
+/// Overwrites the values of credentials in this process's environment block, where `/proc/PID/environ` shows them.
+#[expect(unsafe_code, reason = "the block can be reached by the C library's pointer alone")]
+fn wipe(secrets: &[&OsStr]) {
+    unsafe extern "C" {
+        static environ: *mut *mut std::ffi::c_char;
+    }
+    // SAFETY: nothing in this process changes the environment, there is one thread, and `environ` is a list of strings
+    // with a null pointer at its end, or null.
+    let mut entry = unsafe { environ };
+    // SAFETY: as above; `entry` never goes beyond the null pointer.
+    while let Some(start) = unsafe { entry.as_ref() }.filter(|start| !start.is_null()).copied() {
+        // SAFETY: as above: a string that ends with NUL. The borrow is over before the bytes are written.
+        let text = unsafe { CStr::from_ptr(start) }.to_bytes();
+        if let Some(at) = text.iter().position(|byte| *byte == b'=') {
+            let (name, value) = (&text[..at], &text[at + 1..]);
+            // The HTTP client reads these by itself.
+            let is_read = name.to_ascii_uppercase().ends_with(b"_PROXY");
+            if !is_read && is_withheld(OsStr::from_bytes(name), OsStr::from_bytes(value), secrets) {
+                let (from, length) = (at + 1, value.len());
+                // SAFETY: within the string, its NUL untouched. The block is this process's own to write.
+                unsafe { start.add(from).write_bytes(0, length) };
+            }
+        }
+        // SAFETY: `entry` is not the null pointer at the end.
+        entry = unsafe { entry.add(1) };
+    }
 }
 
 /// The host's name.

@@ -131,7 +131,7 @@ impl Folder {
 
     /// Makes names durable.
     pub fn sync(&self) -> Result<(), Denied> {
-        rustix::fs::fsync(&self.dir)
+        rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
             .map_err(|errno| Denied::io("sync the folder", &self.path, errno))
     }
 
@@ -159,6 +159,9 @@ impl Folder {
             match file.try_lock() {
                 Ok(()) => return Ok(Held(file)),
                 Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                    continue;
+                }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             if watch.elapsed() >= longest {

@@ -13,6 +13,8 @@ use sha2::{Digest, Sha256};
 
 pub use crate::format::hex::hex;
 
+use super::stray;
+
 /// Creates a folder for its owner alone, and its parents.
 pub fn create_private_folder(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
@@ -25,6 +27,37 @@ pub fn create_private_folder(path: &Path) -> Result<()> {
 /// Whether anything stands at the path, a broken link too.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
+}
+
+/// The same where it matters that nothing is there: what cannot be looked at is an error, and not an empty place.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot look at {}", path.display())),
+    }
+}
+
+/// Copies what is left to read of a file. In the kernel where it can, which a signal may interrupt.
+pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
+    loop {
+        match io::copy(from, to) {
+            Ok(_) => return Ok(()),
+            // Both files stand behind what was copied until then.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How much room the disk of a folder has left, in words.
+pub fn room(folder: &Path) -> String {
+    rustix::fs::statvfs(folder).map_or_else(
+        |_| "how much room the disk has left cannot be told".to_owned(),
+        |stat| {
+            format!("its disk has {} KiB free", stat.f_bavail.saturating_mul(stat.f_frsize) >> 10)
+        },
+    )
 }
 
 /// The size of a regular file in bytes, or `None`.
@@ -93,7 +126,7 @@ pub fn sync_folder(path: &Path) -> Result<()> {
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
@@ -108,7 +141,7 @@ pub fn replace_with_its_mode(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
         let mode = fs::metadata(path)?.permissions();
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().set_permissions(mode)?;
         file.as_file().sync_all()?;
@@ -123,7 +156,7 @@ pub fn replace_with_its_mode(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.persist(path)?;
         Ok(())
@@ -135,7 +168,7 @@ pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist_noclobber(path)?;
@@ -150,8 +183,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().unwrap_or(Path::new("."));
     let copy = || -> io::Result<()> {
         let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
-        io::copy(&mut old, file.as_file_mut())?;
+        let mut file = stray::new_file(folder)?;
+        copy_rest(&mut old, file.as_file_mut())?;
         file.as_file().sync_all()?;
         file.persist_noclobber(to)?;
         Ok(())
@@ -310,7 +343,7 @@ fn is_kept(path: &Path, sha256: &str) -> bool {
 pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     create_private_folder(outputs)?;
     let mut keep = || -> io::Result<PathBuf> {
-        let mut new = tempfile::Builder::new().prefix(".new-").tempfile_in(outputs)?;
+        let mut new = stray::new_file(outputs)?;
         let sha256 = read_hashed(file, &mut |bytes| new.write_all(bytes))?;
         let path = outputs.join(format!("{sha256}.txt"));
         if !is_kept(&path, &sha256) {

@@ -247,7 +247,8 @@ impl Journal {
                 self.file = None;
                 let _ = fs::remove(&self.path);
             }
-            return Err(error).with_context(|| format!("{}; {state} (is the disk full?)", what()));
+            let room = fs::room(&self.root.conversations());
+            return Err(error).with_context(|| format!("{}; {state} ({room})", what()));
         }
         if is_new {
             fs::sync_folder(&self.root.conversations())?;
@@ -308,5 +309,7 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

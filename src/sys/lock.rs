@@ -4,11 +4,12 @@
 //! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is; it holds no authority.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stopwatch;
@@ -84,6 +85,7 @@ pub fn take(
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
             Err(TryLockError::Error(error)) => {
                 return Err(LockError::Failed(anyhow::Error::new(error).context(format!(
                     "cannot lock {} (is it on a file system without locks?)",
@@ -128,12 +130,37 @@ fn hold(file: File, run: PathBuf) -> Result<Lock> {
     Ok(Lock { _file: file, run, after_crash })
 }
 
+/// How long a lock is waited for that is held for moments only. A holder that was stopped keeps it for ever.
+const SOON: Duration = Duration::from_secs(30);
+
 /// Takes a lock that is held for moments only: an index's.
 pub fn take_soon(root: &Root, name: &str) -> Result<File> {
+    take_within(root, name, SOON)
+}
+
+fn take_within(root: &Root, name: &str, longest: Duration) -> Result<File> {
     let path = root.locks().join(name);
     let file = open(&path)?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(file)
+    let watch = Stopwatch::start();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+            Err(TryLockError::WouldBlock) if watch.elapsed() < longest => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "cannot lock {}: another process has held it for {} s, which takes moments (fuser names it); end that \
+                 process, or let it go on",
+                path.display(),
+                longest.as_secs()
+            ),
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(25));
+    }
 }
 
 fn open(path: &Path) -> Result<File> {

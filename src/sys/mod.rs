@@ -49,5 +49,6 @@ pub mod sandbox;
 pub mod slice;
 pub mod split_files;
 pub mod stdin;
+mod stray;
 pub mod terminal;
 pub mod tools;

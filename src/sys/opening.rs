@@ -34,6 +34,8 @@ pub struct Opened {
     pub(super) name: OsString,
     pub(super) path: PathBuf,
     pub(super) old: Option<(File, Stat)>,
+    /// It is the very file that this session works on, so its hard links stay one file.
+    pub(super) is_target: bool,
 }
 
 impl Opened {
@@ -54,7 +56,19 @@ impl Opened {
 
     /// Whether the file has several hard links.
     pub fn is_linked(&self) -> bool {
-        self.old.as_ref().is_some_and(|(_, stat)| stat.st_nlink > 1)
+        self.other_names() > 0
+    }
+
+    /// How many names the file has beside this one.
+    #[expect(clippy::useless_conversion, reason = "the number is narrower on other systems")]
+    pub fn other_names(&self) -> u64 {
+        self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
+    }
+
+    /// How many names keep the old content when this one is written: none where the file is the session's target,
+    /// which is written in place.
+    pub fn parted_names(&self) -> u64 {
+        if self.is_target { 0 } else { self.other_names() }
     }
 }
 
@@ -110,7 +124,8 @@ impl Boundary {
             Ok(stat) => stat,
             Err(Errno::NOENT) => {
                 permit(None)?;
-                return Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old: None }));
+                let (name, old) = (name.to_owned(), None);
+                return Ok(Step::Opened(Opened { dir, name, path, old, is_target: false }));
             }
             Err(errno) => return Err(Denied::io("look at", asked, errno)),
         };
@@ -140,8 +155,9 @@ impl Boundary {
         if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
             return Err(Denied::ReadOnly { path: shown(asked), mode: mode.bits() });
         }
+        let is_target = self.is_target(&opened);
         let old = Some((File::from(file), opened));
-        Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old }))
+        Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old, is_target }))
     }
 
     /// Opens the folder of a file and finds its true path. What is missing is made, if the file may be written.

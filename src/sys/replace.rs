@@ -1,16 +1,18 @@
 //! Puts new content in place of a file that the write boundary let through, and reads one for an edit.
 //!
 //! The old content is kept first. The new one is written beside the old, made durable, and takes its place in
-//! one step, so that a kill at any instant leaves the one or the other. A file with several hard links is
-//! written in place, since a new file would part it from its other names. All of it goes through the open
+//! one step, so that a kill at any instant leaves the one or the other. That parts a file with several hard links from its
+//! other names, which anybody may have made: a link from a folder that may be written to a file that may not. Only the
+//! file that a conversation was opened on is written in place then, by its identity. All of it goes through the open
 //! folder, never through a path. What may be written is not decided here.
 
 use super::denied::{Denied, missing};
 use super::names::shown;
 use super::opening::{Opened, same, true_path};
 use super::read::count_lines;
+use super::stray;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -33,6 +35,8 @@ pub struct Written {
     pub created: bool,
     /// Where the previous content was kept.
     pub previous: Option<PathBuf>,
+    /// How many other names of the file keep the previous content.
+    pub parted: u64,
 }
 
 /// The content of a file, whatever its size; `None`: there is no such file.
@@ -78,10 +82,11 @@ pub fn replace(
         keep_previous,
         keep: Keep::Always,
     };
-    let (path, created) = (opened.path.clone(), opened.old.is_none());
+    let (path, created, parted) =
+        (opened.path.clone(), opened.old.is_none(), opened.parted_names());
     let previous = stream(opened, &mut content)?;
     let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
-    Ok(Written { path, bytes, lines, created, previous })
+    Ok(Written { path, bytes, lines, created, previous, parted })
 }
 
 /// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.
@@ -124,10 +129,10 @@ pub enum Keep {
 
 /// The same as [`replace`] for content of any size. Gives where the previous content was kept, when it was.
 ///
-/// A file with several hard links, or whose owner cannot be given to a new one, is written in place: `write` must not
-/// read from it then. Room for the content is made before the first byte is written.
+/// The conversation's own file where it has several hard links, and one whose owner cannot be given to a new file, are
+/// written in place: `write` must not read from them then. Room for the content is made before the first byte is written.
 pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
-    let is_in_place = opened.is_linked();
+    let is_in_place = opened.is_target && opened.is_linked();
     let mut previous = None;
     if is_in_place || content.keep == Keep::Always {
         previous = keep_old(&mut opened, content)?;
@@ -136,6 +141,9 @@ pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<Pa
     if is_in_place {
         in_place(&opened, content)?;
     } else if !beside(&opened, content)? {
+        if opened.is_linked() {
+            return Err(Denied::Linked { path: shown(&opened.path) });
+        }
         if previous.is_none() {
             previous = keep_old(&mut opened, content)?;
         }
@@ -211,7 +219,7 @@ fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes)) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
         // Not every file system can; the write itself tells then.
         _ => Ok(()),
@@ -228,9 +236,11 @@ fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
     let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
+    stray::sweep_beside(&opened.dir);
     let unnamed = unnamed(opened, mode);
     let is_unnamed = unnamed.is_some();
     let mut file = unnamed.map_or_else(|| named(opened, &name, mode), Ok)?;
+    stray::hold(&file);
     let result = fill(opened, &mut file, content).and_then(|is_alike| {
         if !is_alike {
             return Ok(false);
@@ -288,8 +298,12 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
             return Ok(false);
         }
         // After the owner, whose change takes set-id bits away.
-        rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(old.st_mode))
-            .map_err(|errno| failed(errno.into()))?;
+        let mut mode = Mode::from_raw_mode(old.st_mode);
+        if opened.is_linked() {
+            // Somebody's link to a program that runs as its owner makes no second such program.
+            mode -= Mode::SUID | Mode::SGID;
+        }
+        rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
     (content.write)(file).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(true)
@@ -321,7 +335,7 @@ fn sync_folder(opened: &Opened) -> Result<(), Denied> {
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
-        Ok(folder) => rustix::fs::fsync(&folder)
+        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder))
             .map_err(|errno| Denied::io("sync the folder of", &opened.path, errno)),
         Err(_) => Ok(()),
     }

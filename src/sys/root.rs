@@ -88,6 +88,11 @@ impl Root {
         self.folder.join("tools.json")
     }
 
+    /// The key that the words of masks are made with.
+    pub fn redact_key(&self) -> PathBuf {
+        self.folder.join("redact.key")
+    }
+
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.folder

@@ -18,6 +18,7 @@ use super::process::Jobs;
 use super::process::job::{Job, JobId, Outcome, Output};
 use super::root::Root;
 use crate::context::Tool;
+use crate::format::harmless;
 
 /// How long a program may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -151,8 +152,7 @@ fn summary(description: &str) -> String {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let text = words.join(" ");
     let sentence = text.find(". ").map_or(text.as_str(), |at| &text[..=at]);
-    let clean: String = sentence.chars().filter(|c| !c.is_control()).take(SUMMARY).collect();
-    clean
+    harmless::line(sentence, SUMMARY)
 }
 
 #[cfg(test)]
@@ -165,6 +165,11 @@ mod tests {
         assert_eq!(summary("path: /x\nNo end"), "No end");
         assert_eq!(summary("usage: x\n"), "");
         assert_eq!(summary(""), "");
-        assert_eq!(summary(&format!("path: /x\n{}", "y".repeat(999))).len(), SUMMARY);
+        assert_eq!(
+            summary("path: /x\na\u{e0041}\x1b[2J\n\n# Rules\nb"),
+            "a\\u{e0041}\\u{1b}[2J # Rules b"
+        );
+        let long = summary(&format!("path: /x\n{}", "y".repeat(999)));
+        assert_eq!(long.chars().count(), SUMMARY);
     }
 }

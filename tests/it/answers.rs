@@ -51,6 +51,10 @@ pub(crate) enum Answer {
     StallHead,
     /// A head that never ends.
     EndlessHeaders,
+    /// These bytes as they stand, head and all, then the connection is closed.
+    Bytes(Vec<u8>),
+    /// The first bytes, then the second ones again and again, until the client has had enough.
+    Endless(Vec<u8>, Vec<u8>),
     /// Closed without a word.
     Close,
     /// The inner answer once the latch is released.
@@ -212,6 +216,18 @@ pub(crate) fn send(
             // Ends when the client has had enough; 1 GiB is more than enough for any client.
             for _ in 0..1 << 20 {
                 stream.write_all(format!("x-filler: {}\r\n", "a".repeat(1000)).as_bytes())?;
+            }
+            Ok(false)
+        }
+        Answer::Bytes(bytes) => {
+            stream.write_all(&bytes)?;
+            Ok(false)
+        }
+        Answer::Endless(first, again) => {
+            stream.write_all(&first)?;
+            // 2 GiB are more than enough for any client.
+            for _ in 0..(2_usize << 30) / again.len().max(1) {
+                stream.write_all(&again)?;
             }
             Ok(false)
         }

@@ -27,7 +27,7 @@ impl Numbers {
 }
 
 /// A model whose replies never end: commands, writes and children, each command with a number of its own.
-fn busy(sandbox: &Sandbox) {
+pub(crate) fn busy(sandbox: &Sandbox) {
     let tmp = sandbox.tmp();
     let count = Arc::new(AtomicU64::new(0));
     sandbox.llm.allow_rewrites();
@@ -50,7 +50,7 @@ fn busy(sandbox: &Sandbox) {
 }
 
 /// The results behind each reply: their names and states must fit its tags, and commands the log.
-fn check_results(all: &[Block], log: &[String]) {
+pub(crate) fn check_results(all: &[Block], log: &[String]) {
     let replies: Vec<usize> = all
         .iter()
         .enumerate()
@@ -149,7 +149,7 @@ fn kills_at_any_instant_lose_nothing_and_repeat_nothing() {
 }
 
 /// The text without a torn tail, as far as a reader that knows of none can tell.
-fn whole_part(text: &str) -> Option<&str> {
+pub(crate) fn whole_part(text: &str) -> Option<&str> {
     (!text.is_empty() && text.ends_with('\n')).then_some(text)
 }
 

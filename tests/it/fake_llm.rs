@@ -176,6 +176,14 @@ impl FakeLlm {
         assert!(!waited.unwrap().1.timed_out(), "waited 20 s for request {count} in vain");
     }
 
+    /// Forgets what has come so far: for a world that is put back to an earlier state.
+    pub(crate) fn forget(&self) {
+        let mut script = self.script();
+        script.requests.clear();
+        script.dialogues.clear();
+        script.complaints.clear();
+    }
+
     /// What broke a rule so far; a test that expects it takes it away here.
     pub(crate) fn take_complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.script().complaints)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::blocks::Block;
 use crate::file_edit::{edit, write};
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{Sandbox, answer, shell};
 
 /// What happens while the model thinks, and its reply.
 pub(crate) type Step = (Box<dyn FnMut() + Send>, String);
@@ -245,6 +245,56 @@ fn hard_links_are_written_in_place_and_a_planted_one_is_not() {
     nothing_outside_was_written(&sandbox);
 }
 
+// Written in place, as it was once, the link would carry the text out of the temp folder.
+#[test]
+fn a_hard_link_that_a_command_plants_in_a_temp_folder_carries_no_write_out() {
+    let sandbox = world().file("in/big.py", large());
+    let victims = ["victim", "edited"];
+    sandbox.write("out/edited", "outside\n");
+    let (tmp, work) = (sandbox.tmp(), sandbox.work());
+    let plant = format!(
+        "cd '{}' && ln '{work}/out/victim' one && ln '{work}/out/edited' two && ln '{work}/in/big.py' three.py && echo y",
+        tmp.display(),
+        work = work.display()
+    );
+    let at = |name: &str| tmp.join(name).display().to_string();
+    let replies = [
+        shell(&plant),
+        write(&at("one"), "new\n"),
+        edit(&at("two"), "outside", "new"),
+        format!("<nagent-file-read path=\"{}\"/>", at("three.py")),
+    ];
+    sandbox.llm.allow_rewrites();
+    let (root, mut replies) = (sandbox.root(), replies.into_iter());
+    let mut patched = false;
+    sandbox.llm.choose(move |_| match replies.next() {
+        Some(reply) => reply.into(),
+        None if patched => answer("done").into(),
+        None => {
+            patched = true;
+            let index = find_index(&root.join("splits"));
+            let segment = index.parent().unwrap().join("three-0001.py");
+            let text = fs::read_to_string(&segment).unwrap();
+            fs::write(&segment, text.replacen("def f0", "def forged", 1)).unwrap();
+            format!("<nagent-file-patch index=\"{}\"/>", index.display()).into()
+        }
+    });
+    sandbox.run(&["--no-summaries", "task"]).assert_exit(0);
+    let results = results(&sandbox);
+    assert_eq!(results.len(), 3);
+    for block in &results {
+        assert_eq!(block.get("status"), "ok", "{block:?}");
+        assert!(block.body.contains("(hard link"), "it is said: {block:?}");
+    }
+    for victim in victims {
+        assert_eq!(sandbox.read(&format!("out/{victim}")), "outside\n");
+    }
+    assert_eq!(sandbox.read("in/big.py"), large());
+    assert_eq!(fs::read_to_string(tmp.join("one")).unwrap(), "new\n");
+    assert_eq!(fs::read_to_string(tmp.join("two")).unwrap(), "new\n");
+    assert!(fs::read_to_string(tmp.join("three.py")).unwrap().starts_with("def forged"));
+}
+
 // Swaps.
 
 /// Lets two names change places and back in a loop while a model writes the target, over and over.
@@ -332,19 +382,22 @@ fn large() -> String {
     (0..200).map(|n| format!("def f{n}():\n    return \"{}\"\n\n\n", "x".repeat(370))).collect()
 }
 
+/// The index of the only split.
+fn find_index(splits: &Path) -> PathBuf {
+    let mut folder = splits.to_owned();
+    loop {
+        let index = folder.join("index.json");
+        if index.exists() {
+            return index;
+        }
+        folder = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    }
+}
+
 /// Reads a large target by segments, edits one, forges the index, patches. Gives the patch's result.
 fn patch_with(sandbox: &Sandbox, forge: impl Fn(&str) -> String + Send + 'static) -> Block {
     let splits = sandbox.root().join("splits");
-    let find = move || -> PathBuf {
-        let mut folder = splits.clone();
-        loop {
-            let index = folder.join("index.json");
-            if index.exists() {
-                return index;
-            }
-            folder = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-        }
-    };
+    let find = move || find_index(&splits);
     let mut request = 0;
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(move |_| {

@@ -85,7 +85,12 @@ impl Running {
     }
 
     /// Waits for its end. The time is counted from here for `after`, from the start for `seconds`.
-    pub(crate) fn wait(mut self) -> Run {
+    pub(crate) fn wait(self) -> Run {
+        self.wait_up_to(CAP)
+    }
+
+    /// The same for a run that takes longer than others.
+    pub(crate) fn wait_up_to(mut self, cap: Duration) -> Run {
         let from = Instant::now();
         // Held until the end: a pipe that nobody closes is part of some tests.
         let stdin = self.child.stdin.take();
@@ -93,9 +98,9 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if self.started.elapsed() > CAP {
+            if self.started.elapsed() > cap {
                 self.end_group();
-                panic!("{} did not end within {CAP:?}\n{}", self.what, self.said());
+                panic!("{} did not end within {cap:?}\n{}", self.what, self.said());
             }
             std::thread::sleep(Duration::from_millis(1));
         };

@@ -66,7 +66,7 @@ impl Sandbox {
         Self::in_folder(folder.expect("a folder outside of /tmp and /var/tmp to write in")).git()
     }
 
-    fn in_folder(folder: &Path) -> Self {
+    pub(crate) fn in_folder(folder: &Path) -> Self {
         let base = tempfile::Builder::new()
             .prefix("nagent-test-")
             .tempdir_in(folder.canonicalize().unwrap())

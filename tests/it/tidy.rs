@@ -101,9 +101,9 @@ fn the_modules_that_a_file_names_are_found() {
 
 #[test]
 fn layers_point_one_way() {
-    const PURE: [&str; 11] = [
+    const PURE: [&str; 12] = [
         "exit", "format", "protocol", "apply", "llm", "turn", "prompt", "code", "history",
-        "memory", "sandbox",
+        "memory", "sandbox", "redact",
     ];
     let may = |layer: &str, other: &str| match layer {
         _ if layer == other => true,

@@ -44,6 +44,11 @@ impl Figures {
         self.misses.push(format!("{}: {why}", self.part));
     }
 
+    /// Whether anything went wrong.
+    pub(crate) fn has_misses(&self) -> bool {
+        !self.misses.is_empty()
+    }
+
     /// Whether every figure was reached and nothing went wrong.
     pub(crate) fn reached(&self) -> bool {
         !self.rows.is_empty() && self.misses.is_empty() && self.rows.iter().all(|row| row.ok)

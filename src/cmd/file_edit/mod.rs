@@ -126,6 +126,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
+    /// Mask well-known shapes of credentials in results before they are kept and sent
+    #[arg(long, help_heading = "Boundary")]
+    pub redact: bool,
     /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
@@ -193,6 +196,7 @@ fn plain(args: &Args) -> nagent::Args {
         record: args.record.clone(),
         model: args.model.clone(),
         clear: args.clear,
+        redact: args.redact,
         no_summaries: args.no_summaries,
         lock_timeout: args.lock_timeout,
         limits: args.limits.clone(),

@@ -214,6 +214,7 @@ impl Work<'_> {
         job.grace = GRACE;
         job.keep = KEEP;
         job.spool = Some(self.ground.settings.root.value.outputs());
+        job.nameless = true;
         job
     }
 
@@ -261,7 +262,11 @@ impl Work<'_> {
             flag("write", folder.as_os_str());
         }
         words.extend(args.limits.words().chain(args.walls.words()).map(OsString::from));
-        for (name, is_set) in [("--clear", args.clear), ("--no-summaries", args.no_summaries)] {
+        for (name, is_set) in [
+            ("--clear", args.clear),
+            ("--redact", args.redact),
+            ("--no-summaries", args.no_summaries),
+        ] {
             words.extend(is_set.then(|| name.into()));
         }
         words

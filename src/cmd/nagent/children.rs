@@ -21,6 +21,9 @@ pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsStri
     if call.args.no_summaries {
         flags.push("--no-summaries".into());
     }
+    if call.redacts() {
+        flags.push("--redact".into());
+    }
     let mut flag = |name: &str, value: &std::ffi::OsStr| {
         flags.extend([OsString::from(name), value.to_owned()]);
     };

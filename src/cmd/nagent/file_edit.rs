@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Call;
+use super::{Call, rework};
 use crate::cmd::settings::{Problem, Settings};
 use crate::exit::Exit;
 use crate::format::file_index::Entry;
@@ -37,7 +37,9 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
         root: root.path(),
         tmpdir: None,
     };
-    Boundary::for_file(places, &path).map_err(|denied| refused(&denied.to_string()))?;
+    let boundary =
+        Boundary::for_file(places, &path).map_err(|denied| refused(&denied.to_string()))?;
+    may_be_named(call, &boundary)?;
     let (entry, notes) = file_index::register(root, &path, || call.name.clone())?;
     for note in notes {
         out::line(&format!("nagent: note: {note}"));
@@ -50,6 +52,16 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
         )));
     }
     Ok(entry.conversation)
+}
+
+/// A file of nagent's own is a target only where the user names it; what another run started was named by a model, but for
+/// the working copy of a conversation that is being edited.
+pub(super) fn may_be_named(call: &Call<'_>, boundary: &Boundary) -> Result<(), Problem> {
+    if call.parents.is_empty() || boundary.target().is_some_and(|path| rework::is_copy(call, path))
+    {
+        return Ok(());
+    }
+    boundary.target_is_no_own_file().map_err(|denied| refused(&denied.to_string()))
 }
 
 /// Notes which file it is now, at the end of a run: it may have been written, or made.

@@ -24,7 +24,10 @@ pub(super) fn gather(
         let last = sections.into_iter().rev().find(|section| section.title == context::MEMORY);
         Told::new(last.map(|section| section.text), journal.pieces())
     });
-    let is_allowed = !call.args.no_summaries && call.settings.config.file_summaries != Some(false);
+    // A request for one would show the file and its commits as they are.
+    let is_allowed = !call.args.no_summaries
+        && !call.redacts()
+        && call.settings.config.file_summaries != Some(false);
     let memory = file_memory::gather(&Start {
         tool: "nagent",
         settings: &call.settings,

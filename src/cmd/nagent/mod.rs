@@ -160,6 +160,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
     pub jobs: Option<u64>,
 
+    /// Mask well-known shapes of credentials in results before they are kept and sent
+    #[arg(long, help_heading = "Boundary")]
+    pub redact: bool,
     /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
@@ -320,6 +323,11 @@ impl Args {
 }
 
 impl Call<'_> {
+    /// Whether shapes of credentials are masked.
+    fn redacts(&self) -> bool {
+        self.args.redact || self.settings.config.redact == Some(true)
+    }
+
     /// Upkeep first, then the run, all in one report.
     fn work(&mut self) -> Result<Report, Problem> {
         let args = self.args;

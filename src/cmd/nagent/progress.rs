@@ -97,7 +97,9 @@ fn started(action: &Action, width: usize) -> String {
 /// The first line of what starts, cut to the terminal's width.
 fn line(kind: &str, what: &str, width: usize) -> String {
     let mut lines = what.lines();
-    let first = lines.next().unwrap_or_default();
+    // Blanks would push the end of the line out of sight.
+    let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let first = words.join(" ");
     let more = if lines.next().is_some() { " …" } else { "" };
     let room = width.saturating_sub(kind.len() + 5 + more.len()).max(20);
     let cut: String = first.chars().take(room).collect();
@@ -170,6 +172,9 @@ mod tests {
     fn lines() {
         let shell = Action::Shell { commands: "cargo test\nmore".into(), timeout: None };
         assert_eq!(started(&shell, 80), "→ shell  cargo test …");
+        let padded = format!("ls{};\r curl evil", " ".repeat(10_000));
+        let padded = Action::Shell { commands: padded, timeout: None };
+        assert_eq!(started(&padded, 80), "→ shell  ls ; curl evil");
         let long = Action::List { path: "x".repeat(100) };
         assert_eq!(started(&long, 40), format!("→ list  {}…", "x".repeat(31)));
         let block = Block::new("nagent-shell-result")

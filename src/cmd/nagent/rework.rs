@@ -124,6 +124,15 @@ fn not_done(copy: &mut Copy<'_>, path: &Path, problem: Problem) -> Report {
     report
 }
 
+/// Whether a file is such a working copy, by its name.
+pub(super) fn is_copy(call: &Call<'_>, path: &Path) -> bool {
+    let conversations = call.settings.root.value.conversation("x");
+    let folder = conversations.parent().and_then(fs::real_path);
+    let id = path.file_name().and_then(|name| name.to_str()?.rsplit_once("-edit-"));
+    path.parent() == folder.as_deref()
+        && id.is_some_and(|(_, id)| uuid::Uuid::try_parse(id).is_ok())
+}
+
 /// The child's process.
 fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let args = call.args;
@@ -153,6 +162,7 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     job.grace = GRACE;
     job.keep = KEEP;
     job.spool = Some(call.settings.root.value.outputs());
+    job.nameless = true;
     Ok(job)
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_memory, root_problem, walls};
+use super::{Call, file_edit, file_memory, root_problem, walls};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::{Problem, pick};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::ask::{AskError, Source};
+use crate::drive::veil::Veil;
 use crate::drive::{self, Seen, World, shown, target};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
@@ -50,7 +51,14 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     let mut progress = Progress::new(call.quiet);
     let (mut facts, mut boundary, walls) = gather(call, &folder, &mut progress)?;
     let memory = file_memory::gather(call, Some((&journal, &model_id)), &mut progress);
-    facts.memory = memory.text;
+    let veil = Veil::new(
+        call.env,
+        &call.settings.config.pass_env,
+        &call.settings.root.value,
+        call.redacts(),
+        args.show_request,
+    )?;
+    facts.memory = veil.text(memory.text).0;
     let splits = call.settings.root.value.splits(journal.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
@@ -71,6 +79,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         written: shown::Written::default(),
         shell: call.settings.shell(),
         walls,
+        veil,
         check: args.check.clone(),
         root: call.settings.root.value.clone(),
         env: call.env,
@@ -264,6 +273,7 @@ pub(super) fn gather(
     let (part, mut boundary) = if let Some(path) = &call.args.file_edit {
         let boundary = Boundary::for_file(places, path)
             .map_err(|denied| Problem::usage(denied.to_string()))?;
+        file_edit::may_be_named(call, &boundary)?;
         (Part::File(folder.join(path).display().to_string()), boundary)
     } else {
         let (boundary, notes) = Boundary::for_main(places);

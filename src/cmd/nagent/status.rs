@@ -85,6 +85,10 @@ fn in_force(call: &Call<'_>) -> Value {
     or("connect_timeout", c.connect_timeout.map(|v| json!(v)), json!(10));
     or("read_timeout", c.read_timeout.map(|v| json!(v)), json!(300));
     or("lock_timeout", c.lock_timeout.map(|v| json!(v)), json!(30));
+    or("redact", c.redact.map(|v| json!(v)), json!(false));
     or("file_summaries", c.file_summaries.map(|v| json!(v)), json!(true));
+    if call.args.redact {
+        object.insert("redact".to_owned(), json!({ "value": true, "from": "flag" }));
+    }
     Value::Object(object)
 }

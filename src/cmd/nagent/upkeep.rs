@@ -20,6 +20,9 @@ use crate::sys::journal::{self, Journal};
 use crate::sys::lock::{self, Lock};
 use crate::sys::{fs, names, root};
 
+/// The name of the index's lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
+const SAVED_LOCK: &str = "saved-index.json";
+
 /// The longest summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;
 
@@ -90,18 +93,24 @@ pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
 pub(super) fn exchange(call: &Call<'_>, text: &str) -> Result<Option<PathBuf>, Problem> {
     let root = &call.settings.root.value;
     let path = root.conversation(&call.name);
-    let archived = if fs::exists(&path) {
+    let archived = if fs::is_there(&path)? {
         let stem: String = call.name.chars().take(60).collect();
-        let archived = root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4()));
-        fs::copy(&path, &archived)?;
-        Some(archived)
+        Some(root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4())))
     } else {
         None
     };
-    if let Err(error) = fs::replace(&path, text.as_bytes()) {
-        // It stands where it stood: the copy says nothing more.
-        if let Some(archived) = &archived {
-            let _ = fs::remove(archived);
+    let before = fs::identity(&path);
+    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy(&path, archived));
+    if let Err(error) = copied.and_then(|()| fs::replace(&path, text.as_bytes())) {
+        // Where it stands as it stood, the copy says nothing more. Where the new one has its name already, and only that
+        // could not be made durable, the copy is all that is left of the old one.
+        if let Some(archived) = archived.filter(|_| before.is_some()) {
+            if fs::identity(&path) == before {
+                let _ = fs::remove(&archived);
+            } else {
+                let kept = archived.display();
+                return Err(error.context(format!("what the conversation held is {kept}")).into());
+            }
         }
         return Err(error.into());
     }
@@ -222,11 +231,11 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         )));
     }
     let index_path = root.saved_index();
-    let _index_lock = lock::take_soon(root, "saved-index")?;
+    let _index_lock = lock::take_soon(root, SAVED_LOCK)?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
     let _target_lock = take_lock(call, name)?;
-    if fs::exists(&path) {
+    if fs::is_there(&path)? {
         // An older copy of that name is put aside, not lost.
         let aside = PathBuf::from(format!("{}-{}", path.display(), uuid::Uuid::new_v4()));
         fs::rename(&path, &aside)?;

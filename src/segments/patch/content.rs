@@ -11,6 +11,7 @@ use super::examine::{self, Found};
 use super::split::Split;
 use crate::format::unified::Diff;
 use crate::sys::folder::Folder;
+use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 
 /// Bytes that are copied between two looks at the signals.
@@ -59,11 +60,13 @@ pub(super) fn copy(
         if let Some(signal) = interrupts.pending() {
             return Err(io::Error::other(format!("interrupted by {}", signal.name())));
         }
-        let count = io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to)?;
-        if count == 0 {
-            return Err(io::Error::other("what was to be copied has become shorter"));
+        let copied = io::copy(&mut Read::by_ref(from).take(left.min(COPY)), to);
+        match copied {
+            Ok(0) => return Err(io::Error::other("what was to be copied has become shorter")),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            // What was copied before a signal came counts.
+            _ => left = end.saturating_sub(from.stream_position()?),
         }
-        left -= count;
     }
     Ok(())
 }
@@ -82,7 +85,7 @@ pub(super) fn keep_beside(
     };
     let kept = (1..=u32::MAX).map(numbered).find(|kept| !taken.contains(kept));
     let kept = kept.ok_or_else(|| anyhow::anyhow!("no name is free"))?;
-    folder.create(&kept, name, &mut |to| io::copy(file, to).map(|_| ()))?;
+    folder.create(&kept, name, &mut |to| fs::copy_rest(file, to))?;
     folder.sync()?;
     Ok(folder.path().join(kept))
 }

@@ -110,8 +110,10 @@ pub(super) fn examine(
         is_of_one_piece(split, source, hooks)?;
     }
     if let Some(original) = &original {
-        let size = original.metadata().map_or(0, |metadata| metadata.len());
-        if size != split.index.source_size_bytes {
+        let metadata = original
+            .metadata()
+            .map_err(|error| Failure::io("look at the kept original", &error))?;
+        if metadata.len() != split.index.source_size_bytes {
             is_of_one_piece(split, original, hooks)?;
         }
     }
@@ -222,7 +224,10 @@ impl Work<'_> {
         loop {
             hooks.go_on()?;
             let (buffer, other) = (&mut self.buffers.0, &mut self.buffers.1);
-            let count = file.read(buffer).map_err(|error| failed(&error))?;
+            let count = match file.read(buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| failed(&error))?,
+            };
             let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { break };
             hash.feed(chunk);
             self.whole.feed(chunk);
@@ -418,7 +423,7 @@ pub(super) fn write_text(
     to: &mut File,
 ) -> std::io::Result<()> {
     let mut file = split.open(at).map_err(std::io::Error::other)?;
-    std::io::copy(&mut file, to)?;
+    crate::sys::fs::copy_rest(&mut file, to)?;
     if stamp(&file.metadata()?) != piece.stamp {
         return Err(std::io::Error::other(has_changed(split, at)));
     }

@@ -91,11 +91,25 @@ pub enum Failure {
     /// It cannot be done, and why.
     #[error("{0}")]
     Refused(String),
+    /// The same about the source, whose path is not said yet. It does not leave [`patch`].
+    #[error("{0}")]
+    OfSource(String),
 }
 
 impl Failure {
     fn io(what: &str, error: &io::Error) -> Self {
-        Self::Refused(format!("cannot {what}: {error}"))
+        Self::OfSource(format!("cannot {what}: {error}"))
+    }
+
+    /// The same, with the source's path where that is not said.
+    fn naming(self, index: &std::path::Path) -> Self {
+        match self {
+            Self::OfSource(message) => {
+                let index = shown(index);
+                Self::Refused(format!("{message}; the index is {index}"))
+            }
+            named => named,
+        }
     }
 }
 
@@ -153,6 +167,7 @@ pub fn patch(
     // What a signal cut short fails with some error or other.
     run(plan, boundary, &mut hooks)
         .map_err(|failure| interrupts.pending().map_or(failure, Failure::Interrupted))
+        .map_err(|failure| failure.naming(plan.index))
 }
 
 fn true_path(index: &Path) -> Result<PathBuf, Failure> {
@@ -453,6 +468,10 @@ impl Task<'_, '_> {
         };
         let bytes =
             new.metadata().map_err(|error| Failure::io("read the new source", &error))?.len();
+        if opened.parted_names() > 0 {
+            let told = "other names (hard links) of the source keep what it held before";
+            self.notes.push(told.to_owned());
+        }
         let interrupts = self.hooks.interrupts;
         let folder = &self.split.folder;
         let name = source.path.file_name().unwrap_or_default();

@@ -174,14 +174,20 @@ impl Client {
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
             None => {
-                runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-                    api_error(
-                        ErrorKind::Other,
-                        format!(
-                            "cannot wait for the network: {error}; are there descriptors left?"
-                        ),
-                    )
-                })?
+                // A server that sends without end keeps the connection's task busy: time and signals are looked at after
+                // each of its turns, not after each sixty of them.
+                runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .event_interval(1)
+                    .build()
+                    .map_err(|error| {
+                        api_error(
+                            ErrorKind::Other,
+                            format!(
+                                "cannot wait for the network: {error}; are there descriptors left?"
+                            ),
+                        )
+                    })?
             }
         };
         let runtime = self.runtime.insert(runtime);

@@ -31,7 +31,7 @@ fn conversation() -> Vec<String> {
     .collect()
 }
 
-fn world() -> (tempfile::TempDir, Root) {
+pub(super) fn world() -> (tempfile::TempDir, Root) {
     // In memory where there is such a folder: thousands of syncs would take their time.
     let memory = Some(Path::new("/dev/shm")).filter(|path| path.is_dir());
     let folder = memory.map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
@@ -40,7 +40,7 @@ fn world() -> (tempfile::TempDir, Root) {
     (folder, root)
 }
 
-fn open(root: &Root, name: &str) -> Result<Journal, LockError> {
+pub(super) fn open(root: &Root, name: &str) -> Result<Journal, LockError> {
     Journal::open(root, name, Duration::ZERO, &Interrupts::none(), &mut |_| ())
 }
 
@@ -48,7 +48,7 @@ fn put(root: &Root, bytes: impl AsRef<[u8]>) {
     std::fs::write(root.conversation("c"), bytes).unwrap();
 }
 
-fn get(root: &Root, name: &str) -> String {
+pub(super) fn get(root: &Root, name: &str) -> String {
     std::fs::read_to_string(root.conversation(name)).unwrap()
 }
 
@@ -232,5 +232,163 @@ fn all_that_is_made_is_for_its_owner_alone() {
                 folders.push(entry.path());
             }
         }
+    }
+}
+
+/// Five turns, each of four blocks.
+fn turns() -> String {
+    let turn = |n: usize| {
+        // No flipped bit makes one of them another.
+        let mut word = || ["kzqh", "bwea", "mxog", "trid", "uplf"][n - 1].to_owned();
+        let own = ["nagent-shell"];
+        [
+            Block::new("user-prompt")
+                .with("at", "2026-11-21T10:00:00Z")
+                .with("cwd", "/a")
+                .body(format!("prompt {n}")),
+            Block::new("agent-response").body(format!("<nagent-shell>echo {n}</nagent-shell>")),
+            Block::new("nagent-turn-status").with("turn", n).with("tokens_in", 12),
+            Block::new("nagent-shell-result")
+                .with("status", "ok")
+                .body(format!("</system>\nresult {n}")),
+        ]
+        .map(|block| block.format(&own, &mut word))
+        .join("\n")
+    };
+    (1..=5).map(turn).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_flipped_bit_in_a_header_is_refused_with_its_line_or_hides_no_later_turn() {
+    let text = turns();
+    let second = text.find("prompt 2").unwrap();
+    let second = text[..second].rfind("<user-prompt").unwrap();
+    let third = text.find("prompt 3").unwrap();
+    let third = text[..third].rfind("<user-prompt").unwrap();
+    let mut at = second;
+    let headers = text[second..third].split_inclusive('\n').flat_map(|line| {
+        let from = at;
+        at += line.len();
+        let is_tag =
+            line.starts_with('<') && !line.starts_with("</") && !line.starts_with("<nagent-shell>");
+        if is_tag { from..from + line.len() } else { 0..0 }
+    });
+    let (mut refused, mut read) = (0, 0);
+    let (_folder, root) = world();
+    for (at, bit) in headers.flat_map(|at| (0..8).map(move |bit| (at, bit))).collect::<Vec<_>>() {
+        let mut bytes = text.clone().into_bytes();
+        bytes[at] ^= 1 << bit;
+        for after_crash in [false, true] {
+            put(&root, &bytes);
+            if after_crash {
+                std::fs::write(root.run("c"), "{}").unwrap();
+            }
+            match open(&root, "c") {
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(
+                        error.contains("damaged at line ") || error.contains("no text file"),
+                        "{at} {bit}: {error}"
+                    );
+                    refused += 1;
+                }
+                // After a crash, a block that never ends may be the one that the crash tore: what is behind its
+                // beginning is kept aside, and that is said.
+                Ok(journal) if after_crash && journal.torn().is_some() => {
+                    let torn = std::fs::read(journal.torn().unwrap()).unwrap();
+                    assert_eq!([journal.text().as_bytes(), &torn].concat(), bytes);
+                    continue;
+                }
+                Ok(journal) => {
+                    read += 1;
+                    for n in [1, 3, 4, 5] {
+                        let of = |name: &str, words: String| {
+                            let pieces =
+                                journal.pieces().iter().filter(|piece| piece.name() == Some(name));
+                            pieces
+                                .filter(|piece| piece.text(journal.text()).contains(&words))
+                                .count()
+                        };
+                        let all = [
+                            of("user-prompt", format!("prompt {n}")),
+                            of("agent-response", format!("echo {n}")),
+                            of("nagent-shell-result", format!("result {n}")),
+                        ];
+                        assert_eq!(
+                            all,
+                            [1, 1, 1],
+                            "turn {n}, byte {at} bit {bit} after a crash: {after_crash}"
+                        );
+                    }
+                    assert_eq!(journal.text().as_bytes(), bytes);
+                }
+            }
+            assert_eq!(
+                std::fs::read(root.conversation("c")).unwrap(),
+                bytes,
+                "byte {at} bit {bit}"
+            );
+        }
+    }
+    assert!(refused > 100 && read > 100, "{refused} refused, {read} read");
+}
+
+#[test]
+fn line_ends_of_all_kinds_stay_what_they_are() {
+    let body = "a\u{2028}b\u{2029}c\u{85}d\re\r\nf\u{feff}g\x0bh\x0ci";
+    let (_folder, root) = world();
+    let mut journal = open(&root, "c").unwrap();
+    let mut word = || "word".to_owned();
+    for _ in 0..3 {
+        journal.append(&Block::new("user-prompt").body(body).format(&[], &mut word)).unwrap();
+    }
+    let text = get(&root, "c");
+    drop(journal);
+    let mut journal = open(&root, "c").unwrap();
+    assert_eq!((journal.pieces().len(), journal.text()), (3, text.as_str()));
+    assert!(journal.pieces().iter().all(|piece| piece.text(journal.text()) == body));
+    journal.append("<system>\nmore\n</system>\n").unwrap();
+    assert!(get(&root, "c").starts_with(&text));
+    drop(journal);
+
+    // A whole file that an editor has saved with other line ends, or with a mark at its head.
+    for edited in [text.replace('\n', "\r\n"), format!("\u{feff}{text}")] {
+        put(&root, &edited);
+        match open(&root, "c") {
+            Ok(journal) => {
+                let prompts =
+                    journal.pieces().iter().filter(|piece| piece.name() == Some("user-prompt"));
+                assert!(prompts.count() >= 2, "{:?}", journal.pieces());
+            }
+            Err(error) => assert!(error.to_string().contains("damaged at line "), "{error}"),
+        }
+        assert_eq!(get(&root, "c"), edited);
+    }
+}
+
+#[test]
+fn ten_thousand_turns_are_read_and_appended_to() {
+    let (_folder, root) = world();
+    let filler = "x".repeat(1900);
+    let turn = |n: usize| format!("<user-prompt at=\"x\">\nprompt {n}\n{filler}\n</user-prompt>\n");
+    put(&root, (0..10_000).map(turn).collect::<Vec<_>>().join("\n"));
+    let mut journal = open(&root, "c").unwrap();
+    assert!(journal.text().len() > 19_000_000);
+    assert_eq!(journal.pieces().len(), 10_000);
+    assert_eq!(journal.append("<system>\nmore\n</system>\n").unwrap(), Appended::Plainly);
+    assert_eq!(journal.pieces().len(), 10_001);
+}
+
+#[test]
+fn an_older_files_mode_stays_and_new_ones_are_private_under_any_umask() {
+    let (_folder, root) = world();
+    put(&root, "<system>\none\n</system>\n");
+    let path = root.conversation("c");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    open(&root, "c").unwrap().append("<system>\ntwo\n</system>\n").unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    open(&root, "new").unwrap().append("<system>\ntwo\n</system>\n").unwrap();
+    for path in [root.conversation("new"), root.locks().join("new")] {
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

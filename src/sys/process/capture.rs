@@ -1,11 +1,13 @@
 //! A stream of output, read in bounded memory: its head, its tail, its figures, and when that is not all
-//! of it, or no UTF-8, a file with the whole, named for its hash. It knows nothing of processes.
+//! of it, or no UTF-8, a file with the whole, named for its hash, or without a name for whoever goes over it before
+//! it is kept. It knows nothing of processes.
 
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -30,6 +32,8 @@ pub struct Captured {
     /// The file that holds the whole, durable by now. There is one when bytes were left out, or some are no UTF-8 or
     /// NUL, and a folder was given.
     pub spooled: Option<Spooled>,
+    /// In its place, the file without a name that was asked for.
+    pub nameless: Option<Nameless>,
     /// Why there is no such file although there should be: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
 }
@@ -43,12 +47,107 @@ pub struct Spooled {
     pub sha256: String,
 }
 
+/// An open file that no folder names: it is gone when this value is.
+#[derive(Debug, Clone)]
+pub struct Nameless(Arc<File>);
+
+impl PartialEq for Nameless {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Nameless {}
+
+impl Nameless {
+    /// Hands over all of it, piece by piece.
+    fn each(&self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mut chunk = vec![0; 256 << 10];
+        let mut at = 0;
+        loop {
+            match self.0.read_at(&mut chunk, at) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    take(chunk.get(..count).unwrap_or_default());
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
 impl Captured {
+    /// The same after `change` went over it, piece by piece (`None` at the end); what is kept whole goes into a file of
+    /// `folder`, with its name. Figures are those of the new text. Where a part of it is in no file, the bytes around the
+    /// gap are dropped as far as the next line feed: `change` does not see what they belong to.
+    #[must_use]
+    pub fn through(
+        self,
+        folder: PathBuf,
+        keep: usize,
+        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> Self {
+        let mut new = Capture::new(keep, Some(folder), false);
+        let file = self.nameless.clone();
+        if let Some(file) = file {
+            match file.each(&mut |bytes| new.push(&change(Some(bytes)))) {
+                Ok(()) => {
+                    new.push(&change(None));
+                    return new.finish();
+                }
+                Err(error) => {
+                    let why = format!("cannot read the whole output again: {error}");
+                    return self.around_the_gap(Some(why), change);
+                }
+            }
+        }
+        if self.left_out > 0 {
+            return self.around_the_gap(None, change);
+        }
+        new.push(&change(Some(&self.head)));
+        new.push(&change(Some(&self.tail)));
+        new.push(&change(None));
+        let new = new.finish();
+        Self { spool_error: new.spool_error.clone().or(self.spool_error), ..new }
+    }
+
+    fn around_the_gap(
+        mut self,
+        why: Option<String>,
+        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> Self {
+        let before = self.head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let after = self.tail.iter().position(|byte| *byte == b'\n').unwrap_or(self.tail.len());
+        // Without a gap the head's last line goes on in the tail.
+        let gap = [&self.head[before..], &self.tail[..after]].map(<[u8]>::len);
+        self.left_out += gap.iter().sum::<usize>() as u64;
+        let mut changed = |bytes: &[u8]| {
+            let mut out = change(Some(bytes));
+            out.extend(change(None));
+            out
+        };
+        self.head = changed(&self.head[..before]);
+        self.tail = changed(&self.tail[after..]);
+        self.nameless = None;
+        self.spool_error = self.spool_error.or(why);
+        self
+    }
+
     /// All of it as text, from memory, or from the file that a long output went to. Nothing where that is over `limit`
     /// bytes, or no file has what memory left out.
     pub fn whole(&self, limit: u64) -> Option<Cow<'_, str>> {
         if self.left_out == 0 {
             return Some(self.head_text());
+        }
+        if let Some(file) = &self.nameless {
+            if self.bytes > limit {
+                return None;
+            }
+            let mut bytes = Vec::new();
+            file.each(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
+            return String::from_utf8(bytes).ok().map(Cow::Owned);
         }
         fs::read_text(&self.spooled.as_ref()?.path, limit).ok()?.map(Cow::Owned)
     }
@@ -84,6 +183,7 @@ impl Captured {
 pub(super) struct Capture {
     keep: usize,
     folder: Option<PathBuf>,
+    nameless: bool,
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
@@ -96,11 +196,12 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail; a file goes into `folder`.
-    pub(super) fn new(keep: usize, folder: Option<PathBuf>) -> Self {
+    /// Keeps `keep` bytes of the head and as many of the tail; a file goes into `folder`, with a name or without.
+    pub(super) fn new(keep: usize, folder: Option<PathBuf>, nameless: bool) -> Self {
         Self {
             keep,
             folder,
+            nameless,
             head: Vec::new(),
             tail: Vec::new(),
             bytes: 0,
@@ -159,7 +260,7 @@ impl Capture {
         if self.spool_error.is_some() {
             return;
         }
-        let opened = Spool::open(folder).and_then(|mut spool| {
+        let opened = Spool::open(folder, self.nameless).and_then(|mut spool| {
             spool.write(&self.head)?;
             spool.write(&self.tail)?;
             Ok(spool)
@@ -182,8 +283,13 @@ impl Capture {
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
+        let mut nameless = None;
         let spooled = self.spool.take().and_then(|spool| match spool.persist() {
-            Ok(spooled) => Some(spooled),
+            Ok(Kept::Named(spooled)) => Some(spooled),
+            Ok(Kept::Nameless(file)) => {
+                nameless = Some(file);
+                None
+            }
             Err(error) => {
                 self.fail(&error);
                 None
@@ -198,6 +304,7 @@ impl Capture {
             lines: self.line_feeds + u64::from(self.ends_open),
             valid_utf8,
             spooled,
+            nameless,
             spool_error: self.spool_error,
         }
     }
@@ -241,153 +348,61 @@ impl Utf8 {
 #[derive(Debug)]
 struct Spool {
     folder: PathBuf,
-    file: NamedTempFile,
+    file: SpoolFile,
     hash: Sha256,
 }
 
+#[derive(Debug)]
+enum SpoolFile {
+    Named(NamedTempFile),
+    Nameless(File),
+}
+
+/// What became of the file.
+enum Kept {
+    Named(Spooled),
+    Nameless(Nameless),
+}
+
 impl Spool {
-    fn open(folder: &Path) -> io::Result<Self> {
+    fn open(folder: &Path, nameless: bool) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let file = tempfile::Builder::new().prefix(".output-").tempfile_in(folder)?;
+        let file = if nameless {
+            SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
+        } else {
+            SpoolFile::Named(tempfile::Builder::new().prefix(".output-").tempfile_in(folder)?)
+        };
         Ok(Self { folder: folder.to_owned(), file, hash: Sha256::new() })
     }
 
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        self.hash.update(chunk);
-        self.file.write_all(chunk)
+        match &mut self.file {
+            SpoolFile::Named(file) => {
+                self.hash.update(chunk);
+                file.write_all(chunk)
+            }
+            SpoolFile::Nameless(file) => file.write_all(chunk),
+        }
     }
 
-    fn persist(self) -> io::Result<Spooled> {
+    fn persist(self) -> io::Result<Kept> {
+        let file = match self.file {
+            SpoolFile::Nameless(file) => return Ok(Kept::Nameless(Nameless(Arc::new(file)))),
+            SpoolFile::Named(file) => file,
+        };
         let sha256 = hex(&self.hash.finalize());
         let path = self.folder.join(format!("{sha256}.txt"));
-        self.file.as_file().sync_all()?;
-        match self.file.persist_noclobber(&path) {
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(&path) {
             Ok(_) => {}
             // The same bytes are there already: the temporary file goes with the error.
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error.error),
         }
         File::open(&self.folder)?.sync_all()?;
-        Ok(Spooled { path, sha256 })
+        Ok(Kept::Named(Spooled { path, sha256 }))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn capture(keep: usize, folder: Option<&Path>, chunks: &[&[u8]]) -> Captured {
-        let mut capture = Capture::new(keep, folder.map(Path::to_owned));
-        for chunk in chunks {
-            capture.push(chunk);
-        }
-        capture.finish()
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = std::fs::read_dir(folder).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-
-    #[test]
-    fn what_fits_stays_in_memory() {
-        let folder = tempfile::tempdir().unwrap();
-        let captured = capture(4, Some(folder.path()), &[b"ab\ncd", b"efg"]);
-        assert_eq!((&captured.head[..], &captured.tail[..]), (&b"ab\nc"[..], &b"defg"[..]));
-        assert_eq!((captured.bytes, captured.lines, captured.left_out), (8, 2, 0));
-        assert_eq!((captured.head_text(), captured.tail_text()), ("ab\ncdefg".into(), "".into()));
-        assert!(captured.spooled.is_none() && captured.valid_utf8);
-        assert!(names(folder.path()).is_empty());
-    }
-
-    #[test]
-    fn what_does_not_fit_is_in_a_file_named_for_its_hash() {
-        let folder = tempfile::tempdir().unwrap();
-        let outputs = folder.path().join("deep/outputs");
-        let captured = capture(2, Some(&outputs), &[b"abc", b"", b"d\nxyz"]);
-        assert_eq!(
-            (&captured.head[..], &captured.tail[..], captured.left_out),
-            (&b"ab"[..], &b"yz"[..], 4)
-        );
-        let spooled = captured.spooled.unwrap();
-        assert_eq!(std::fs::read(&spooled.path).unwrap(), b"abcd\nxyz");
-        assert_eq!(
-            spooled.sha256,
-            "4c3ab5cc77ae26cffb87fddbf2acce7a7e8faf1e321b97628b1fd4097730a335"
-        );
-        assert_eq!(names(&outputs), [format!("{}.txt", spooled.sha256)]);
-        assert_eq!(std::fs::metadata(&spooled.path).unwrap().permissions().mode() & 0o777, 0o600);
-
-        // The same output again: the file stays as it is, and no temporary one is left.
-        let before = std::fs::metadata(&spooled.path).unwrap().modified().unwrap();
-        let again = capture(2, Some(&outputs), &[b"abcd\nxyz"]);
-        assert_eq!(again.spooled, Some(spooled.clone()));
-        assert_eq!(names(&outputs).len(), 1);
-        assert_eq!(std::fs::metadata(&spooled.path).unwrap().modified().unwrap(), before);
-    }
-
-    #[test]
-    fn bytes_that_are_no_utf8_are_kept_even_when_few() {
-        let folder = tempfile::tempdir().unwrap();
-        let captured = capture(100, Some(folder.path()), &[b"a\xff\0b"]);
-        assert!(!captured.valid_utf8);
-        assert_eq!(captured.head_text(), "a\u{fffd}\0b");
-        assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\xff\0b");
-        let captured = capture(100, Some(folder.path()), &[b"a\0b"]);
-        assert!(captured.valid_utf8);
-        assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\0b");
-    }
-
-    #[test]
-    fn cuts_do_not_leave_half_characters() {
-        let text = "aä".repeat(20);
-        let captured = capture(5, None, &[text.as_bytes()]);
-        assert_eq!((captured.head_text(), captured.tail_text()), ("aäa".into(), "äaä".into()));
-        let captured = capture(4, None, &[text.as_bytes()]);
-        assert_eq!((captured.head_text(), captured.tail_text()), ("aäa".into(), "aä".into()));
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_written_is_said() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        let captured = capture(1, Some(&file), &[b"abc", b"def"]);
-        assert_eq!((&captured.head[..], &captured.tail[..]), (&b"a"[..], &b"f"[..]));
-        assert!(captured.spooled.is_none());
-        let error = captured.spool_error.unwrap();
-        assert!(
-            error.starts_with("cannot keep the whole output in ") && error.contains("file"),
-            "{error}"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn figures_do_not_depend_on_where_the_stream_is_cut(
-            bytes in prop_oneof![
-                proptest::collection::vec(any::<u8>(), 0..60),
-                "[a-zä€😀\n]{0,30}".prop_map(String::into_bytes),
-            ],
-            keep in 0_usize..20,
-            step in 1_usize..9,
-        ) {
-            let chunks: Vec<&[u8]> = bytes.chunks(step).collect();
-            let captured = capture(keep, None, &chunks);
-            prop_assert_eq!(&captured, &capture(keep, None, &[&bytes]));
-            prop_assert_eq!(captured.valid_utf8, std::str::from_utf8(&bytes).is_ok());
-            prop_assert_eq!(&captured.head[..], &bytes[..keep.min(bytes.len())]);
-            let tail = bytes.len().saturating_sub(keep).min(keep);
-            prop_assert_eq!(&captured.tail[..], &bytes[bytes.len() - tail..]);
-            prop_assert_eq!(captured.left_out, (bytes.len() - captured.head.len() - tail) as u64);
-            if captured.valid_utf8 {
-                let text = captured.head_text() + captured.tail_text();
-                prop_assert!(!text.contains(char::REPLACEMENT_CHARACTER));
-            }
-        }
-    }
-}
+mod tests;

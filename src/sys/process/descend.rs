@@ -1,10 +1,9 @@
-//! Finds and ends what a job's leader left behind, wherever it hid: its own process group, other sessions,
-//! twice forked, ignoring SIGTERM. It never touches what belongs to another job.
+//! Finds and ends what a keeper left that was killed itself, by its job or by somebody else: whatever became a child
+//! of this process, and what is below that.
 //!
-//! This process is a child subreaper, so that every descendant whose parent is gone becomes its child: none
-//! can leave the tree. Whose an orphan is, is read off its session, then off the mark in its environment.
-//! One without either (it changed its session and emptied its environment) is ended when no other job
-//! runs; it cannot be said to be this job's before.
+//! This process is a child subreaper too, so that what a keeper leaves comes here. No child of this process is its own
+//! but keepers, and those that it had before its first job: all others are orphans of dead keepers. A keeper's
+//! leader dies with it.
 //!
 //! A process is signalled by a pidfd that was checked against its start time, or as an unreaped child: its
 //! number cannot have gone to a stranger.
@@ -21,23 +20,18 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 
-/// The variable that marks a job's processes: the marks of all jobs that they belong to, outermost first,
-/// with a colon between.
-pub(super) const MARK: &str = "NAGENT_JOB";
-
-/// How long processes may take to vanish after SIGKILL. One that sleeps in the kernel can take for ever.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The first process of a job, which leads its session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Leader {
-    pub(super) pid: Pid,
-    /// Random, in the environment of all its descendants that did not clear it.
-    pub(super) mark: String,
-}
+use super::keeper::PATIENCE;
 
 /// Children that this process had before its first job: an `exec` keeps those of the program before.
-static FOREIGN: OnceLock<HashSet<(i32, u64)>> = OnceLock::new();
+static FOREIGN: OnceLock<Foreign> = OnceLock::new();
+
+#[derive(Debug, Default)]
+struct Foreign {
+    /// Number and start time.
+    children: HashSet<(i32, u64)>,
+    /// Theirs and this process's own. No process of a job can be in one of them.
+    sessions: HashSet<i32>,
+}
 
 /// Makes this process the one that orphans come to. Once, before the first job.
 pub(super) fn adopt_orphans() {
@@ -45,15 +39,16 @@ pub(super) fn adopt_orphans() {
         // Fails on kernels before 3.4 only.
         let _ = rustix::process::set_child_subreaper(Some(getpid()));
         if !has_children() {
-            return HashSet::new();
+            return Foreign::default();
         }
         let own = getpid().as_raw_nonzero().get();
         let table = processes();
-        table
-            .values()
-            .filter(|process| process.parent == own)
-            .map(|process| (process.pid, process.start))
-            .collect()
+        let children = || table.values().filter(|process| process.parent == own);
+        let sessions = children().chain(table.get(&own)).map(|process| process.session);
+        Foreign {
+            children: children().map(|process| (process.pid, process.start)).collect(),
+            sessions: sessions.collect(),
+        }
     });
 }
 
@@ -63,18 +58,18 @@ pub(super) fn has_children() -> bool {
     !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
 }
 
-/// Kills and reaps every descendant that `ended` left, whose leader is reaped by now. `others` run on.
-/// Gives up after a second, with what cannot be killed.
-pub(super) fn end_descendants(ended: &Leader, others: &[Leader]) {
-    let foreign = FOREIGN.get_or_init(HashSet::new);
-    let alone = others.is_empty() && foreign.is_empty();
+/// Kills and reaps every descendant that is below none of the `keepers`. Gives up after a second, with what
+/// cannot be killed.
+pub(super) fn end_orphans(keepers: &[Pid]) {
+    let foreign = FOREIGN.get_or_init(Foreign::default);
+    let alone = keepers.is_empty() && foreign.children.is_empty();
     let give_up = Instant::now() + PATIENCE;
     loop {
         if alone && reap_all() {
             return;
         }
         let mut alive = Vec::new();
-        for process in descendants(ended, others, foreign) {
+        for process in orphans(keepers, foreign) {
             if process.is_zombie {
                 reap(&process);
             } else if let Some(pidfd) = kill(&process) {
@@ -184,16 +179,16 @@ fn processes() -> HashMap<i32, Process> {
     pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect()
 }
 
-/// The descendants of this process that belong to the ended job.
-fn descendants(ended: &Leader, others: &[Leader], foreign: &HashSet<(i32, u64)>) -> Vec<Process> {
+/// The descendants of this process that no keeper keeps.
+fn orphans(keepers: &[Pid], foreign: &Foreign) -> Vec<Process> {
     let table = processes();
     let mut roots = HashMap::new();
     let mut found = Vec::new();
     for process in table.values() {
         let Some(root) = root(process, &table) else { continue };
-        let ours = *roots.entry(root.pid).or_insert_with(|| belongs(root, ended, others, foreign));
+        let is_orphan = *roots.entry(root.pid).or_insert_with(|| is_orphan(root, keepers, foreign));
         // Zombies further down are their parents' to reap; when these are gone they become children.
-        if ours && (process.is_child || !process.is_zombie) {
+        if is_orphan && (process.is_child || !process.is_zombie) {
             found.push(process.clone());
         }
     }
@@ -213,31 +208,10 @@ fn root<'a>(process: &'a Process, table: &'a HashMap<i32, Process>) -> Option<&'
     None
 }
 
-/// Whether a child of this process is the ended job's: see the head of this file.
-fn belongs(
-    child: &Process,
-    ended: &Leader,
-    others: &[Leader],
-    foreign: &HashSet<(i32, u64)>,
-) -> bool {
-    let leads = |leader: &Leader, pid: i32| leader.pid.as_raw_nonzero().get() == pid;
-    if others.iter().any(|other| leads(other, child.pid))
-        || foreign.contains(&(child.pid, child.start))
-    {
-        return false;
-    }
-    // With no other job and no child from before, an orphan can be nobody else's.
-    let alone = others.is_empty() && foreign.is_empty();
-    alone
-        || leads(ended, child.session)
-        || marks(child.pid).split(':').any(|mark| mark == ended.mark)
-}
-
-/// The marks in a process's environment; empty when it has none, or it cannot be read.
-fn marks(pid: i32) -> String {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value =
-        variables.find_map(|variable| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
-    String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
+/// Whether a child of this process was left by a keeper: see the head of this file.
+fn is_orphan(child: &Process, keepers: &[Pid], foreign: &Foreign) -> bool {
+    let is_keeper = keepers.iter().any(|keeper| keeper.as_raw_nonzero().get() == child.pid);
+    !is_keeper
+        && !foreign.children.contains(&(child.pid, child.start))
+        && !foreign.sessions.contains(&child.session)
 }

@@ -46,7 +46,7 @@ pub struct Job {
     pub argv: Vec<OsString>,
     /// The folder that it runs in.
     pub cwd: PathBuf,
-    /// Its whole environment; nothing else is passed on, but for a mark in `NAGENT_JOB`.
+    /// Its whole environment; nothing else is passed on.
     pub env: Vec<(OsString, OsString)>,
     /// What it reads.
     pub stdin: Stdin,
@@ -62,6 +62,9 @@ pub struct Job {
     pub limit: u64,
     /// The folder for whole outputs, made when it is needed.
     pub spool: Option<PathBuf>,
+    /// Whether a whole output goes into a file without a name, which ends with the result: whoever takes it decides what of
+    /// it is kept.
+    pub nameless: bool,
 }
 
 impl Job {
@@ -78,6 +81,7 @@ impl Job {
             keep: 8 * 1024,
             limit: OUTPUT_LIMIT,
             spool: None,
+            nameless: false,
         }
     }
 }

@@ -1,30 +1,20 @@
-//! What happens between fork and exec. The only file with `unsafe`: std offers neither `setsid` nor the
-//! death signal by other means. It decides nothing about what is run.
+//! What happens between fork and exec. It decides nothing about what is run.
 #![expect(
     unsafe_code,
     reason = "pre_exec, and descriptors that this process inherited and does not own"
 )]
 
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::io::{Errno, FdFlags};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+use rustix::io::FdFlags;
 
-/// Puts the child into its own session, without a terminal, and has it killed when this process dies.
-pub(super) fn in_own_session(command: &mut Command) {
-    let parent = getpid();
-    let before_exec = move || -> io::Result<()> {
-        setsid()?;
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // This process may have died before the line above: then no signal comes any more.
-        if getppid() != Some(parent) {
-            return Err(Errno::CHILD.into());
-        }
-        Ok(())
-    };
+use super::keeper::{self, Charge};
+
+/// Has the command run under a keeper, which is the child that `spawn` gives; `socket` is the keeper's end.
+pub(super) fn under_keeper(command: &mut Command, socket: OwnedFd, charge: Charge) {
+    let before_exec = move || keeper::divide(socket.as_fd(), charge);
     // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
     unsafe { command.pre_exec(before_exec) };
 }

@@ -49,7 +49,14 @@ fn a_new_file_gets_the_umasks_mode() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/a/new");
     let written = write(&boundary, &path, b"one\ntwo").unwrap();
-    let expect = Written { path: path.clone(), bytes: 7, lines: 2, created: true, previous: None };
+    let expect = Written {
+        path: path.clone(),
+        bytes: 7,
+        lines: 2,
+        created: true,
+        previous: None,
+        parted: 0,
+    };
     assert_eq!(written, expect);
     fs::write(top.join("in/like"), "").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode();
@@ -91,22 +98,44 @@ fn nothing_is_written_when_the_old_content_cannot_be_kept() {
 }
 
 #[test]
-fn a_file_with_several_hard_links_is_written_in_place() {
+fn the_target_is_written_in_place_where_it_has_several_hard_links() {
     let (_dir, top, boundary) = world();
-    let (path, other) = (top.join("in/old"), top.join("in/other"));
+    let (path, other) = (top.join("out/target"), top.join("out/other"));
     fs::write(&path, "a long content").unwrap();
     fs::hard_link(&path, &other).unwrap();
     let written = write(&boundary, &path, b"short").unwrap();
-    assert_eq!(written.previous, Some("kept:a long content".into()));
+    assert_eq!((written.previous, written.parted), (Some("kept:a long content".into()), 0));
     assert_eq!(fs::read(&other).unwrap(), b"short");
     assert_eq!(fs::metadata(&path).unwrap().nlink(), 2);
+}
+
+// Until links were parted, every file with several was written in place, and with it whatever somebody had linked to.
+#[test]
+fn another_file_is_parted_from_its_other_names() {
+    let (_dir, top, boundary) = world();
+    let (path, victim) = (top.join("in/old"), top.join("out/victim"));
+    fs::write(&victim, "before").unwrap();
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o6751)).unwrap();
+    for names in 1..3 {
+        _ = fs::remove_file(&path);
+        fs::hard_link(&victim, &path).unwrap();
+        fs::hard_link(&victim, top.join(format!("out/name-{names}"))).unwrap();
+        let written = write(&boundary, &path, b"after").unwrap();
+        assert_eq!((written.previous, written.parted), (Some("kept:before".into()), names + 1));
+        assert_eq!(fs::read(&victim).unwrap(), b"before");
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().nlink()),
+            (b"after".to_vec(), 1)
+        );
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o751, "no set-id bits");
+    }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn what_would_not_fit_is_not_begun() {
     let (_dir, top, boundary) = world();
-    let path = top.join("in/old");
+    let path = top.join("out/target");
     fs::write(&path, "before").unwrap();
     fs::hard_link(&path, top.join("in/other")).unwrap();
     let mut content = Content {

@@ -18,6 +18,8 @@ use crate::sys::names::expand_home;
 pub(super) struct Writable {
     pub(super) path: PathBuf,
     pub(super) kind: Kind,
+    /// Whether the user named it, whatever it is besides.
+    pub(super) is_named: bool,
 }
 
 /// What kind of folder it is.
@@ -39,14 +41,13 @@ pub(super) struct Ground {
     pub(super) writable: Vec<Writable>,
     /// nagent's root, and folders and files with credentials.
     pub(super) hidden: Vec<PathBuf>,
-    /// nagent's root, which exists.
-    pub(super) root: PathBuf,
     /// Where records and reports are, in the root.
     pub(super) walls: PathBuf,
     /// The inner stage.
     pub(super) inner: PathBuf,
-    /// The toolkit's executables, where they lie in a writable folder: who may write them needs no way out.
-    pub(super) tools: Vec<PathBuf>,
+    /// What lies in a writable folder and is run from outside: the toolkit's executables, git's hooks where the repository
+    /// keeps them elsewhere.
+    pub(super) kept: Vec<PathBuf>,
     /// Paths of the home folder that start things, where that is writable.
     pub(super) starters: Vec<PathBuf>,
     /// Temp folders: where a scratch folder can be.
@@ -74,16 +75,20 @@ impl Ground {
         let temp = temp_folders(places.tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
 
         let mut writable: Vec<Writable> = Vec::new();
-        let mut add = |path: PathBuf, kind: Kind| {
-            if !writable.iter().any(|there| there.path == path) {
-                writable.push(Writable { path, kind });
-            }
+        let mut add = |path: PathBuf, kind: Kind, is_named: bool| match writable
+            .iter_mut()
+            .find(|there| there.path == path)
+        {
+            Some(there) => there.is_named |= is_named,
+            None => writable.push(Writable { path, kind, is_named }),
         };
         if wanted.mode == Mode::Workspace {
-            temp.iter().for_each(|temp| add(temp.clone(), Kind::Temp));
+            for temp in &temp {
+                add(temp.clone(), Kind::Temp, false);
+            }
             if !places.per_file && !temp.contains(&tree) {
                 check_tree(&tree, home.as_deref(), &root)?;
-                add(tree.clone(), Kind::Tree);
+                add(tree.clone(), Kind::Tree, false);
             }
         }
         if wanted.mode != Mode::Off {
@@ -96,7 +101,7 @@ impl Ground {
                             root.display()
                         )));
                     }
-                    add(path, kind);
+                    add(path, kind, true);
                 }
             }
         }
@@ -129,14 +134,15 @@ impl Ground {
         let inner = inner(places.executable)?;
         let is_writable =
             |path: &Path| writable.iter().any(|writable| path.starts_with(&writable.path));
-        let tools = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
+        let mut kept = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
+        let hooks = toplevel.as_deref().and_then(hooks);
+        kept.extend(hooks.filter(|hooks| is_writable(hooks) && !tree.starts_with(hooks)));
         Ok(Self {
             writable,
             hidden,
-            root,
             walls,
             inner,
-            tools,
+            kept,
             starters,
             temp,
             repository: toplevel.filter(|_| wanted.mode == Mode::Workspace && !places.per_file),
@@ -247,4 +253,12 @@ fn toolkit(inner: &Path) -> Vec<PathBuf> {
             && fs::symlink_metadata(path).is_ok_and(|there| there.is_file())
     };
     entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_tool).collect()
+}
+
+/// The folder that a repository's config names for hooks, if it does and there is one.
+fn hooks(top: &Path) -> Option<PathBuf> {
+    let flags = git2::RepositoryOpenFlags::NO_SEARCH;
+    let repository = git2::Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?;
+    let path = repository.config().ok()?.get_path("core.hooksPath").ok()?;
+    fs::canonicalize(top.join(path)).ok()
 }

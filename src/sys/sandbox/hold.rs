@@ -31,7 +31,7 @@ use crate::sandbox::protected::Ghost;
 /// The longest that a lock on a tree is waited for: who removes holds it for an instant.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// After this time a `.new` is nobody's any more.
-const ABANDONED: Duration = Duration::from_secs(60);
+const ABANDONED: Duration = Duration::from_mins(1);
 
 /// What was made for a command and goes with it; to be ended, or dropped, when the command has ended.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ impl Hold {
                     Ok(()) => stand.push((path, *kind)),
                     // Whoever made it between the look and now: it is there, and will be read-only.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        stand.push((path, *kind))
+                        stand.push((path, *kind));
                     }
                     // What this user cannot make, a command of this user cannot make either.
                     Err(error) if is_forbidden(&error) => {}
@@ -203,7 +203,8 @@ impl Hold {
         for (top, before) in &self.before {
             let after = super::survey::survey(top, &|_| false);
             let is_old = |path: &PathBuf| before.kept.contains(path) || self.made.contains(path);
-            new.extend(after.kept.into_iter().filter(|path| !is_old(path)));
+            // An empty one may be another run's stand-in, and runs nothing.
+            new.extend(after.kept.into_iter().filter(|path| !is_old(path) && !is_empty(path)));
             new.extend(
                 after
                     .links
@@ -212,8 +213,12 @@ impl Hold {
                     .map(|(path, _)| path),
             );
         }
+        let mut notes = Vec::new();
+        if self.before.iter().any(|(_, before)| before.is_cut) {
+            notes.push("the tree is too large to look for all protected names in it: some in deep folders may be writable".to_owned());
+        }
         if new.is_empty() {
-            return Vec::new();
+            return notes;
         }
         let names: Vec<String> =
             new.iter().take(5).map(|path| path.display().to_string()).collect();
@@ -241,8 +246,8 @@ pub(super) fn sweep(walls: &Path) {
     let Ok(entries) = fs::read_dir(walls) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("hold") => _ = clear(&path),
-            Some("new") if is_abandoned(&path) => _ = fs::remove_file(&path),
+            Some("hold") => drop(clear(&path)),
+            Some("new") if is_abandoned(&path) => drop(fs::remove_file(&path)),
             _ => {}
         }
     }
@@ -287,10 +292,18 @@ fn remove_ghosts(tree: &Tree) -> bool {
 
 fn make_ghost(path: &Path, kind: Ghost) -> io::Result<()> {
     match kind {
+        Ghost::Nothing => Ok(()),
         Ghost::Folder => fs::create_dir(path),
         Ghost::File => {
             OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).map(drop)
         }
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => fs::metadata(path).is_ok_and(|there| there.len() == 0),
     }
 }
 

@@ -29,6 +29,7 @@ use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
 use crate::sandbox::bwrap::{self, How, Layout, Mount};
+use crate::sandbox::materials::{self, Facts, Materials};
 use crate::sandbox::plan::{Grant, Plan};
 use crate::sandbox::protected::{Ghost, names};
 use crate::sandbox::{Mode, Wanted, advice};
@@ -72,19 +73,9 @@ pub struct Walls {
     wanted: Wanted,
     writable: Vec<PathBuf>,
     ground: Ground,
-    made_of: MadeOf,
-}
-
-/// What walls are made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeOf {
-    /// `bwrap`; `None`: Landlock and seccomp alone.
-    pub bwrap: Option<PathBuf>,
-    /// Why there is no `bwrap` among them.
-    pub why_no_bwrap: Option<String>,
-    /// The version of Landlock that is enforced; 0: none.
-    pub landlock: u32,
+    bwrap: Option<PathBuf>,
     how: How,
+    materials: Materials,
 }
 
 /// A command within walls.
@@ -126,46 +117,44 @@ impl Walls {
             hold::private_file(&empty).map_err(|error| hold::cannot("make", &empty, &error))?;
         }
         let how = How { users: false, bounding: false, no_network: wanted.no_network };
-        let made_of = MadeOf { bwrap: None, why_no_bwrap: None, landlock: 0, how };
         let writable = ground.writable.iter().map(|writable| writable.path.clone()).collect();
-        let mut walls = Self { wanted: wanted.clone(), writable, ground, made_of };
+        let materials = Materials { no_bwrap: None, landlock: 0 };
+        let mut walls =
+            Self { wanted: wanted.clone(), writable, ground, bwrap: None, how, materials };
         walls.find_materials(with_bwrap)?;
         Ok(Some(walls))
     }
 
     /// Tries what there is: `bwrap`, with a namespace of users where it needs one, or else Landlock alone.
     fn find_materials(&mut self, with_bwrap: bool) -> Result<(), Missing> {
-        let why_no_bwrap = match (with_bwrap, find_bwrap()) {
-            (false, _) => "it was not wanted".to_owned(),
-            (true, None) => "it is not installed".to_owned(),
-            (true, Some(path)) => {
-                let mut why = String::new();
-                let is_root = rustix::process::geteuid().is_root();
-                let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
-                for &users in ways {
-                    let how = How { users, bounding: !users, no_network: self.wanted.no_network };
-                    self.made_of.how = how;
-                    self.made_of.bwrap = Some(path.clone());
-                    match self.probe() {
-                        Ok(built) => {
-                            self.made_of.landlock = built.landlock;
-                            return Ok(());
-                        }
-                        Err(failed) => why = failed,
-                    }
-                }
-                format!("{} does not work here ({why})", path.display())
+        let with = if with_bwrap { self.try_bwrap() } else { Err("it was not wanted".to_owned()) };
+        let facts = match with {
+            // What stands is not looked beyond.
+            Ok(landlock) => Facts { bwrap: Ok(landlock), alone: Err(String::new()) },
+            Err(why) => {
+                self.bwrap = None;
+                let alone = self.probe().map(|built| built.landlock);
+                Facts { bwrap: Err(why), alone }
             }
         };
-        self.made_of.bwrap = None;
-        self.made_of.why_no_bwrap = Some(why_no_bwrap.clone());
-        let built = self.probe().map_err(|why| {
-            Missing(format!(
-                "the sandbox cannot be built here: bwrap: {why_no_bwrap}; without it: {why}; install bubblewrap, or a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or take --sandbox off without --no-network"
-            ))
-        })?;
-        self.made_of.landlock = built.landlock;
+        self.materials = materials::choose(&facts).map_err(Missing)?;
         Ok(())
+    }
+
+    fn try_bwrap(&mut self) -> Result<u32, String> {
+        let Some(path) = find_bwrap() else { return Err("it is not installed".to_owned()) };
+        let is_root = rustix::process::geteuid().is_root();
+        let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
+        let mut why = String::new();
+        self.bwrap = Some(path.clone());
+        for &users in ways {
+            self.how = How { users, bounding: !users, no_network: self.wanted.no_network };
+            match self.probe() {
+                Ok(built) => return Ok(built.landlock),
+                Err(failed) => why = failed,
+            }
+        }
+        Err(format!("{} does not work here ({why})", path.display()))
     }
 
     /// Builds the walls around nothing, and says what they are made of, or why they do not stand.
@@ -259,9 +248,9 @@ impl Walls {
     /// What of a writable folder is kept where there are no mounts to keep it.
     fn except(&self, writable: &Writable, surveys: &[(&Writable, Survey)]) -> Vec<PathBuf> {
         let mut except: Vec<&PathBuf> =
-            self.ground.hidden.iter().chain(&self.ground.tools).collect();
+            self.ground.hidden.iter().chain(&self.ground.kept).collect();
         // What the user named is given whole: Landlock cannot take back.
-        if matches!(writable.kind, Kind::Temp | Kind::Tree) {
+        if matches!(writable.kind, Kind::Temp | Kind::Tree) && !writable.is_named {
             let trees = self
                 .ground
                 .writable
@@ -326,13 +315,13 @@ impl Walls {
         mounts.extend(
             repositories.flat_map(|writable| kept_of_git(&writable.path)).map(|path| read(&path)),
         );
-        mounts.extend(ground.tools.iter().map(read));
+        mounts.extend(ground.kept.iter().map(read));
         mounts.extend(ground.starters.iter().map(read));
         // A folder above a mount can be moved away, and another one put in its place; one that is a mount itself cannot.
         let pinned = ground
             .hidden
             .iter()
-            .chain(&ground.tools)
+            .chain(&ground.kept)
             .chain(ground.writable.iter().map(|writable| &writable.path));
         let pins: Vec<PathBuf> = pinned.flat_map(|path| self.between(path)).collect();
         mounts.extend(pins.into_iter().map(|path| (path, Mount::Write)));
@@ -384,9 +373,9 @@ impl Walls {
             Missing(format!("a folder's name cannot be passed on ({error}); names in UTF-8 can"))
         })?;
         let mut argv = Vec::new();
-        if let Some(bwrap) = &self.made_of.bwrap {
+        if let Some(bwrap) = &self.bwrap {
             argv.push(bwrap.into());
-            argv.extend(bwrap::arguments(layout, self.made_of.how));
+            argv.extend(bwrap::arguments(layout, self.how));
         }
         argv.push(self.ground.inner.clone().into());
         argv.extend(["--within".into(), text.into(), "--".into()]);
@@ -395,7 +384,7 @@ impl Walls {
     }
 
     fn is_bwrap(&self) -> bool {
-        self.made_of.bwrap.is_some()
+        self.bwrap.is_some()
     }
 
     /// What was asked for.
@@ -409,8 +398,13 @@ impl Walls {
     }
 
     /// What the walls are made of.
-    pub fn made_of(&self) -> &MadeOf {
-        &self.made_of
+    pub fn materials(&self) -> &Materials {
+        &self.materials
+    }
+
+    /// The version of the `bwrap` among them.
+    pub fn bwrap_version(&self) -> Option<String> {
+        self.bwrap.as_deref().map(version_of)
     }
 
     /// Folders, by their true paths, that commands may write in. Empty with mode off: then everywhere.
@@ -420,7 +414,8 @@ impl Walls {
 
     /// What these walls leave open, a sentence each.
     pub fn gaps(&self) -> Vec<String> {
-        Vec::new()
+        let gives_git = self.ground.writable.iter().any(|writable| writable.kind == Kind::Git);
+        materials::gaps(&self.wanted, &self.materials, gives_git)
     }
 
     /// What a failed command's output says of the walls: which setting would allow what was denied. `None` when nothing in
@@ -436,7 +431,9 @@ fn missing(writable: &Writable) -> (PathBuf, Vec<(&'static str, Ghost)>) {
     let ghosts = match writable.kind {
         Kind::Temp => Vec::new(),
         Kind::Git => GIT_GHOSTS.iter().copied().filter(|(name, _)| is_missing(name)).collect(),
-        Kind::Tree | Kind::Named => names().filter(|(name, _)| is_missing(name)).collect(),
+        Kind::Tree | Kind::Named => {
+            names().filter(|(name, kind)| *kind != Ghost::Nothing && is_missing(name)).collect()
+        }
     };
     (writable.path.clone(), ghosts)
 }
@@ -478,8 +475,7 @@ fn find_bwrap() -> Option<PathBuf> {
     BWRAP.iter().map(Path::new).find(is_fine).map(Path::to_owned)
 }
 
-/// The version that `bwrap` says of itself.
-pub fn version_of(bwrap: &Path) -> String {
+fn version_of(bwrap: &Path) -> String {
     let mut job = Job::new(vec![bwrap.into(), "--version".into()], PathBuf::from("/"), Vec::new());
     job.timeout = Some(PROBE_TIME);
     let finished = Interrupts::deaf().ok().and_then(|quiet| process::run(job, &quiet).ok());

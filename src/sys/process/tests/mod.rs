@@ -2,11 +2,24 @@
 //! a fraction of a second that is drawn for the test, so that survivors can be counted.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use uuid::Uuid;
+
 use super::capture::Captured;
+use super::job::{Output, Stdin};
+use super::running::keepers;
 use super::*;
+use crate::exit::Signal;
+
+mod ends; // of all that a job started
 
 fn job(script: &str) -> Job {
     let argv = ["sh", "-c", script].map(OsString::from).to_vec();
@@ -46,6 +59,12 @@ fn ends_are_told_apart() {
     code("kill -9 $$", Outcome::Killed { signal: 9 });
     code("kill -SEGV $$", Outcome::Killed { signal: 11 });
     code("no-such-command-here 2>/dev/null", Outcome::Ended { code: 127 });
+    // Over a limit of its own, of a file's size and of memory.
+    let folder = tempfile::tempdir().unwrap();
+    let script = "ulimit -c 0; ulimit -f 8; exec head -c 1000000 /dev/zero >file";
+    let over = finish(Job { cwd: folder.path().to_owned(), ..job(script) });
+    assert_eq!(over.outcome, Outcome::Killed { signal: 25 });
+    code("ulimit -v 100000; exec 2>&-; exec tail /dev/zero", Outcome::Ended { code: 1 });
 }
 
 #[test]
@@ -110,7 +129,6 @@ fn the_child_gets_a_clean_start() {
     let folder = tempfile::tempdir().unwrap();
     let cwd = folder.path().canonicalize().unwrap();
     let mut job = Job { cwd: cwd.clone(), ..job(script) };
-    job.env.push(("NAGENT_JOB".into(), "outer".into()));
     job.env.push(("ODD".into(), std::os::unix::ffi::OsStringExt::from_vec(b"a\xffb".to_vec())));
     let finished = finish(job);
     let text = text(&finished.stdout);
@@ -131,8 +149,7 @@ fn the_child_gets_a_clean_start() {
     );
     assert!(text.contains("not a tty") && text.contains("no-tty"), "{text}");
     assert!(text.contains(&format!("\n{}\n", cwd.display())), "{text}");
-    assert!(text.contains("\nNAGENT_JOB=outer:") && text.contains("\nODD=a\u{fffd}b\n"), "{text}");
-    assert!(!text.contains("HOME="), "{text}");
+    assert!(text.contains("\nODD=a\u{fffd}b\n") && !text.contains("HOME="), "{text}");
     drop(held);
 }
 
@@ -159,6 +176,13 @@ fn failures_to_start_are_told_apart() {
     assert!(matches!(error, StartError::NoFolder { .. }), "{error}");
     let error = start("sh", "a\0b".into(), here);
     assert!(matches!(error, StartError::Other { .. }), "{error}");
+    let busy = folder.path().join("busy");
+    fs::copy("/bin/true", &busy).unwrap();
+    let written = fs::OpenOptions::new().append(true).open(&busy).unwrap();
+    let error = start(busy.to_str().unwrap(), String::new(), here);
+    assert!(matches!(error, StartError::Other { .. }), "{error}");
+    assert!(error.to_string().contains("busy"), "{error}");
+    drop(written);
     let error = run(Job { argv: vec![], ..job("") }, &Interrupts::none()).unwrap_err();
     assert!(matches!(error, StartError::Other { .. }), "{error}");
 }
@@ -211,52 +235,6 @@ fn a_signal_ends_every_job() {
     assert_eq!(alive(&word), 0);
 }
 
-/// The ways out that a script may try; `{}` is a command that stays.
-const ESCAPES: [&str; 9] = [
-    "{} &",
-    "nohup {} >/dev/null 2>&1 &",
-    "setsid {} &",
-    "setsid sh -c '({} &) &' &",
-    "(setsid {} & ) &",
-    "trap '' TERM HUP INT; {} & ",
-    "trap '' TERM; setsid sh -c \"trap '' TERM HUP; {} & {} & wait\" &",
-    "env -i PATH=$PATH setsid sh -c '(setsid {} &) & exit' &",
-    "{} | {} &",
-];
-
-fn check_escape(way: &str, ending: &str, timeout: Option<Duration>) {
-    let word = word();
-    let script = format!("{}{ending}", way.replace("{}", &format!("sleep 60.{word}")));
-    let watch = Instant::now();
-    let finished = finish(Job { timeout, ..job(&script) });
-    let survivors = alive(&word);
-    assert_eq!(survivors, 0, "{script}");
-    let allowed = Duration::from_millis(800) + timeout.unwrap_or_default();
-    assert!(watch.elapsed() < allowed, "{script}: {finished:?}");
-    let expect = if timeout.is_some() { Outcome::TimedOut } else { Outcome::Ended { code: 0 } };
-    assert_eq!(finished.outcome, expect, "{script}");
-    assert!(!descend::has_children(), "{script}: a zombie is left");
-}
-
-#[test]
-fn nothing_outlives_a_job_that_ends() {
-    for way in ESCAPES {
-        check_escape(way, "\nexit 0", None);
-        check_escape(way, "\nsleep 0.05; exit 0", None);
-    }
-}
-
-#[test]
-fn nothing_outlives_a_job_that_is_timed_out() {
-    for way in ESCAPES {
-        check_escape(
-            way,
-            "\ntrap '' TERM; while :; do sleep 0.02; done",
-            Some(Duration::from_millis(60)),
-        );
-    }
-}
-
 #[test]
 fn a_daemon_that_holds_the_pipe_does_not_make_the_result_wait() {
     let word = word();
@@ -276,51 +254,6 @@ fn everything_in_the_pipe_is_read_when_the_job_has_ended() {
         let finished = finish(Job { keep: 1 << 20, ..job("head -c 65536 /dev/zero | tr '\\0' x") });
         assert_eq!(finished.stdout.bytes, 65536);
     }
-}
-
-#[test]
-fn a_job_that_ends_does_not_harm_its_neighbours() {
-    let mut jobs = Jobs::new();
-    let (short, long) = (word(), word());
-    // A child in the job's own group, an orphan in its session, an orphan in one of its own.
-    let script = |word: &str| {
-        format!(
-            "sleep 60.{word} & (sleep 60.{word} &) & (setsid sleep 60.{word} &) & wait; sleep 60.{word}"
-        )
-    };
-    let limited =
-        |word, millis| Job { timeout: Some(Duration::from_millis(millis)), ..job(&script(word)) };
-    let short_id = jobs.start(limited(&short, 300)).unwrap();
-    jobs.start(limited(&long, 700)).unwrap();
-    let interrupts = Interrupts::none();
-    let first = jobs.next(&interrupts).unwrap();
-    assert_eq!((first.id, first.outcome), (short_id, Outcome::TimedOut));
-    assert_eq!(
-        (alive(&short), alive(&long)),
-        (0, 4),
-        "three sleeps and the shell of the other job"
-    );
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
-    assert_eq!(alive(&long), 0);
-}
-
-#[test]
-fn an_orphan_without_a_mark_is_spared_while_others_run_and_ended_with_the_last() {
-    let mut jobs = Jobs::new();
-    let (word, other) = (word(), word());
-    let hides = format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1");
-    jobs.start(job(&hides)).unwrap();
-    let last = jobs
-        .start(Job {
-            timeout: Some(Duration::from_millis(600)),
-            ..job(&format!("sleep 60.{other}"))
-        })
-        .unwrap();
-    let interrupts = Interrupts::none();
-    assert_ne!(jobs.next(&interrupts).unwrap().id, last);
-    assert_eq!(alive(&word), 1);
-    assert_eq!(jobs.next(&interrupts).unwrap().id, last);
-    assert_eq!(alive(&word), 0);
 }
 
 #[test]
@@ -369,7 +302,7 @@ fn memory() -> u64 {
 fn many_jobs_leave_nothing_behind() {
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
     finish(job("true"));
-    let before = open();
+    let (before, memory_before) = (open(), memory());
     for _ in 0..300 {
         finish(Job { stdin: Stdin::Bytes(b"x".to_vec()), output: Output::Separate, ..job("true") });
     }
@@ -377,18 +310,38 @@ fn many_jobs_leave_nothing_behind() {
         let _ = run(Job { cwd: "/no/such/folder".into(), ..job("true") }, &Interrupts::none());
     }
     assert_eq!(open(), before);
+    assert!(memory() - memory_before < 5 << 20, "{memory_before}");
     assert!(!descend::has_children());
-    assert!(leaders().is_empty());
+    assert!(keepers().is_empty());
+}
+
+/// Not a test by itself: what the next one runs as a process of its own, whose stdin and stdout are pipes.
+#[test]
+fn entry() {
+    if std::env::var_os("NAGENT_TEST_PROCESS").is_none() {
+        return;
+    }
+    let script = "tr a-z A-Z; echo said >&2; exit 5";
+    let passed = Job { stdin: Stdin::Inherited, output: Output::Inherited, ..job(script) };
+    let finished = finish(passed);
+    let Outcome::Ended { code } = finished.outcome else { panic!("{finished:?}") };
+    assert_eq!((finished.stdout.bytes, finished.stderr.bytes), (0, 0));
+    std::process::exit(code);
 }
 
 #[test]
-fn jobs_that_are_dropped_are_killed() {
-    let word = word();
-    let mut jobs = Jobs::new();
-    jobs.start(job(&format!("setsid sleep 60.{word} & sleep 60.{word}"))).unwrap();
-    while alive(&word) < 3 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    drop(jobs);
-    assert_eq!(alive(&word), 0);
+fn what_is_inherited_passes_through() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sys::process::tests::entry", "--nocapture"])
+        .env("NAGENT_TEST_PROCESS", "inherited")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    io::Write::write_all(&mut child.stdin.take().unwrap(), b"some words\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(text(&output.stdout).ends_with("SOME WORDS\n"), "{output:?}");
+    assert_eq!((&text(&output.stderr)[..], output.status.code()), ("said\n", Some(5)));
 }

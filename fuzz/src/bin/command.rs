@@ -1,0 +1,35 @@
+//! What a program printed that stands in for a model, and recordings of exchanges.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::llm::command::{Preset, parse};
+use nagent::llm::replay::{Recording, differences};
+use nagent_fuzz::Input;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let preset = input.one_of(&[Preset::ClaudeCode, Preset::Cursor, Preset::Command]);
+    let exit = input.one_of(&[Some(0), Some(1), None]);
+    if input.byte().is_multiple_of(2) {
+        let stdout = input.field();
+        match parse(preset, exit, stdout, input.rest) {
+            Ok(_) => assert_eq!(exit, Some(0)),
+            Err(error) => {
+                assert!(error.message.chars().count() <= 2_000 && !error.message.is_empty());
+                assert!(!error.message.contains(char::is_control), "{:?}", error.message);
+            }
+        }
+        return;
+    }
+    let text = input.text();
+    match Recording::parse(&text) {
+        Err((line, why)) => assert!((1..=text.lines().count()).contains(&line) && !why.is_empty()),
+        Ok(recording) => {
+            assert_eq!(Recording::parse(&recording.format()), Ok(recording.clone()));
+            for entry in recording.entries() {
+                assert_eq!(recording.find(&entry.conversation, entry.turn), Some(entry));
+                assert_eq!(differences(&entry.after, &entry.after), None);
+            }
+        }
+    }
+});

@@ -1,0 +1,34 @@
+//! Where sources are cut, by each grammar: the segments are the file, none is larger than it may be; and what the file
+//! defines lies within it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::code::cutter::cut;
+use nagent::code::language::{Language, NAMES};
+use nagent::code::outline::outline;
+use nagent::code::pack::Rules;
+use nagent_fuzz::Input;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let languages = NAMES.map(|(language, ..)| language);
+    let language = input.one_of(&languages);
+    let size = input.byte();
+    let rules = Rules { target: u64::from(size) * 4 + 4, natural: size.is_multiple_of(5) };
+    let bytes = input.rest;
+    let mut end = 0;
+    for (from, to) in cut(language, bytes, rules) {
+        assert_eq!(from, end);
+        assert!(to > from || bytes.is_empty(), "an empty segment");
+        assert!(to - from <= rules.target, "{from} to {to} with a target of {}", rules.target);
+        end = to;
+    }
+    assert_eq!(end, bytes.len() as u64);
+    if language == Language::Yaml {
+        return;
+    }
+    let outline = outline(language, bytes, &mut || false).expect("nobody stops it");
+    for one in outline.definitions {
+        assert!(one.bytes.start <= one.bytes.end && one.bytes.end <= bytes.len());
+    }
+});

@@ -1,0 +1,70 @@
+//! Unified diffs: any text is a diff or is not, hunks apply or change nothing, and a diff that is written here, read back
+//! and applied gives the new text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::apply::apply_hunks;
+use nagent::format::unified::parse::{is_diff, parse};
+use nagent::format::unified::{Change, Diff};
+use nagent_fuzz::Input;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let lines = usize::from(input.byte());
+    let old = String::from_utf8_lossy(input.field()).into_owned();
+    let text = input.text();
+    is_diff(&text);
+    if let Ok(files) = parse(&text) {
+        for file in &files {
+            match apply_hunks(&old, &file.hunks) {
+                Ok(applied) => assert_eq!(applied.changes.len(), file.hunks.len()),
+                Err(refusals) => assert!(!refusals.is_empty()),
+            }
+        }
+    }
+    round_trip(&old, &text, lines);
+});
+
+/// Some lines of a text are replaced by another text.
+fn round_trip(old: &str, came: &str, lines: usize) {
+    let starts: Vec<usize> =
+        std::iter::once(0).chain(old.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let first = lines % 16 % starts.len();
+    let start = starts[first];
+    let end = starts.get(first + lines / 16).copied().unwrap_or(old.len());
+    let gone = &old[start..end];
+    let came = if end < old.len() && !came.is_empty() && !came.ends_with('\n') {
+        format!("{came}\n")
+    } else {
+        came.to_owned()
+    };
+    if gone == came || (start == old.len() && !old.is_empty() && !old.ends_with('\n')) {
+        return;
+    }
+    let mut diff = Diff::new(b"a name \x01\"\xff");
+    diff.add(&Change {
+        line: first as u64,
+        before: old[..start].as_bytes(),
+        old: gone.as_bytes(),
+        new: came.as_bytes(),
+        after: old[end..].as_bytes(),
+    });
+    let Some(bytes) = diff.finish() else { return };
+    let text = String::from_utf8_lossy(&bytes);
+    let files = parse(&text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"));
+    let [file] = files.as_slice() else { panic!("{} files\n{text}", files.len()) };
+    let [hunk] = file.hunks.as_slice() else { panic!("{} hunks\n{text}", file.hunks.len()) };
+    let context = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    let before = context(nagent::format::unified::last_lines(old[..start].as_bytes(), 3));
+    let after = context(nagent::format::unified::first_lines(old[end..].as_bytes(), 3));
+    assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
+    assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
+    // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.
+    if let Ok(applied) = apply_hunks(old, &file.hunks) {
+        let expect = format!("{}{came}{}", &old[..start], &old[end..]);
+        let twice = old.match_indices(&hunk.old).count() != 1;
+        // What comes takes the file's line ends.
+        let is_plain = !old.contains('\r') && !came.contains('\r');
+        assert!(twice || !is_plain || applied.text == expect, "{:?} is not {expect:?}", applied.text);
+    }
+}

@@ -1,0 +1,56 @@
+//! A reply that is an error: any status, headers and body give an error that is short, shows no key and waits a sane time.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::llm::ErrorKind;
+use nagent::llm::retry::Retry;
+use nagent::llm::wire::{Endpoint, Wire};
+use nagent_fuzz::Input;
+use std::time::Duration;
+
+const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
+const NAMES: [&str; 7] = [
+    "retry-after",
+    "Retry-After-Ms",
+    "date",
+    "x-should-retry",
+    "location",
+    "x-goog-upload-url",
+    "x-other",
+];
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let wire = input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let status = 100 + u16::from(input.byte()) * 2 + u16::from(input.byte() & 1);
+    let mut headers = Vec::new();
+    for _ in 0..input.byte() % 4 {
+        let name = input.one_of(&NAMES).to_owned();
+        headers.push((name, String::from_utf8_lossy(input.field()).into_owned()));
+    }
+    let endpoint = Endpoint {
+        wire,
+        base_url: "https://api.example.org/v1".to_owned(),
+        key: Some(KEY.to_owned()),
+        official: true,
+    };
+    let error = endpoint.failure(status, &headers, input.rest);
+    assert!(error.message.chars().count() <= 2_000 && !error.message.is_empty());
+    assert!(!error.message.contains("canary-7f3a9b2c4d5e6f70"), "{}", error.message);
+    assert!(!error.message.contains(char::is_control), "{:?}", error.message);
+    assert!(error.retry_after.is_none_or(|wait| wait <= Duration::from_secs(31_536_000)));
+    if let Ok(address) = endpoint.upload_address(&headers) {
+        let rest = address.strip_prefix("https://api.example.org").expect("the server's own host");
+        assert!(rest.is_empty() || rest.starts_with(['/', '?', '#', ':']), "{address}");
+    }
+    let patience = Duration::from_secs(600);
+    let mut retry = Retry::new(patience);
+    let mut waited = Duration::ZERO;
+    for _ in 0..1_000 {
+        let Some(wait) = retry.next(&error, 0.5) else { break };
+        assert_ne!(error.kind, ErrorKind::NoCredit);
+        waited += wait;
+        assert!(waited <= patience);
+    }
+    assert!(!retry.last_word(&error).is_empty());
+});

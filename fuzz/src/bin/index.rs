@@ -1,0 +1,44 @@
+//! The index of a split and the index of files: what is read is written and read again the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::format::file_index::{FileIndex, is_backup, is_certain, path_id};
+use nagent::format::index;
+use nagent_fuzz::Input;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let which = input.byte();
+    let text = input.text();
+    match which % 4 {
+        0 => {
+            let Ok(found) = index::parse(&text) else { return };
+            assert_eq!(index::parse(&index::format(&found)), Ok(found.clone()));
+            if found.check().is_ok() {
+                let sizes = found.segments.iter().map(|one| one.end_byte - one.start_byte);
+                assert_eq!(sizes.sum::<u64>(), found.source_size_bytes);
+            }
+        }
+        1 | 2 => {
+            let found = if which % 4 == 1 { FileIndex::parse(&text) } else { FileIndex::parse_old(&text) };
+            let Ok(found) = found else { return };
+            assert_eq!(FileIndex::parse(&found.format()), Ok(found.clone()));
+            for (id, entry) in &found.by_file_id {
+                assert_eq!(id, &entry.file_id);
+                entry.path_bytes();
+                entry.is_certain();
+                assert!(found.at(&entry.path).any(|other| other == entry));
+            }
+            found.first_commit(Path::new("/p"));
+        }
+        _ => {
+            is_certain(&text);
+            path_id(Path::new(OsStr::from_bytes(input.rest)));
+            let name = input.field();
+            is_backup(OsStr::from_bytes(name), OsStr::from_bytes(input.rest));
+        }
+    }
+});

@@ -1,0 +1,35 @@
+//! A model's reply: every text has a verdict, what runs is what formatting gives back, and a prefix runs nothing else.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::protocol::{MAX_ITEMS, Verdict, format, judge};
+use nagent_fuzz::{Input, cut};
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let at = usize::from(input.byte());
+    let text = input.text();
+    let whole = match judge(&text) {
+        Verdict::Whole(items) => {
+            assert!(!items.is_empty() && items.len() <= MAX_ITEMS);
+            assert_eq!(judge(&format(&items)), Verdict::Whole(items.clone()));
+            Some(items)
+        }
+        Verdict::Forged { items, kept, offset, .. } => {
+            assert_eq!(kept, &text[..offset]);
+            assert_eq!(judge(kept), Verdict::Whole(items));
+            None
+        }
+        Verdict::Malformed(malformed) => {
+            assert!(text.is_char_boundary(malformed.offset));
+            assert!(!malformed.to_string().contains(char::is_control));
+            None
+        }
+    };
+    let Some(items) = whole else { return };
+    match judge(cut(&text, at * text.len() / 255)) {
+        Verdict::Whole(found) => assert_eq!(found, items[..found.len()]),
+        Verdict::Forged { .. } => panic!("a prefix of a whole reply holds no forged block"),
+        Verdict::Malformed(_) => {}
+    }
+});

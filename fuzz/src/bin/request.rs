@@ -1,0 +1,88 @@
+//! The body of a request: JSON that holds each text as it is, and made from the last one the same as made from nothing.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::llm::attachment::{Attachment, Payload, safe_name};
+use nagent::llm::escape::Memo;
+use nagent::llm::wire::{Endpoint, Wire};
+use nagent::llm::{Ask, Message, Role, sniff};
+use nagent_fuzz::{Input, cut};
+use serde_json::Value;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let wire = input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let (parts, later) = (usize::from(input.byte() % 6) + 1, usize::from(input.byte()));
+    let text = input.text();
+    let endpoint = Endpoint {
+        wire,
+        base_url: "https://api.example.org".to_owned(),
+        key: None,
+        official: later.is_multiple_of(2),
+    };
+    let mut memo = Memo::default();
+    let earlier = cut(&text, later * text.len() / 255);
+    if !earlier.is_empty() {
+        let first = ask(earlier, parts);
+        let request = endpoint.ask_again(&first, &mut memo);
+        assert!(request.body == endpoint.ask(&first).body);
+        memo.give_back(request.body);
+    }
+    let second = ask(&text, parts);
+    let request = endpoint.ask_again(&second, &mut memo);
+    assert!(request.body == endpoint.ask(&second).body);
+
+    let value: Value = serde_json::from_slice(&request.body).expect("a body is JSON");
+    let mut strings = Vec::new();
+    gather(&value, &mut strings);
+    let said: String = strings.concat();
+    for part in second.messages.iter().flat_map(|message| &message.parts) {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+
+    let name: String = text.chars().take(40).collect();
+    if let Ok(found) = sniff::find(&name, input.rest) {
+        let safe = safe_name(&name, found.kind);
+        assert!(!safe.is_empty() && !safe.contains(['/', '"', '\r', '\n', '\\']));
+        if !found.kind.is_text() {
+            let file =
+                Attachment { name: &safe, kind: found.kind, payload: Payload::Bytes(input.rest) };
+            let body = endpoint.ask_about(&second, &file).body;
+            serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
+        }
+    }
+});
+
+/// A request whose texts are slices of one text.
+fn ask(text: &str, parts: usize) -> Ask<'_> {
+    let mut messages: Vec<Message<'_>> = Vec::new();
+    let mut rest = text;
+    let length = (text.len() / parts).max(64);
+    while !rest.is_empty() {
+        let end = rest.ceil_char_boundary(length);
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        let role = if messages.len().is_multiple_of(2) { Role::User } else { Role::Assistant };
+        messages.push(Message { role, parts: vec![part] });
+    }
+    if messages.is_empty() {
+        messages.push(Message { role: Role::User, parts: vec!["x"] });
+    }
+    Ask {
+        model: "m",
+        system: None,
+        messages,
+        cache_key: None,
+        max_output: Some(1),
+        window: None,
+    }
+}
+
+fn gather<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(values) => values.iter().for_each(|value| gather(value, found)),
+        Value::Object(fields) => fields.values().for_each(|value| gather(value, found)),
+        _ => {}
+    }
+}

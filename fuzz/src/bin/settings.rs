@@ -1,0 +1,40 @@
+//! The config, names of providers and addresses of servers.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::config;
+use nagent::llm::price::cost;
+use nagent::llm::provider::{Provider, ollama_address};
+use nagent::llm::{Usage, limits};
+use nagent_fuzz::Input;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let which = input.byte();
+    let text = input.text();
+    if which.is_multiple_of(2) {
+        let usage = Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
+        match config::parse(&text) {
+            Ok((found, notes)) => {
+                assert!(notes.len() <= 40);
+                for price in found.prices.values() {
+                    assert!(!cost(price, &usage).is_nan());
+                }
+            }
+            Err(why) => assert!(!why.is_empty()),
+        }
+        return;
+    }
+    limits::find(&text);
+    match Provider::parse(&text) {
+        Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    let address = ollama_address(&text);
+    assert!(address.contains("://"), "{address}");
+    for provider in Provider::all() {
+        if let Some(endpoint) = provider.endpoint(Some(&text), None) {
+            endpoint.models(Some(&text));
+        }
+    }
+});

@@ -1,0 +1,36 @@
+//! Text that is shown: nothing that steers a terminal, reorders a line or cannot be seen is left in it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::format::harmless::{cut, is_hidden, line, name, visible, without_markers};
+use nagent::llm::{ApiError, ErrorKind};
+use nagent::out::harmless;
+use nagent::sys::names::{expand_home, shown};
+use nagent_fuzz::Input;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let most = usize::from(input.byte());
+    let text = input.text();
+    let hidden = |text: &str| text.chars().any(|c| is_hidden(c) && c != '\n' && c != '\t');
+    assert!(!hidden(&harmless(&text)));
+    assert!(!hidden(&visible(&text)));
+    assert_eq!(harmless(&harmless(&text)), harmless(&text));
+    let line = line(&text, most);
+    assert!(!line.chars().any(is_hidden) && line.chars().count() <= most.max(1), "{line:?}");
+    assert!(cut(&text, most).chars().count() <= most.max(1));
+    assert!(!name(input.rest).chars().any(is_hidden));
+    assert_eq!(shown(OsStr::from_bytes(input.rest)), name(input.rest));
+    let path = Path::new(OsStr::from_bytes(input.rest));
+    expand_home(path, Some(Path::new("/home/u")));
+    let broken = without_markers(&text).to_lowercase();
+    for marker in ["{file-history}", "{/file-history}", "{file-summary}", "{file-knowledge}"] {
+        assert!(!broken.contains(marker), "{broken}");
+    }
+    let error = ApiError::new(ErrorKind::Other, &text);
+    assert!(!error.message.contains(char::is_control));
+    assert!(error.message.chars().count() <= 2_000);
+});

@@ -1,0 +1,58 @@
+//! Lines and server-sent events: however the stream is cut, the same events come out, and memory is bounded.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nagent::llm::sse::{Events, Lines};
+use nagent_fuzz::{Input, pieces};
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let seed = input.byte();
+    let max = if input.byte().is_multiple_of(4) { 64 } else { 1 << 20 };
+    let whole = events(std::iter::once(input.rest), max);
+    let cut = events(pieces(input.rest, seed), max);
+    assert_eq!(whole, cut);
+    let single = events(input.rest.chunks(1), max);
+    assert_eq!(whole, single);
+    assert_eq!(lines(std::iter::once(input.rest), max), lines(pieces(input.rest, seed), max));
+});
+
+/// The events, what was no event, and whether a line was too long.
+type Seen = (Vec<(bool, Vec<u8>)>, Vec<u8>, bool);
+
+fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
+    let mut reader = Events::new(max);
+    let mut found = Vec::new();
+    for mut chunk in chunks {
+        loop {
+            match reader.next(&mut chunk) {
+                Ok(Some(event)) => found.push((event.error, event.data.to_vec())),
+                Ok(None) => break,
+                Err(_) => return (found, reader.stray().to_vec(), true),
+            }
+        }
+    }
+    if let Some(event) = reader.rest() {
+        found.push((event.error, event.data.to_vec()));
+    }
+    for (_, data) in &found {
+        assert!(data.len() <= max + 1);
+    }
+    (found, reader.stray().to_vec(), false)
+}
+
+fn lines<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut reader = Lines::new(max);
+    let mut found = Vec::new();
+    for mut chunk in chunks {
+        loop {
+            match reader.next(&mut chunk) {
+                Ok(Some(line)) => found.push(line.to_vec()),
+                Ok(None) => break,
+                Err(_) => return (found, true),
+            }
+        }
+    }
+    found.push(reader.rest().to_vec());
+    (found, false)
+}

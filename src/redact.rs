@@ -1,0 +1,389 @@
+//! Masks credentials in what a model is to read: those that this process knows by their values, and, where it is asked
+//! for, well-known shapes. Bytes in, bytes out; it knows no files and no blocks.
+//!
+//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word comes from the secret
+//! and from a key that stays on this machine: the same secret has the same mask wherever it turns up, another has another,
+//! and nobody who sees the word can try guesses against it. What a mask covers is not shown in part: a private key whose
+//! lines turn up one by one later is masked line by line.
+//!
+//! It does not find what was encoded, encrypted, split or turned around.
+
+mod private_key;
+pub mod shapes;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+use sha2::{Digest, Sha256};
+
+use self::shapes::{SHAPES, is_likely};
+use crate::format::hex::hex;
+
+/// The shortest value of a variable that is masked, in bytes: shorter ones are in other words by chance.
+pub const SHORTEST: usize = 8;
+
+/// A stream is masked in pieces of about this many bytes.
+const WINDOW: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
+/// So many bytes of a piece wait for the next one: no secret that is found is longer.
+const HELD: usize = private_key::LONGEST + (32 << 10);
+/// The longest word at a cut that is taken away for what it may be part of, in bytes.
+const RAGGED: usize = 512;
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let compile = |shape: &shapes::Shape| {
+        let built = RegexBuilder::new(shape.pattern).unicode(false).build();
+        built.expect("the patterns of the table are constants, and a test compiles each")
+    };
+    SHAPES.iter().map(compile).collect()
+});
+
+static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
+    let mut kinds: Vec<&str> = SHAPES.iter().map(|shape| shape.name).collect();
+    kinds.push(PRIVATE_KEY);
+    let pattern =
+        format!(r"\[masked (?:{}) [0-9a-f]{{8}}\]|\[key ([A-Za-z0-9_]+)\]", kinds.join("|"));
+    regex::Regex::new(&pattern).expect("names of shapes are words")
+});
+
+const PRIVATE_KEY: &str = "private-key";
+
+/// What is masked, and with what.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    /// The values, the longest first, and the names of their variables.
+    known: Vec<(Vec<u8>, String)>,
+    any_known: Option<Regex>,
+    /// What words are made with; `None`: shapes are not looked for.
+    salt: Option<Vec<u8>>,
+    /// Lines of private keys that were seen, with the mask of the key.
+    learned: HashMap<Vec<u8>, String>,
+}
+
+/// A secret in a text.
+#[derive(Debug, Clone)]
+struct Span {
+    /// What matched: the secret, and what shows that it is one.
+    whole: Range<usize>,
+    secret: Range<usize>,
+    /// The lower goes before the higher.
+    rank: usize,
+    label: Label,
+}
+
+#[derive(Debug, Clone)]
+enum Label {
+    Mask(String),
+    Shape(&'static str),
+}
+
+impl Redactor {
+    /// Masks the values of variables, given with their names, and shapes where there is a `salt` for their words. Short
+    /// values and paths are passed over.
+    pub fn new<'a>(
+        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+        salt: Option<&[u8]>,
+    ) -> Self {
+        let mut known: Vec<(Vec<u8>, String)> = Vec::new();
+        let mut add = |value: &str, name: &str| {
+            let is_new = known.iter().all(|(other, _)| other != value.as_bytes());
+            if value.len() >= SHORTEST && is_new {
+                known.push((value.as_bytes().to_vec(), name.to_owned()));
+            }
+        };
+        for (name, value) in variables {
+            let value = value.trim();
+            if value.starts_with('/') || value.starts_with("~/") {
+                continue;
+            }
+            add(value, name);
+            // As JSON, and line by line, which is how it is shown.
+            if let Ok(json) = serde_json::to_string(value) {
+                add(json.trim_matches('"'), name);
+            }
+            if value.contains('\n') {
+                value
+                    .lines()
+                    .filter(|line| line.len() >= 16 && !line.contains("-----"))
+                    .for_each(|line| add(line.trim(), name));
+            }
+        }
+        known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        let escaped: Vec<String> = known
+            .iter()
+            .filter_map(|(value, _)| std::str::from_utf8(value).ok().map(regex::escape))
+            .collect();
+        let any_known = (!escaped.is_empty())
+            .then(|| RegexBuilder::new(&escaped.join("|")).size_limit(64 << 20).build().ok())
+            .flatten();
+        Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: HashMap::new() }
+    }
+
+    /// Whether it would change nothing, whatever comes.
+    pub fn is_idle(&self) -> bool {
+        self.any_known.is_none() && self.salt.is_none()
+    }
+
+    /// Whether shapes are looked for.
+    pub fn finds_shapes(&self) -> bool {
+        self.salt.is_some()
+    }
+
+    /// The bytes with masks, and how many; `None`: there is nothing to mask.
+    pub fn mask(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
+        let spans = self.spans(bytes);
+        (!spans.is_empty()).then(|| self.put(bytes, &spans))
+    }
+
+    /// The same for text, which stays text.
+    pub fn text(&mut self, text: String) -> (String, u64) {
+        match self.mask(text.as_bytes()) {
+            Some((bytes, count)) => (String::from_utf8_lossy(&bytes).into_owned(), count),
+            None => (text, 0),
+        }
+    }
+
+    /// The same for text in which `…` stands for what was cut away: what may be part of a secret beside it goes.
+    pub fn cut_text(&mut self, text: String) -> (String, u64) {
+        let (text, count) = self.text(text);
+        if self.is_idle() || !text.contains('…') {
+            return (text, count);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut parts = text.split('…').peekable();
+        let mut is_after = false;
+        while let Some(part) = parts.next() {
+            let mut part = part;
+            if is_after {
+                part = &part[self.ragged_start(part)..];
+            }
+            if parts.peek().is_some() {
+                part = &part[..self.ragged_end(part)];
+                out.push_str(part);
+                out.push('…');
+            } else {
+                out.push_str(part);
+            }
+            is_after = true;
+        }
+        (out, count)
+    }
+
+    /// Where a text ends that was cut behind its last byte, so that it ends in no part of a secret.
+    pub fn ragged_end(&self, text: &str) -> usize {
+        let bytes = text.as_bytes();
+        let mut end = text.len();
+        for (value, _) in &self.known {
+            let most = value.len().min(bytes.len());
+            if let Some(len) = (6..=most).rev().find(|len| bytes.ends_with(&value[..*len])) {
+                end = end.min(text.floor_char_boundary(text.len() - len));
+            }
+        }
+        if self.salt.is_some() {
+            let run = bytes.iter().rev().take_while(|byte| is_key_byte(**byte)).count();
+            if (6..=RAGGED).contains(&run) {
+                end = end.min(text.len() - run);
+            }
+        }
+        end
+    }
+
+    fn ragged_start(&self, text: &str) -> usize {
+        let bytes = text.as_bytes();
+        let mut start = 0;
+        for (value, _) in &self.known {
+            let most = value.len().min(bytes.len());
+            let tail = |len: &usize| bytes.starts_with(&value[value.len() - *len..]);
+            if let Some(len) = (6..=most).rev().find(tail) {
+                start = start.max(text.ceil_char_boundary(len));
+            }
+        }
+        if self.salt.is_some() {
+            let run = bytes.iter().take_while(|byte| is_key_byte(**byte)).count();
+            if (6..=RAGGED).contains(&run) {
+                start = start.max(run);
+            }
+        }
+        start
+    }
+
+    /// The first mask in a text, if one stands there.
+    pub fn mask_in<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let is_ours = |name: &str| self.known.iter().any(|(_, known)| known == name);
+        MASK.captures_iter(text)
+            .find(|found| found.get(1).is_none_or(|name| is_ours(name.as_str())))
+            .and_then(|found| found.get(0))
+            .map(|found| found.as_str())
+    }
+
+    /// All secrets, in order, none overlapping another.
+    fn spans(&self, text: &[u8]) -> Vec<Span> {
+        let mut spans = Vec::new();
+        if let Some(any) = &self.any_known {
+            for found in any.find_iter(text) {
+                let name = self.known.iter().find(|(value, _)| value == found.as_bytes());
+                let name = name.map_or("", |(_, name)| name);
+                let label = Label::Mask(format!("[key {name}]"));
+                spans.push(Span { whole: found.range(), secret: found.range(), rank: 0, label });
+            }
+        }
+        if self.salt.is_some() {
+            self.find_shapes(text, &mut spans);
+        }
+        merged(text, spans)
+    }
+
+    fn find_shapes(&self, text: &[u8], spans: &mut Vec<Span>) {
+        if !self.learned.is_empty() {
+            for run in private_key::RUN.find_iter(text) {
+                if let Some(mask) = self.learned.get(run.as_bytes()) {
+                    let label = Label::Mask(mask.clone());
+                    spans.push(Span { whole: run.range(), secret: run.range(), rank: 2, label });
+                }
+            }
+        }
+        for range in private_key::spans(text) {
+            let label = Label::Shape(PRIVATE_KEY);
+            spans.push(Span { whole: range.clone(), secret: range, rank: 1, label });
+        }
+        for (at, (shape, pattern)) in SHAPES.iter().zip(PATTERNS.iter()).enumerate() {
+            let has_group = pattern.captures_len() > 1;
+            // Finding is much faster than capturing, and most texts have nothing.
+            for found in pattern.find_iter(text) {
+                let secret = if has_group {
+                    let captures = pattern.captures_at(text, found.start());
+                    let group = captures.and_then(|captures| captures.get(1));
+                    group.map_or(found.range(), |group| group.range())
+                } else {
+                    found.range()
+                };
+                if is_likely(shape.likely, &text[secret.clone()]) {
+                    let label = Label::Shape(shape.name);
+                    spans.push(Span { whole: found.range(), secret, rank: 3 + at, label });
+                }
+            }
+        }
+    }
+
+    /// The text with masks in the place of secrets.
+    fn put(&mut self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
+        let mut out = Vec::with_capacity(text.len());
+        let mut at = 0;
+        for span in spans {
+            out.extend_from_slice(&text[at..span.secret.start]);
+            let secret = &text[span.secret.clone()];
+            let mask = match &span.label {
+                Label::Mask(mask) => mask.clone(),
+                Label::Shape(kind) => self.word(kind, secret),
+            };
+            if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
+                let lines: Vec<Vec<u8>> = private_key::lines(secret).map(<[u8]>::to_vec).collect();
+                self.learned.extend(lines.into_iter().map(|line| (line, mask.clone())));
+                // The line feed behind it is none of the key's.
+                out.extend_from_slice(mask.as_bytes());
+                if secret.ends_with(b"\n") {
+                    out.push(b'\n');
+                }
+            } else {
+                out.extend_from_slice(mask.as_bytes());
+            }
+            at = span.secret.end;
+        }
+        out.extend_from_slice(&text[at..]);
+        (out, spans.len() as u64)
+    }
+
+    fn word(&self, kind: &str, secret: &[u8]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.salt.as_deref().unwrap_or_default());
+        hash.update(kind.as_bytes());
+        hash.update([0]);
+        hash.update(secret.trim_ascii_end());
+        format!("[masked {kind} {}]", &hex(&hash.finalize())[..8])
+    }
+}
+
+/// A stream that is masked while it comes, wherever it is cut.
+#[derive(Debug, Default)]
+pub struct Stream {
+    held: Vec<u8>,
+    /// How many masks were put so far.
+    pub count: u64,
+}
+
+impl Stream {
+    /// Takes the next bytes, and gives those that are settled.
+    pub fn push(&mut self, redactor: &mut Redactor, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() < WINDOW + HELD {
+            return Vec::new();
+        }
+        let spans = redactor.spans(&self.held);
+        let mut cut = self.held.len() - HELD;
+        // Best between lines: what stands before a secret tells that it is one.
+        if let Some(feed) = memchr::memrchr(b'\n', &self.held[cut - (32 << 10)..cut]) {
+            cut = cut - (32 << 10) + feed + 1;
+        }
+        for span in spans.iter().rev() {
+            if span.whole.start < cut && cut < span.whole.end {
+                cut = span.whole.start;
+            }
+        }
+        let settled: Vec<Span> = spans.into_iter().filter(|span| span.whole.end <= cut).collect();
+        let (out, count) = redactor.put(&self.held[..cut], &settled);
+        self.count += count;
+        self.held.drain(..cut);
+        out
+    }
+
+    /// Gives the rest.
+    pub fn finish(&mut self, redactor: &mut Redactor) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.held);
+        match redactor.mask(&rest) {
+            Some((bytes, count)) => {
+                self.count += count;
+                bytes
+            }
+            None => rest,
+        }
+    }
+}
+
+/// Sorts, and makes one of those that overlap: its label is that of the lower rank.
+fn merged(text: &[u8], mut spans: Vec<Span>) -> Vec<Span> {
+    let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+    for span in &mut spans {
+        while span.secret.start > 0 && is_inside(span.secret.start) {
+            span.secret.start -= 1;
+        }
+        while is_inside(span.secret.end) {
+            span.secret.end += 1;
+        }
+        span.whole.start = span.whole.start.min(span.secret.start);
+        span.whole.end = span.whole.end.max(span.secret.end);
+    }
+    spans.sort_by_key(|span| (span.secret.start, span.rank));
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.secret.start < last.secret.end => {
+                last.secret.end = last.secret.end.max(span.secret.end);
+                last.whole.start = last.whole.start.min(span.whole.start);
+                last.whole.end = last.whole.end.max(span.whole.end);
+                if span.rank < last.rank {
+                    (last.rank, last.label) = (span.rank, span.label);
+                }
+            }
+            _ => merged.push(span),
+        }
+    }
+    merged
+}
+
+fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_+/=.~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests;

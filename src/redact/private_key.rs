@@ -1,0 +1,122 @@
+//! Private keys in PEM: blocks of several lines, which a listing may have numbered, a program written on one line, a cut
+//! have robbed of their beginning or their end. Finds spans, changes nothing.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+/// The longest block that is looked for, in bytes: a key of 16,384 bits has 13 KB.
+pub(super) const LONGEST: usize = 64 << 10;
+
+static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+        .expect("a constant pattern")
+});
+static END: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?-u)-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+        .expect("a constant pattern")
+});
+/// A run of base64 that can be a line of a body; the last line of one may be shorter.
+pub(super) static RUN: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)[A-Za-z0-9+/=]{32,}").expect("a constant pattern"));
+
+/// Where the private keys stand, in order.
+pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    // Most texts hold neither.
+    if memchr::memmem::find(text, b"PRIVATE KEY").is_none() {
+        return spans;
+    }
+    let mut at = 0;
+    while let Some(begin) = BEGIN.find_at(text, at) {
+        let most = text.len().min(begin.end() + LONGEST);
+        let next = BEGIN.find_at(&text[..most], begin.end()).map_or(most, |next| next.start());
+        let whole = END
+            .find_at(&text[..next], begin.end())
+            .filter(|end| RUN.is_match(&text[begin.end()..end.start()]))
+            .map(|end| end.end());
+        let end = whole.unwrap_or_else(|| open_end(&text[..next], begin.end()));
+        if end > begin.end() {
+            spans.push(begin.start()..end);
+        }
+        at = end;
+    }
+    for end in END.find_iter(text) {
+        if spans.iter().any(|span| span.start < end.end() && end.start() < span.end) {
+            continue;
+        }
+        let low = end.start().saturating_sub(LONGEST);
+        let start = open_start(text, low, end.start());
+        if start < end.start() {
+            spans.push(start..end.end());
+        }
+    }
+    spans.sort_by_key(|span| span.start);
+    spans
+}
+
+/// Where a block ends that has no end mark: behind the last line that looks like one of a body.
+fn open_end(text: &[u8], begin: usize) -> usize {
+    let mut end = begin;
+    let mut at = begin;
+    let mut is_first = true;
+    while at < text.len() {
+        let line_end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed + 1);
+        let line = &text[at..line_end];
+        // Cut within its last line.
+        let is_last = line_end == text.len() && !line.ends_with(b"\n");
+        let is_head = memchr::memmem::find(line, b": ").is_some() && !RUN.is_match(line);
+        if RUN.is_match(line)
+            || (is_last && at > begin && ends_in_base64(line) && !line.contains(&b' '))
+        {
+            end = line_end;
+        } else if !(is_first || is_head || line.trim_ascii().is_empty() || ends_bare(line)) {
+            break;
+        }
+        is_first = false;
+        at = line_end;
+    }
+    end
+}
+
+/// The same for a block without its beginning.
+fn open_start(text: &[u8], low: usize, end: usize) -> usize {
+    let mut start = end;
+    let line_of =
+        |at: usize| memchr::memrchr(b'\n', &text[low..at]).map_or(low, |feed| low + feed + 1);
+    let mut at = line_of(end);
+    // On one line with escaped line feeds.
+    if let Some(run) = RUN.find(&text[at..end]) {
+        start = at + run.start();
+    }
+    let mut is_nearest = true;
+    while at > low {
+        let line_start = line_of(at - 1);
+        let line = &text[line_start..at];
+        match RUN.find_iter(line).last() {
+            // The last line of a body may be short.
+            None if is_nearest && ends_in_base64(line) => {}
+            None => break,
+            Some(_) => start = line_start,
+        }
+        is_nearest = false;
+        at = line_start;
+    }
+    start
+}
+
+fn ends_in_base64(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    line.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(byte))
+}
+
+/// A line that a listing made of an empty one: a number, a name, a colon.
+fn ends_bare(line: &[u8]) -> bool {
+    line.trim_ascii_end().ends_with(b":") || line.trim_ascii().iter().all(u8::is_ascii_digit)
+}
+
+/// The lines of a key's body, each of which gives part of it away.
+pub(super) fn lines(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    RUN.find_iter(key).map(|run| run.as_bytes())
+}

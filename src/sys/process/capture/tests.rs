@@ -1,0 +1,156 @@
+//! Tests of captures: what stays in memory, what goes to a file, cuts, and what goes over an output before it is kept.
+
+use std::os::unix::fs::PermissionsExt;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn capture(keep: usize, folder: Option<&Path>, chunks: &[&[u8]]) -> Captured {
+    let mut capture = Capture::new(keep, folder.map(Path::to_owned), false);
+    for chunk in chunks {
+        capture.push(chunk);
+    }
+    capture.finish()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn what_fits_stays_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = capture(4, Some(folder.path()), &[b"ab\ncd", b"efg"]);
+    assert_eq!((&captured.head[..], &captured.tail[..]), (&b"ab\nc"[..], &b"defg"[..]));
+    assert_eq!((captured.bytes, captured.lines, captured.left_out), (8, 2, 0));
+    assert_eq!((captured.head_text(), captured.tail_text()), ("ab\ncdefg".into(), "".into()));
+    assert!(captured.spooled.is_none() && captured.valid_utf8);
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn what_does_not_fit_is_in_a_file_named_for_its_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = folder.path().join("deep/outputs");
+    let captured = capture(2, Some(&outputs), &[b"abc", b"", b"d\nxyz"]);
+    assert_eq!(
+        (&captured.head[..], &captured.tail[..], captured.left_out),
+        (&b"ab"[..], &b"yz"[..], 4)
+    );
+    let spooled = captured.spooled.unwrap();
+    assert_eq!(std::fs::read(&spooled.path).unwrap(), b"abcd\nxyz");
+    assert_eq!(spooled.sha256, "4c3ab5cc77ae26cffb87fddbf2acce7a7e8faf1e321b97628b1fd4097730a335");
+    assert_eq!(names(&outputs), [format!("{}.txt", spooled.sha256)]);
+    assert_eq!(std::fs::metadata(&spooled.path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The same output again: the file stays as it is, and no temporary one is left.
+    let before = std::fs::metadata(&spooled.path).unwrap().modified().unwrap();
+    let again = capture(2, Some(&outputs), &[b"abcd\nxyz"]);
+    assert_eq!(again.spooled, Some(spooled.clone()));
+    assert_eq!(names(&outputs).len(), 1);
+    assert_eq!(std::fs::metadata(&spooled.path).unwrap().modified().unwrap(), before);
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_kept_even_when_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = capture(100, Some(folder.path()), &[b"a\xff\0b"]);
+    assert!(!captured.valid_utf8);
+    assert_eq!(captured.head_text(), "a\u{fffd}\0b");
+    assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\xff\0b");
+    let captured = capture(100, Some(folder.path()), &[b"a\0b"]);
+    assert!(captured.valid_utf8);
+    assert_eq!(std::fs::read(captured.spooled.unwrap().path).unwrap(), b"a\0b");
+}
+
+#[test]
+fn cuts_do_not_leave_half_characters() {
+    let text = "aä".repeat(20);
+    let captured = capture(5, None, &[text.as_bytes()]);
+    assert_eq!((captured.head_text(), captured.tail_text()), ("aäa".into(), "äaä".into()));
+    let captured = capture(4, None, &[text.as_bytes()]);
+    assert_eq!((captured.head_text(), captured.tail_text()), ("aäa".into(), "aä".into()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let captured = capture(1, Some(&file), &[b"abc", b"def"]);
+    assert_eq!((&captured.head[..], &captured.tail[..]), (&b"a"[..], &b"f"[..]));
+    assert!(captured.spooled.is_none());
+    let error = captured.spool_error.unwrap();
+    assert!(
+        error.starts_with("cannot keep the whole output in ") && error.contains("file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_output_is_gone_over_before_any_of_it_has_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut held = Vec::new();
+    let mut change = |bytes: Option<&[u8]>| match bytes {
+        Some(bytes) => {
+            held.extend_from_slice(bytes);
+            Vec::new()
+        }
+        None => String::from_utf8(std::mem::take(&mut held)).unwrap().replace("secret", "*").into(),
+    };
+    for text in ["a secret\n", "a lot of text with a secret in the middle of it\n"] {
+        let mut capture = Capture::new(4, Some(folder.path().to_owned()), true);
+        text.as_bytes().chunks(3).for_each(|chunk| capture.push(chunk));
+        let captured = capture.finish();
+        assert!(names(folder.path()).is_empty(), "nothing has a name yet");
+        assert_eq!(captured.whole(1000).unwrap(), text);
+        let masked = captured.through(folder.path().to_owned(), 4, &mut change);
+        let expect = text.replace("secret", "*");
+        assert_eq!(masked.whole(1000).unwrap(), expect);
+        assert_eq!(masked.bytes, expect.len() as u64);
+    }
+    let kept = names(folder.path());
+    assert_eq!(kept.len(), 1, "the one that fits is in no file");
+    let text = std::fs::read_to_string(folder.path().join(&kept[0])).unwrap();
+    assert_eq!(text, "a lot of text with a * in the middle of it\n");
+}
+
+#[test]
+fn where_the_whole_is_in_no_file_the_lines_at_the_gap_go() {
+    let captured =
+        capture(10, None, &[b"one\ntwo sec", b"xxxxxxxxxxxxxxxx", b"ret\nthree\nfour\n"]);
+    assert!(captured.left_out > 0 && captured.nameless.is_none());
+    let mut change = |bytes: Option<&[u8]>| bytes.unwrap_or_default().to_vec();
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, left_out) = (captured.bytes, captured.left_out);
+    let masked = captured.through(folder.path().to_owned(), 10, &mut change);
+    assert_eq!((masked.head_text(), masked.tail_text()), ("one\n".into(), "\nfour\n".into()));
+    assert_eq!((masked.bytes, masked.left_out > left_out), (bytes, true));
+}
+
+proptest! {
+    #[test]
+    fn figures_do_not_depend_on_where_the_stream_is_cut(
+        bytes in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..60),
+            "[a-zä€😀\n]{0,30}".prop_map(String::into_bytes),
+        ],
+        keep in 0_usize..20,
+        step in 1_usize..9,
+    ) {
+        let chunks: Vec<&[u8]> = bytes.chunks(step).collect();
+        let captured = capture(keep, None, &chunks);
+        prop_assert_eq!(&captured, &capture(keep, None, &[&bytes]));
+        prop_assert_eq!(captured.valid_utf8, std::str::from_utf8(&bytes).is_ok());
+        prop_assert_eq!(&captured.head[..], &bytes[..keep.min(bytes.len())]);
+        let tail = bytes.len().saturating_sub(keep).min(keep);
+        prop_assert_eq!(&captured.tail[..], &bytes[bytes.len() - tail..]);
+        prop_assert_eq!(captured.left_out, (bytes.len() - captured.head.len() - tail) as u64);
+        if captured.valid_utf8 {
+            let text = captured.head_text() + captured.tail_text();
+            prop_assert!(!text.contains(char::REPLACEMENT_CHARACTER));
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! A fault at every system call of the operations that write, one after the other, until none is left.
+//!
+//! Needs strace with the right to trace. A run without a fault is traced first: each of its system calls on a file of the
+//! world is a site. Then the operation runs once for each site and kind of fault, from the same state: killed before the
+//! call, the call failing with EIO, ENOSPC or EINTR, once or from there on. What is left then must be the old or the new,
+//! with all that was acknowledged, and a run without a fault must get over it. What the operations are and what must hold
+//! is in `operations`.
+//!
+//! `FAULTS_OF=append,patch` takes these operations alone; `FAULTS_TOLD=1` tells each distinct message.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::figures::Figures;
+use crate::ground::{State, make_old};
+use crate::process_under_test::Run;
+use crate::sandbox::{Sandbox, wait_until};
+
+mod operations;
+
+use operations::{Operation, operations};
+
+/// Calls that change something, or take or leave a lock.
+const CHANGING: &[&str] = &[
+    "creat",
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "ftruncate",
+    "truncate",
+    "fallocate",
+    "mkdir",
+    "mkdirat",
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "chown",
+    "fchown",
+    "fchownat",
+    "lchown",
+    "utimensat",
+    "copy_file_range",
+    "sendfile",
+    "flock",
+    "openat",
+    "open",
+    "close",
+];
+
+/// Calls that only look.
+const LOOKING: &[&str] = &[
+    "read",
+    "pread64",
+    "readv",
+    "lseek",
+    "getdents64",
+    "stat",
+    "lstat",
+    "fstat",
+    "newfstatat",
+    "statx",
+    "readlink",
+    "readlinkat",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "fcntl",
+    "getcwd",
+    "chdir",
+    "mmap",
+];
+
+/// Calls that need room on the disk.
+const NEED_ROOM: &[&str] = &[
+    "write",
+    "pwrite64",
+    "writev",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "ftruncate",
+    "fallocate",
+    "mkdir",
+    "mkdirat",
+    "copy_file_range",
+    "sendfile",
+    "openat",
+];
+
+/// Calls that a signal may interrupt.
+const INTERRUPTIBLE: &[&str] = &[
+    "read",
+    "pread64",
+    "write",
+    "pwrite64",
+    "writev",
+    "fsync",
+    "fdatasync",
+    "flock",
+    "fallocate",
+    "ftruncate",
+    "openat",
+    "copy_file_range",
+];
+
+/// Calls whose failure lasts, when a disk is full or dying.
+const LASTING: &[&str] = &[
+    "write",
+    "writev",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "linkat",
+    "ftruncate",
+    "fallocate",
+];
+
+/// A system call of a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Site {
+    call: String,
+    /// Which one of that name, from 1.
+    nth: usize,
+    /// What it was in the run without a fault.
+    line: String,
+}
+
+/// What happens at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    Kill,
+    Fails(&'static str),
+    /// From there on.
+    Lasts(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => write!(f, "kill"),
+            Self::Fails(error) => write!(f, "{error}"),
+            Self::Lasts(error) => write!(f, "lasting {error}"),
+        }
+    }
+}
+
+impl Site {
+    fn faults(&self) -> Vec<Fault> {
+        let is = |calls: &[&str]| calls.contains(&self.call.as_str());
+        let creates = self.call != "openat"
+            || self.line.contains("O_CREAT")
+            || self.line.contains("O_TMPFILE");
+        let mut faults = Vec::new();
+        if is(CHANGING) && creates {
+            faults.push(Fault::Kill);
+        }
+        // A close frees its number whatever it says; strace would leave it open.
+        if self.call != "close" {
+            faults.push(Fault::Fails("EIO"));
+        }
+        if is(NEED_ROOM) && creates {
+            faults.push(Fault::Fails("ENOSPC"));
+        }
+        if is(INTERRUPTIBLE) {
+            faults.push(Fault::Fails("EINTR"));
+        }
+        if is(LASTING) {
+            faults.extend([Fault::Lasts("EIO"), Fault::Lasts("ENOSPC")]);
+        }
+        faults
+    }
+
+    fn injection(&self, fault: Fault) -> String {
+        let Self { call, nth, .. } = self;
+        match fault {
+            Fault::Kill => format!("inject={call}:signal=KILL:when={nth}"),
+            Fault::Fails(error) => format!("inject={call}:error={error}:when={nth}"),
+            Fault::Lasts(error) => format!("inject={call}:error={error}:when={nth}+"),
+        }
+    }
+}
+
+/// A world that an operation runs in again and again.
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    log: PathBuf,
+    pub(crate) before: State,
+}
+
+/// What was left of a run with a fault.
+pub(crate) struct After {
+    pub(crate) fault: Fault,
+    pub(crate) call: String,
+    pub(crate) run: Run,
+    pub(crate) state: State,
+    /// How often the model was asked.
+    pub(crate) asked: usize,
+}
+
+impl World {
+    fn new(operation: &Operation, name: &str) -> Self {
+        let sandbox = Sandbox::in_folder(Path::new("/dev/shm"));
+        sandbox.llm.allow_rewrites();
+        (operation.prepare)(&sandbox);
+        sandbox.write("bystander", "by\n");
+        std::fs::write(sandbox.tmp().join("bystander"), "by\n").unwrap();
+        let before = State::of(sandbox.base());
+        let log = std::env::temp_dir().join(format!("nagent-strace-{}-{name}", std::process::id()));
+        Self { sandbox, log, before }
+    }
+
+    fn begin_anew(&self) {
+        self.before.put_back(self.sandbox.base());
+        self.sandbox.llm.forget();
+    }
+
+    fn strace(&self, operation: &Operation, words: &[&str]) -> Run {
+        let (program, args) = (operation.command)(&self.sandbox);
+        let log = self.log.to_str().unwrap();
+        let mut all = vec!["-y", "-qq", "-o", log];
+        all.extend(words);
+        all.push(&program);
+        all.extend(args.iter().map(String::as_str));
+        self.sandbox.program("strace", &all).stdin(operation.stdin).run()
+    }
+
+    /// The sites of a run without a fault, and how many calls on files other threads made.
+    fn sites(&self, operation: &Operation) -> (Vec<Site>, usize) {
+        // What is read only once for all runs is not there at first.
+        self.strace(operation, &["-e", "trace=none"]);
+        self.begin_anew();
+        let calls = [CHANGING, LOOKING].concat().join(",");
+        let trace = format!(
+            "trace=execve,{}",
+            calls.split(',').map(|call| format!("?{call}")).collect::<Vec<_>>().join(",")
+        );
+        let run = self.strace(operation, &["-f", "-e", &trace]);
+        assert_eq!(run.code, 0, "{}: {}", operation.name, run.stderr);
+        let log = std::fs::read_to_string(&self.log).unwrap();
+        let base = self.sandbox.base().to_str().unwrap();
+        let main = log.split_whitespace().next().unwrap();
+        let children: BTreeSet<&str> = log
+            .lines()
+            .filter(|line| line.contains(" execve("))
+            .map(|line| line.split_whitespace().next().unwrap())
+            .collect();
+        let (mut counts, mut sites, mut elsewhere) =
+            (BTreeMap::<String, usize>::new(), Vec::new(), 0);
+        for line in log.lines() {
+            let Some((id, rest)) = line.split_once(char::is_whitespace) else { continue };
+            let rest = rest.trim_start();
+            let Some((call, said)) = rest.split_once('(') else { continue };
+            if !call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                || call == "execve"
+            {
+                continue;
+            }
+            // A close frees its number whatever it says, and what stdout is is the caller's affair.
+            if said.contains("F_GETFD")
+                || ["<pipe:", "<socket:", "<TCP"]
+                    .iter()
+                    .any(|kind| said[..said.len().min(12)].contains(kind))
+            {
+                if id == main {
+                    *counts.entry(call.to_owned()).or_default() += 1;
+                }
+                continue;
+            }
+            let is_here = said.replace(&format!("AT_FDCWD<{base}/work>"), "").contains(base);
+            if id == main {
+                let nth = counts.entry(call.to_owned()).or_default();
+                *nth += 1;
+                if is_here {
+                    sites.push(Site {
+                        call: call.to_owned(),
+                        nth: *nth,
+                        line: said.replace(base, ""),
+                    });
+                }
+            } else if is_here
+                && !children.contains(id)
+                && CHANGING.contains(&call)
+                && call != "close"
+            {
+                elsewhere += 1;
+            }
+        }
+        (sites, elsewhere)
+    }
+
+    /// One run with a fault, and what is wrong after it; `None` where the fault did not come.
+    fn try_one(&self, operation: &Operation, site: &Site, fault: Fault) -> Option<Vec<String>> {
+        self.begin_anew();
+        let trace = format!("trace={}", site.call);
+        let run = self.strace(operation, &["-e", &trace, "-e", &site.injection(fault)]);
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let hit = match fault {
+            Fault::Kill => run.code == -9,
+            _ => log.lines().any(|line| line.contains("(INJECTED)")),
+        };
+        if !hit {
+            return None;
+        }
+        if fault == Fault::Kill {
+            wait_until("its children have ended", || self.sandbox.processes().is_empty());
+        }
+        let asked = self.sandbox.requests().len();
+        let state = State::of(self.sandbox.base());
+        let after = After { fault, call: site.call.clone(), run, state, asked };
+        let mut wrong = Vec::new();
+        self.bystanders(&after.state, &mut wrong);
+        let run = &after.run;
+        let is_lasting = matches!(fault, Fault::Lasts(_));
+        match (fault, run.code) {
+            (Fault::Kill, -9) | (_, 0) => {}
+            (Fault::Fails("EINTR"), code) if site.call != "openat" => {
+                wrong.push(format!("EINTR is tried again, and not exit {code}: {}", run.stderr));
+            }
+            // Settings that cannot be read are wrong usage.
+            (_, 1) | (_, 2) => {
+                let names_it = run.stderr.contains(self.sandbox.base().to_str().unwrap());
+                if !is_lasting && !names_it && site.call != "getcwd" {
+                    wrong.push(format!("the message names no file: {:?}", run.stderr));
+                }
+            }
+            (_, code) => wrong.push(format!("exit {code}: {}", run.stderr)),
+        }
+        if run.stderr.contains("panicked") {
+            wrong.push(format!("a panic: {}", run.stderr));
+        }
+        if run.code == 0 || run.code == 1 || run.code == 2 || run.code == -9 {
+            (operation.check)(self, &after, &mut wrong);
+        }
+        make_old(self.sandbox.base());
+        self.sandbox.llm.forget();
+        (operation.again)(self, &after, &mut wrong);
+        let end = State::of(self.sandbox.base());
+        self.bystanders(&end, &mut wrong);
+        for path in end.0.keys() {
+            let name = path.file_name().unwrap().to_string_lossy();
+            let is_left = name.starts_with(".new-")
+                || name.starts_with(".nagent-") && name != ".nagent"
+                || name.ends_with(".run")
+                || name.ends_with(".nagent-new")
+                || name.ends_with(".nagent-ours");
+            if is_left {
+                wrong.push(format!("{} was left behind", path.display()));
+            }
+        }
+        for complaint in self.sandbox.llm.take_complaints() {
+            wrong.push(format!("the model's server: {complaint}"));
+        }
+        if std::env::var_os("FAULTS_TOLD").is_some() {
+            let said = after.run.stderr.replace(self.sandbox.base().to_str().unwrap(), "");
+            println!(
+                "    {} {fault} {} {} -> {} {}",
+                operation.name,
+                site.call,
+                site.nth,
+                after.run.code,
+                said.trim()
+            );
+        }
+        Some(wrong)
+    }
+
+    /// Files that no operation has to do with.
+    fn bystanders(&self, now: &State, wrong: &mut Vec<String>) {
+        for (path, thing) in &self.before.0 {
+            let is_bystander = path.file_name().unwrap().to_string_lossy().starts_with("bystander");
+            if is_bystander && now.0.get(path) != Some(thing) {
+                wrong.push(format!("{} was changed", path.display()));
+            }
+        }
+    }
+}
+
+pub(crate) fn run(figures: &mut Figures) {
+    let wanted = std::env::var("FAULTS_OF").unwrap_or_default();
+    for operation in operations() {
+        if wanted.is_empty() || wanted.split(',').any(|wanted| wanted == operation.name) {
+            one(&operation, figures);
+        }
+    }
+}
+
+fn one(operation: &Operation, figures: &mut Figures) {
+    let worlds = [World::new(operation, "a"), World::new(operation, "b")];
+    let (sites, elsewhere) = worlds[0].sites(operation);
+    let all: VecDeque<(Site, Fault)> = sites
+        .iter()
+        .flat_map(|site| site.faults().into_iter().map(|fault| (site.clone(), fault)))
+        .collect();
+    let (wanted, queue) = (all.len(), Mutex::new(all));
+    let (missed, wrong) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for world in &worlds {
+            scope.spawn(|| {
+                loop {
+                    let Some((site, fault)) = queue.lock().unwrap().pop_front() else { return };
+                    // A run may come by a call more or less, as the clock has it.
+                    let found = (0..3).find_map(|_| world.try_one(operation, &site, fault));
+                    let what = format!(
+                        "{}: {fault} at {} {} ({})",
+                        operation.name, site.call, site.nth, site.line
+                    );
+                    match found {
+                        None => missed.lock().unwrap().push(what),
+                        Some(found) => wrong
+                            .lock()
+                            .unwrap()
+                            .extend(found.into_iter().map(|found| format!("{what}: {found}"))),
+                    }
+                }
+            });
+        }
+    });
+    let (missed, wrong) = (missed.into_inner().unwrap(), wrong.into_inner().unwrap());
+    for what in
+        missed.iter().map(|what| format!("not reached: {what}")).chain(wrong.iter().cloned())
+    {
+        figures.miss(what);
+    }
+    figures.at_least(&format!("{}: sites", operation.name), sites.len(), operation.least_sites);
+    figures.exactly(
+        &format!("{}: changes of files by other threads", operation.name),
+        elsewhere,
+        0,
+    );
+    figures.exactly(
+        &format!("{}: faults that came, of {wanted}", operation.name),
+        wanted - missed.len(),
+        wanted,
+    );
+    figures.exactly(
+        &format!("{}: lost, doubled, mixed or left behind", operation.name),
+        wrong.len(),
+        0,
+    );
+    for world in worlds {
+        drop(std::fs::remove_file(&world.log));
+    }
+}
