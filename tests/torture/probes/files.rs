@@ -184,14 +184,14 @@ pub(super) const PROBES: &[Probe] = &[
         done(unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), times.as_ptr(), 0) }, "utimensat").map(drop)
     })
     .files()
-    .gap("utime"),
+    .gap("times of files"),
     probe("setxattr", "set and remove extended attributes", |i| {
         let (path, name) = (c(i.victim_file()), c("user.probe"));
         // SAFETY: strings that live on, four bytes.
         done(unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), c"1234".as_ptr().cast(), 4, 0) }, "setxattr").map(drop)
     })
     .files()
-    .gap("xattr"),
+    .gap("attributes"),
     probe("chattr", "set a file's flags by ioctl and by file_setattr", |i| {
         let file = ok(File::open(i.victim_file()))?;
         let mut flags: libc::c_long = 0;
@@ -204,7 +204,7 @@ pub(super) const PROBES: &[Probe] = &[
         done(unsafe { libc::ioctl(fd, libc::FS_IOC_SETFLAGS, &raw const flags) }, "FS_IOC_SETFLAGS").map(drop)
     })
     .files()
-    .gap("chattr"),
+    .gap("attributes"),
     probe("mknod-device", "make a device in the tree and in the temp folder", |i| {
         i.each([("tree/work/null", libc::S_IFCHR, 1, 3), ("tmp/disk", libc::S_IFBLK, 7, 0)], |(name, kind, major, minor)| {
             let path = c(i.at(name));

@@ -105,7 +105,7 @@ pub(super) const PROBES: &[Probe] = &[
         make(i, "sub/.vscode/tasks.json")
     })
     .files()
-    .gap("below the top"),
+    .gap("moved away"),
     probe("first-time-file", "make each protected name that is not there", |i| {
         i.each(FILES.iter().filter(|name| name.starts_with('.')), |name| make(i, name))
     })
@@ -140,7 +140,7 @@ pub(super) const PROBES: &[Probe] = &[
         i.each([".vscode/tasks.json", ".envrc", ".git/hooks/pre-commit"], |name| make(i, &format!("work/{name}")))
     })
     .files()
-    .gap("below the top"),
+    .gap("deeper folder"),
     probe("git-new-hook", "make a hook", |i| create(i.tree(".git/hooks/post-checkout"))).files(),
     probe("git-hook-mode", "make a hook executable", |i| {
         ok(fs::set_permissions(i.tree(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o777)))

@@ -166,7 +166,7 @@ pub(super) const PROBES: &[Probe] = &[
         // SAFETY: a limit that lives on.
         done(unsafe { libc::prlimit(i.victim(), libc::RLIMIT_NOFILE, &raw const limit, null_mut()) }, "prlimit").map(drop)
     }),
-    probe("see-others", "see that it is there", |i| ok(fs::metadata(format!("/proc/{}", i.victim()))).map(drop)).gap("processes"),
+    probe("see-others", "see that it is there", |i| ok(fs::metadata(format!("/proc/{}", i.victim()))).map(drop)).gap("command lines"),
     probe("shared-memory", "write into System V shared memory", |i| {
         // SAFETY: a segment of at least eleven bytes, if it is there.
         unsafe {
