@@ -31,8 +31,8 @@ use crate::sys::{fs, git};
 #[command(name = "nagent-sandbox", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// workspace: write in the working tree and in temp folders; read-only: in a scratch folder ($TMPDIR); off:
-    /// everywhere
+    /// Let the command write in the working tree and in temp folders (workspace), in a scratch folder, its $TMPDIR
+    /// (read-only), or everywhere (off)
     #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = Mode::parse)]
     sandbox: Mode,
 
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// The inner stage's plan
+    /// Take the inner stage's plan
     #[arg(long, value_name = "PLAN", hide = true)]
     within: Option<String>,
 

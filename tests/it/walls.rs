@@ -19,8 +19,10 @@ fn wrong_usage() {
     let sandbox = Sandbox::outside_temp();
     refused(&sandbox, &["--sandbox", "loose"], 2, &["off, workspace or read-only"]);
     refused(&sandbox, &["--sandbox", "off"], 2, &["has no walls"]);
-    refused(&sandbox, &["--json"], 2, &["--status"]);
     refused(&sandbox, &["--within", "{}"], 2, &["inner stage"]);
+    let run = sandbox.program(SANDBOX, &["--json", "--", "touch", "ran"]).run();
+    assert!(run.json()["error"].as_str().unwrap().contains("--status"));
+    assert!(!sandbox.work().join("ran").exists());
     let run = sandbox.program(SANDBOX, &["--no-network"]).run();
     run.assert_exit(2).no_stdout().stderr_has(&["no command"]);
 }

@@ -52,6 +52,8 @@ pub(super) struct Ground {
     pub(super) starters: Vec<PathBuf>,
     /// Temp folders: where a scratch folder can be.
     pub(super) temp: Vec<PathBuf>,
+    /// Whether commands may write where `TMPDIR` says that temporary files belong.
+    pub(super) is_tmpdir_writable: bool,
     /// The top of the working tree, when it is a repository's.
     pub(super) repository: Option<PathBuf>,
 }
@@ -137,7 +139,12 @@ impl Ground {
         let mut kept = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
         let hooks = toplevel.as_deref().and_then(hooks);
         kept.extend(hooks.filter(|hooks| is_writable(hooks) && !tree.starts_with(hooks)));
+        let tmpdir = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty());
+        let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
+            fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| is_writable(&tmpdir))
+        });
         Ok(Self {
+            is_tmpdir_writable,
             writable,
             hidden,
             walls,

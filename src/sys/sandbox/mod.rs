@@ -24,7 +24,7 @@ use uuid::Uuid;
 use self::ground::{Ground, Kind, Writable};
 pub use self::hold::{Ended, Hold};
 use self::inner::Built;
-use self::survey::{Survey, survey};
+use self::survey::{Survey, is_git_folder, survey};
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
@@ -235,10 +235,11 @@ impl Walls {
             Mode::Off => false,
             Mode::ReadOnly => true,
             Mode::Workspace => {
-                !self.is_bwrap()
-                    && self.ground.writable.iter().any(|writable| {
-                        writable.kind == Kind::Temp && !self.except(writable, &[]).is_empty()
-                    })
+                let is_split = |writable: &Writable| {
+                    writable.kind == Kind::Temp && !self.except(writable, &[]).is_empty()
+                };
+                !self.ground.is_tmpdir_writable
+                    || !self.is_bwrap() && self.ground.writable.iter().any(is_split)
             }
         };
         let temp = self.ground.temp.first().filter(|_| is_needed)?;
@@ -311,7 +312,11 @@ impl Walls {
         let read = |path: &PathBuf| (path.clone(), Mount::Read);
         mounts.extend(ghosts.iter().map(|(path, _)| read(path)));
         mounts.extend(surveys.iter().flat_map(|(_, survey)| &survey.kept).map(read));
-        let repositories = ground.writable.iter().filter(|writable| writable.kind == Kind::Git);
+        // A bare repository may be a working tree's top, and be named like any folder.
+        let repositories = ground.writable.iter().filter(|writable| {
+            writable.kind == Kind::Git
+                || writable.kind != Kind::Temp && is_git_folder(&writable.path)
+        });
         mounts.extend(
             repositories.flat_map(|writable| kept_of_git(&writable.path)).map(|path| read(&path)),
         );

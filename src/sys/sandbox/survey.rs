@@ -14,7 +14,7 @@ const ENTRIES: usize = 20_000;
 /// The time that a walk takes.
 const TIME: Duration = Duration::from_millis(200);
 /// The names that are kept; each is a mount.
-const KEPT: usize = 400;
+const KEPT: usize = 150;
 
 /// What a walk found. True paths, in the order found: those nearer to the top first.
 #[derive(Debug, Clone, Default)]
