@@ -41,6 +41,7 @@ mod injections; // orders in documents, obeyed within walls
 mod kills; // kills at random instants
 mod long; // a long run with a provider that fails
 mod power; // power cuts
+mod probes; // ways out of the walls
 mod processes; // what ends with a run
 mod races; // names that change places during writes
 mod walls; // what walls let through, and what not
@@ -69,12 +70,19 @@ const PARTS: &[Part] = &[
     ),
     ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
     ("walls", "what works within walls, and what they leave behind", walls::run),
+    ("probes", "ways out of the walls, without them and within, as root and as nobody", probes::run),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("http", "faults of servers through the executable, by class", http::run),
 ];
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((word, words)) = words.split_first()
+        && word == "--probe"
+    {
+        return probes::inside(words);
+    }
     if crowd::member().is_some() {
         return ExitCode::SUCCESS;
     }

@@ -1,0 +1,195 @@
+//! The kernel's own doors: capabilities, set-user-id, calls that need them, calls that have been ways out. Nothing global is
+//! changed: values are written back as they were read, or what is asked is refused by the kernel after it has been allowed.
+
+use std::fs;
+use std::io;
+
+use super::inside::{Through, done, failed, ok, run};
+use super::{Probe, probe};
+
+fn status(name: &str) -> Result<String, String> {
+    let text = ok(fs::read_to_string("/proc/self/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(line.unwrap_or_default().trim().to_owned())
+}
+
+fn is_zero(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|digit| digit == b'0')
+}
+
+/// Got through where the call was allowed, though it then failed with one of these errors.
+fn allowed(result: i64, what: &str, after: &[i32]) -> Through {
+    let error = io::Error::last_os_error();
+    if result >= 0 || error.raw_os_error().is_some_and(|number| after.contains(&number)) {
+        return Ok(());
+    }
+    Err(format!("{what}: {error}"))
+}
+
+pub(super) const PROBES: &[Probe] = &[
+    probe("capabilities", "hold a capability", |_| {
+        for name in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            let value = status(name)?;
+            if !is_zero(&value) {
+                super::inside::say(&format!("{name} is {value}"));
+                return Ok(());
+            }
+        }
+        Err("none".to_owned())
+    }),
+    probe("bounding-set", "have a way for capabilities to come back", |_| {
+        let (bounding, no_new) = (status("CapBnd")?, status("NoNewPrivs")?);
+        // As root a set that is left is a way by itself: a namespace, a fault of the kernel.
+        let is_root = status("Uid")?.starts_with('0');
+        if is_zero(&bounding) || (no_new == "1" && !is_root) { Err(format!("{bounding}, {no_new}")) } else { Ok(()) }
+    }),
+    probe("new-privileges", "not be bound by no_new_privs", |_| {
+        if status("NoNewPrivs")? == "1" { Err("bound".to_owned()) } else { Ok(()) }
+    }),
+    probe("no-filter", "not be bound by a seccomp filter", |_| {
+        if status("Seccomp")? == "2" { Err("bound".to_owned()) } else { Ok(()) }
+    }),
+    probe("set-user-id", "become another user by a set-user-id program", |i| {
+        let id = run(&i.at("outside/suid-id").display().to_string(), &["-u"])?;
+        if id.trim() == i.text("suid") { Ok(()) } else { Err(format!("it ran as {}", id.trim())) }
+    }),
+    probe("set-user-id-own", "make a set-user-id program in the tree, and run it", |i| {
+        let program = i.tree("work/suid");
+        ok(fs::copy("/usr/bin/id", &program))?;
+        ok(std::os::unix::fs::chown(&program, Some(31_313), None))?;
+        ok(fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o4755)))?;
+        let id = run(&program.display().to_string(), &["-u"])?;
+        if id.trim() == "31313" { Ok(()) } else { Err(format!("it ran as {}", id.trim())) }
+    }),
+    probe("file-capability", "gain a capability from a program's file", |i| {
+        let text = run(&i.at("outside/cap-cat").display().to_string(), &["/proc/self/status"])?;
+        let line = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default().trim().to_owned();
+        if is_zero(&line) { Err("it has none".to_owned()) } else { Ok(()) }
+    }),
+    probe("set-file-capability", "give a program in the tree capabilities", |i| {
+        let path = super::inside::c(i.tree("work/file.txt"));
+        let value: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
+        // SAFETY: strings that live on, twenty bytes.
+        done(unsafe { libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), 20, 0) }, "setxattr")
+            .map(drop)
+    }),
+    probe("change-user", "become another user by setuid", |i| {
+        i.each(["setuid", "setgroups"], |way| {
+            // SAFETY: numbers only.
+            unsafe {
+                match *way {
+                    "setgroups" => done(libc::setgroups(1, &raw const GROUP), "setgroups"),
+                    _ => {
+                        // In a child, so that the next one still may.
+                        let child = libc::fork();
+                        if child == 0 {
+                            libc::_exit(i32::from(libc::setuid(31_313) != 0));
+                        }
+                        let mut status = 0;
+                        libc::waitpid(child, &raw mut status, 0);
+                        if status == 0 { Ok(0) } else { Err("setuid: refused".to_owned()) }
+                    }
+                }
+            }
+            .map(drop)
+        })
+    }),
+    probe("bpf", "load into the kernel by bpf", |_| {
+        // BPF_MAP_CREATE: an array, keys and values of four bytes, one entry.
+        let map: [u32; 18] = [2, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        // SAFETY: attributes of the length given.
+        done(unsafe { libc::syscall(libc::SYS_bpf, 0, map.as_ptr(), 72) }, "bpf").map(drop)
+    }),
+    probe("perf-events", "open a counter", |_| {
+        // PERF_TYPE_SOFTWARE, 64 bytes, PERF_COUNT_SW_TASK_CLOCK.
+        let mut attributes = [0_u64; 8];
+        attributes[0] = 1 | (64 << 32);
+        attributes[1] = 1;
+        // SAFETY: attributes of the length that they say.
+        done(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) }, "perf_event_open").map(drop)
+    }),
+    probe("userfaultfd", "handle page faults oneself", |i| {
+        // UFFD_USER_MODE_ONLY is 1.
+        i.each([0, 1], |flags| {
+            // SAFETY: numbers only.
+            done(unsafe { libc::syscall(libc::SYS_userfaultfd, *flags) }, "userfaultfd").map(drop)
+        })
+    }),
+    probe("io-uring", "make a ring", |_| super::uring::Ring::new().map(drop)),
+    probe("kernel-log", "read the kernel's log", |_| {
+        let mut bytes = [0_u8; 4096];
+        // SYSLOG_ACTION_READ_ALL is 3.
+        // SAFETY: a buffer of the length given.
+        done(unsafe { libc::syscall(libc::SYS_syslog, 3, bytes.as_mut_ptr(), 4096) }, "syslog").map(drop)
+    }),
+    probe("ports", "reach the machine's ports by iopl and ioperm", |i| {
+        // SAFETY: numbers only; no port is touched.
+        i.each([libc::SYS_iopl, libc::SYS_ioperm], |call| done(unsafe { libc::syscall(*call, 3, 0, 0) }, "iopl").map(drop))
+    })
+    .only_where(cfg!(target_arch = "x86_64")),
+    probe("modules", "load and remove kernel modules", |i| {
+        i.each([libc::SYS_delete_module, libc::SYS_init_module], |call| {
+            let none = c"nagent_probe_no_such_module";
+            let arguments = if *call == libc::SYS_delete_module { (none.as_ptr() as usize, 0) } else { (0, 0) };
+            // SAFETY: a constant string, or nothing at all.
+            let result = unsafe { libc::syscall(*call, arguments.0, arguments.1, none.as_ptr()) };
+            allowed(result, "module", &[libc::ENOENT, libc::ENOEXEC, libc::EFAULT, libc::EINVAL])
+        })
+    })
+    .weaker("the kernel only gets as far as looking for a module that is not there"),
+    probe("reboot", "reboot, with words that the kernel does not know", |_| {
+        // SAFETY: numbers that mean nothing: allowed, it is EINVAL.
+        let result = unsafe { libc::syscall(libc::SYS_reboot, 0x1234, 0x5678, 0, 0) };
+        allowed(result, "reboot", &[libc::EINVAL])
+    })
+    .weaker("the machine must not go down: asked is with words that make the kernel say EINVAL"),
+    probe("clock", "set the clock's pace to what it is", |i| {
+        i.each(["adjtimex", "clock_adjtime"], |way| {
+            // SAFETY: zeroed, then filled by the kernel.
+            unsafe {
+                let mut now: libc::timex = std::mem::zeroed();
+                libc::adjtimex(&raw mut now);
+                now.modes = libc::ADJ_TICK;
+                match *way {
+                    "adjtimex" => done(libc::adjtimex(&raw mut now), "adjtimex"),
+                    _ => done(libc::clock_adjtime(libc::CLOCK_REALTIME, &raw mut now), "clock_adjtime"),
+                }
+            }
+            .map(drop)
+        })
+    }),
+    probe("host-name", "set the machine's name to what it is", |_| {
+        let mut name = [0 as libc::c_char; 256];
+        // SAFETY: a buffer of the length given.
+        unsafe {
+            done(libc::gethostname(name.as_mut_ptr(), 256), "gethostname")?;
+            let length = libc::strlen(name.as_ptr());
+            done(libc::sethostname(name.as_ptr(), length), "sethostname").map(drop)
+        }
+    }),
+    probe("swap-and-accounting", "turn swap on, accounting off", |i| {
+        i.each([libc::SYS_swapon, libc::SYS_acct], |call| {
+            let none = c"/nagent-probe/no/such/file";
+            // SAFETY: a constant string.
+            allowed(unsafe { libc::syscall(*call, none.as_ptr(), 0) }, "call", &[libc::ENOENT])
+        })
+    })
+    .weaker("asked is for a file that is not there: ENOENT says that it was allowed"),
+    probe("limits", "raise its own limit of open files", |_| {
+        let all = libc::rlimit { rlim_cur: 1 << 19, rlim_max: 1 << 30 };
+        let most: u64 = ok(fs::read_to_string("/proc/sys/fs/nr_open"))?.trim().parse().unwrap_or(1 << 20);
+        let all = libc::rlimit { rlim_max: most, ..all };
+        let mut now = all;
+        let low = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+        // SAFETY: limits that live on.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut now);
+            if now.rlim_max >= most {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low);
+            }
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const all) < 0 { Err(failed("setrlimit")) } else { Ok(()) }
+        }
+    }),
+];
+
+static GROUP: libc::gid_t = 31_313;
