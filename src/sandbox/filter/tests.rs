@@ -86,7 +86,7 @@ fn what_reaches_out_is_refused() {
     for flag in NAMESPACES {
         let flag = u64::from(flag.cast_unsigned());
         check(OPEN, false, libc::SYS_unshare, &[flag | 0x200], EPERM);
-        check(OPEN, false, libc::SYS_clone, &[flag | 17], EPERM);
+        check(OPEN, false, libc::SYS_clone, &[flag | 0x11], EPERM);
     }
     check(OPEN, false, libc::SYS_clone3, &[], ENOSYS);
     for device in [libc::S_IFCHR, libc::S_IFBLK] {
