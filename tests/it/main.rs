@@ -43,7 +43,7 @@ mod real_files; // splitting the sources of the crates that this is built from
 mod rework; // a conversation that a model edits: the old text or the new one, never another
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // what the model was last shown of a file: nothing newer is written over
-mod soak;
+mod soak; // a long run with a provider that fails every fifth time
 mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
