@@ -218,18 +218,11 @@ fn run(
         segments: writer.segments,
         summary: None,
     };
-    // Before the index, which says what they hold: after a power cut there is none, or they are what it says.
-    let names = index.segments.iter().map(|segment| naming.segment(segment.segment_index));
-    let waiting_files: Vec<PathBuf> =
-        names.chain([naming.original()]).map(|name| waiting.join(name)).collect();
-    split_files::make_durable(&waiting_files).map_err(|(path, error)| {
-        unwritten(&place.join(path.file_name().unwrap_or_default()), &error)
-    })?;
-    let path = waiting.join(index::NAME);
+    split_files::make_durable(&waiting).map_err(|error| unwritten(&place, &error))?;
     let write = |mut file: File| {
         file.write_all(index::format(&index).as_bytes()).and_then(|()| file.sync_all())
     };
-    split_files::create(&path, mode(&metadata, group))
+    split_files::create(&waiting.join(index::NAME), mode(&metadata, group))
         .and_then(write)
         .map_err(|error| unwritten(&place.join(index::NAME), &error))?;
 

@@ -53,7 +53,7 @@ mod secrets; // no key in any file, output, command line; where a key goes
 mod server_faults; // faults of servers, for each format: the class that each gets
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // what the model was last shown of a file: nothing newer is written over
-mod soak;
+mod soak; // a long run with a provider that fails every fifth time
 mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read

@@ -201,7 +201,7 @@ fn full_work(sandbox: &Sandbox, what: &str) -> Result<(), String> {
     fill(&sandbox.work(), 8000);
     let before = State::of(&sandbox.work());
     let run = sandbox.program(program, &args).stdin(stdin.clone()).run();
-    refused(&run, &["/work/", "No space left"])?;
+    refused(&run, &["/nagent-test-", "No space left"])?;
     unchanged(sandbox, &before)?;
     system(&["mount", "-o", "remount,size=10m", sandbox.work().to_str().unwrap()])?;
     let run = sandbox.program(program, &args).stdin(stdin).run();

@@ -103,17 +103,15 @@ pub(super) fn examine(
     force: bool,
     hooks: &mut Hooks<'_>,
 ) -> Result<Found, Failure> {
-    let metadata = source.metadata().map_err(|error| Failure::io("look at the source", &error))?;
+    let look = |error| Failure::io("look at the source", &error);
+    let metadata = source.metadata().map_err(look)?;
     let is_sized = metadata.len() == split.index.source_size_bytes;
     let original = split.folder.read(&split.original).ok().flatten();
     if !is_sized {
         is_of_one_piece(split, source, hooks)?;
     }
     if let Some(original) = &original {
-        let metadata = original
-            .metadata()
-            .map_err(|error| Failure::io("look at the kept original", &error))?;
-        if metadata.len() != split.index.source_size_bytes {
+        if original.metadata().map_err(look)?.len() != split.index.source_size_bytes {
             is_of_one_piece(split, original, hooks)?;
         }
     }
@@ -193,7 +191,7 @@ impl Work<'_> {
         let entry = &self.split.index.segments[at];
         let (number, size) = (at + 1, entry.end_byte.saturating_sub(entry.start_byte));
         let path = self.split.path(at);
-        let mut file = self.split.open(at)?;
+        let file = self.split.open(at)?;
         let failed = |error: &std::io::Error| {
             Failure::Refused(format!("cannot read segment {number} ({}): {error}", shown(&path)))
         };
@@ -224,10 +222,7 @@ impl Work<'_> {
         loop {
             hooks.go_on()?;
             let (buffer, other) = (&mut self.buffers.0, &mut self.buffers.1);
-            let count = match file.read(buffer) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| failed(&error))?,
-            };
+            let count = read_at(&file, buffer, length).map_err(|error| failed(&error))?;
             let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { break };
             hash.feed(chunk);
             self.whole.feed(chunk);

@@ -6,13 +6,16 @@
 
 mod content;
 mod examine;
+mod failure;
 mod hunks;
 mod journal;
 mod outcome;
 mod split;
 
+pub use failure::Failure;
+
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +24,6 @@ use self::examine::Found;
 use self::journal::Left;
 use self::outcome::Outcome;
 use self::split::Split;
-use crate::exit::Signal;
 use crate::format::index;
 use crate::segments::diff_text::tree_name;
 use crate::sys::boundary::Boundary;
@@ -80,43 +82,6 @@ pub struct Patched {
     pub previous_path: Option<PathBuf>,
     /// What else the user should know.
     pub notes: Vec<String>,
-}
-
-/// Why it was not done. Nothing was changed but what a message says.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// A signal came.
-    #[error("interrupted by {}; nothing was changed", .0.name())]
-    Interrupted(Signal),
-    /// It cannot be done, and why.
-    #[error("{0}")]
-    Refused(String),
-    /// The same about the source, whose path is not said yet. It does not leave [`patch`].
-    #[error("{0}")]
-    OfSource(String),
-}
-
-impl Failure {
-    fn io(what: &str, error: &io::Error) -> Self {
-        Self::OfSource(format!("cannot {what}: {error}"))
-    }
-
-    /// The same, with the source's path where that is not said.
-    fn naming(self, index: &std::path::Path) -> Self {
-        match self {
-            Self::OfSource(message) => {
-                let index = shown(index);
-                Self::Refused(format!("{message}; the index is {index}"))
-            }
-            named => named,
-        }
-    }
-}
-
-impl From<Denied> for Failure {
-    fn from(denied: Denied) -> Self {
-        Self::Refused(denied.to_string())
-    }
 }
 
 /// Keeps the content of a file, from its start, and says where.
