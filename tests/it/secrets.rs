@@ -255,7 +255,12 @@ fn a_server_that_echoes_the_key_gets_it_into_no_file_and_no_message() {
                     0 => format!(
                         "{{\"error\":{{\"message\":\"key {key} is wrong\",\"code\":\"{key}\"}}}}"
                     ),
-                    1 => format!("no: {key}, {}***{}", &key[..10], &key[key.len() - 10..]),
+                    1 => format!(
+                        "no: {key}, {}***{}, it begins with {}",
+                        &key[..10],
+                        &key[key.len() - 10..],
+                        &key[..12]
+                    ),
                     _ => format!("<html><title>{key}</title>{key}</html>"),
                 };
                 Answer::Raw {
