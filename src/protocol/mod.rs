@@ -17,6 +17,9 @@
 //! In values `&quot; &apos; &amp; &lt; &gt;` are decoded, once, and nothing else is. A body is raw up to
 //! the first closing tag that matches.
 
+// No panic: what is read here, anybody may have written.
+#![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 mod complaint;
 mod format;
 mod grammar;

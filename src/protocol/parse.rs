@@ -213,7 +213,8 @@ impl<'a> Parser<'a> {
                 return Err(self.wrong(start, complaint::shape(tag, &wrong)));
             }
             let beside = |other: &&&str| {
-                tag.attribute(other).is_some_and(|(at, _)| values.given[at].is_some())
+                tag.attribute(other)
+                    .is_some_and(|(at, _)| values.given.get(at).is_some_and(Option::is_some))
             };
             if given.is_some()
                 && let Some(other) = attribute.excludes.iter().find(beside)
@@ -269,7 +270,10 @@ impl<'a> Parser<'a> {
                 );
                 return Err(self.wrong(at, message));
             }
-            &mut values.given[place]
+            match values.given.get_mut(place) {
+                Some(given) => given,
+                None => return Err(self.wrong(at, complaint::unknown_attribute(tag, key))),
+            }
         };
         if place.is_some() {
             return Err(self.wrong(at, format!("<{}> has {key} twice", tag.name)));
@@ -389,7 +393,7 @@ fn trimmed(body: &str, trim: Trim) -> &str {
 impl Values<'_> {
     fn take(&mut self, name: &str) -> Option<String> {
         let (place, _) = self.tag.attribute(name)?;
-        self.given[place].take().map(Cow::into_owned)
+        self.given.get_mut(place)?.take().map(Cow::into_owned)
     }
 
     /// A required value: it was checked to be there.

@@ -275,6 +275,10 @@ pub fn driver_block(name: &str) -> Option<String> {
 
 impl Kind {
     /// The row of this tag.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is a row for each variant, which a test holds"
+    )]
     pub fn tag(self) -> &'static Tag {
         static TABLE: [Tag; 12] = TAGS;
         &TABLE[self as usize]

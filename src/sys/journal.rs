@@ -4,6 +4,9 @@
 //! another program has changed meanwhile is left alone, and the run goes on in a fork. It must not know what blocks
 //! mean: it takes text.
 
+// No panic: what is read here, anybody may have written.
+#![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -172,7 +175,7 @@ impl Journal {
         self.text = text;
         self.pieces = parsed.pieces;
         if let Some(offset) = cut {
-            let mut torn = self.text.as_bytes()[offset..].to_vec();
+            let mut torn = self.text.as_bytes().get(offset..).unwrap_or_default().to_vec();
             torn.extend_from_slice(&tail);
             self.text.truncate(offset);
             self.pieces.retain(|piece| piece.span.end <= offset);

@@ -15,6 +15,9 @@
 //! know what the tags inside an `agent-response` mean. Blocks of older tools parse too: no fence, a body that
 //! begins on the opening tag's own line, no blank lines between.
 
+// No panic: what is read here, anybody may have written.
+#![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
 mod parse;
 
 use std::ops::Range;

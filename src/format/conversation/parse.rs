@@ -75,7 +75,7 @@ impl Parser<'_> {
 
     /// The line number of an offset, from 1. Counted only where something is wrong.
     fn line_of(&self, offset: usize) -> usize {
-        1 + self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
+        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
     }
 
     fn note_line(&mut self) {
@@ -142,9 +142,10 @@ impl Parser<'_> {
             }
         }
         let mut body_end = close;
-        if close > body_start && self.text.as_bytes()[close - 1] == b'\n' {
+        let is = |at: usize, byte: u8| self.text.as_bytes().get(at) == Some(&byte);
+        if close > body_start && is(close - 1, b'\n') {
             body_end -= 1;
-            if crlf && body_end > body_start && self.text.as_bytes()[body_end - 1] == b'\r' {
+            if crlf && body_end > body_start && is(body_end - 1, b'\r') {
                 body_end -= 1;
             }
         }
