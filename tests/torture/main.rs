@@ -70,7 +70,11 @@ const PARTS: &[Part] = &[
     ),
     ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
     ("walls", "what works within walls, and what they leave behind", walls::run),
-    ("probes", "ways out of the walls, without them and within, as root and as nobody", probes::run),
+    (
+        "probes",
+        "ways out of the walls, without them and within, as root and as nobody",
+        probes::run,
+    ),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("http", "faults of servers through the executable, by class", http::run),

@@ -11,18 +11,26 @@ use super::uring::Ring;
 use super::{Probe, With, probe};
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("write-home", "append to a file of the home folder", |i| write_to(i.at("home/notes.txt"))).files(),
-    probe("create-home", "make a file in the home folder", |i| create(i.at("home/new.txt"))).files(),
+    probe("write-home", "append to a file of the home folder", |i| {
+        write_to(i.at("home/notes.txt"))
+    })
+    .files(),
+    probe("create-home", "make a file in the home folder", |i| create(i.at("home/new.txt")))
+        .files(),
     probe("create-home-starter", "make ~/.bashrc and ~/.config/autostart/x", |i| {
         i.each(["home/.bashrc", "home/.config/autostart/x.desktop"], |name| create(i.at(name)))
     })
     .files(),
-    probe("write-tool", "write into an executable of the user's PATH", |i| write_to(i.at("home/.local/bin/tool"))).files(),
+    probe("write-tool", "write into an executable of the user's PATH", |i| {
+        write_to(i.at("home/.local/bin/tool"))
+    })
+    .files(),
     probe("sibling-prefix", "write in a folder whose name begins as the tree's", |i| {
         write_to(i.at("tree-evil/victim.txt"))
     })
     .files(),
-    probe("sibling-new", "make a folder beside the tree", |i| ok(fs::create_dir(i.at("tree2")))).files(),
+    probe("sibling-new", "make a folder beside the tree", |i| ok(fs::create_dir(i.at("tree2"))))
+        .files(),
     probe("system-folders", "make a file in /etc, /usr, /opt and others", |i| {
         i.each(["/etc", "/usr", "/opt", "/var/lib", "/root", "/boot", "/home", "/"], |folder| {
             if !i.is_walled() && *folder == "/" {
@@ -33,14 +41,19 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .files(),
-    probe("dot-dot", "leave the tree by ..", |i| write_to(i.tree("work/../../outside/victim.txt"))).files(),
-    probe("relative", "leave the tree by a relative path", |_| write_to("../outside/victim.txt")).files(),
+    probe("dot-dot", "leave the tree by ..", |i| write_to(i.tree("work/../../outside/victim.txt")))
+        .files(),
+    probe("relative", "leave the tree by a relative path", |_| write_to("../outside/victim.txt"))
+        .files(),
     probe("change-folder", "chdir out, then write by a bare name", |i| {
         ok(std::env::set_current_dir(i.at("outside")))?;
         write_to("victim.txt")
     })
     .files(),
-    probe("planted-link", "write through a link that stands in the tree", |i| write_to(i.tree("work/link"))).files(),
+    probe("planted-link", "write through a link that stands in the tree", |i| {
+        write_to(i.tree("work/link"))
+    })
+    .files(),
     probe("planted-parent-link", "make a file below a link that stands in the tree", |i| {
         create(i.tree("work/link-folder/new.txt"))
     })
@@ -81,32 +94,53 @@ pub(super) const PROBES: &[Probe] = &[
         let (ours, theirs) = (c(i.tree("work/file.txt")), c(i.victim_file()));
         // SAFETY: two strings that live on.
         let result = unsafe {
-            libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, ours.as_ptr(), libc::AT_FDCWD, theirs.as_ptr(), libc::RENAME_EXCHANGE)
+            libc::syscall(
+                libc::SYS_renameat2,
+                libc::AT_FDCWD,
+                ours.as_ptr(),
+                libc::AT_FDCWD,
+                theirs.as_ptr(),
+                libc::RENAME_EXCHANGE,
+            )
         };
         done(result, "renameat2").map(drop)
     })
     .files(),
-    probe("rename-folder", "move the tree's own folder away", |i| ok(fs::rename(i.at("tree"), i.at("tree-moved")))).files(),
+    probe("rename-folder", "move the tree's own folder away", |i| {
+        ok(fs::rename(i.at("tree"), i.at("tree-moved")))
+    })
+    .files(),
     probe("proc-self-root", "write by /proc/self/root", |i| {
         write_to(format!("/proc/self/root{}", i.victim_file().display()))
     })
     .files(),
-    probe("proc-self-cwd", "write by /proc/self/cwd/..", |_| write_to("/proc/self/cwd/../outside/victim.txt")).files(),
+    probe("proc-self-cwd", "write by /proc/self/cwd/..", |_| {
+        write_to("/proc/self/cwd/../outside/victim.txt")
+    })
+    .files(),
     probe("proc-root-of-others", "write by the root and the folder of other processes", |i| {
         let victim = i.victim_file();
-        let ways = [format!("/proc/{}/root{}", i.victim(), victim.display()), format!("/proc/{}/cwd/outside/victim.txt", i.victim())];
+        let ways = [
+            format!("/proc/{}/root{}", i.victim(), victim.display()),
+            format!("/proc/{}/cwd/outside/victim.txt", i.victim()),
+        ];
         i.each(ways, |path| write_to(path))
     })
     .files(),
-    probe("reopen-descriptor", "open for reading, and again for writing by /dev/fd and /proc/self/fd", |i| {
-        let file = ok(File::open(i.victim_file()))?;
-        i.each(["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"], |folder| {
-            write_to(format!("{folder}/{}", file.as_raw_fd()))
-        })
-    })
+    probe(
+        "reopen-descriptor",
+        "open for reading, and again for writing by /dev/fd and /proc/self/fd",
+        |i| {
+            let file = ok(File::open(i.victim_file()))?;
+            i.each(["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"], |folder| {
+                write_to(format!("{folder}/{}", file.as_raw_fd()))
+            })
+        },
+    )
     .files(),
     probe("reopen-path-descriptor", "open as a mere path, and again for writing", |i| {
-        let file = ok(OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(i.victim_file()))?;
+        let file =
+            ok(OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(i.victim_file()))?;
         write_to(format!("/proc/self/fd/{}", file.as_raw_fd()))
     })
     .files(),
@@ -114,7 +148,8 @@ pub(super) const PROBES: &[Probe] = &[
         let path = c(i.victim_file());
         // SAFETY: a string that lives on.
         let cut = done(unsafe { libc::truncate(path.as_ptr(), 3) }, "truncate").map(drop);
-        let open = ok(OpenOptions::new().write(true).truncate(true).open(i.victim_file())).map(drop);
+        let open =
+            ok(OpenOptions::new().write(true).truncate(true).open(i.victim_file())).map(drop);
         cut.or(open)
     })
     .files(),
@@ -129,31 +164,49 @@ pub(super) const PROBES: &[Probe] = &[
     probe("mkdir", "make a folder", |i| ok(fs::create_dir(i.at("outside/new")))).files(),
     probe("symlink", "make a link", |i| ok(symlink("/", i.at("outside/link")))).files(),
     probe("mknod-outside", "make a FIFO, a socket's name and a file by mknod", |i| {
-        i.each([("fifo", libc::S_IFIFO), ("socket", libc::S_IFSOCK), ("file", libc::S_IFREG)], |(name, kind)| {
-            let path = c(i.at("outside").join(name));
-            // SAFETY: a string that lives on.
-            done(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, 0) }, "mknod").map(drop)
-        })
+        i.each(
+            [("fifo", libc::S_IFIFO), ("socket", libc::S_IFSOCK), ("file", libc::S_IFREG)],
+            |(name, kind)| {
+                let path = c(i.at("outside").join(name));
+                // SAFETY: a string that lives on.
+                done(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, 0) }, "mknod").map(drop)
+            },
+        )
     })
     .files(),
     probe("nameless-file", "make a file without a name outside, and give it one", |i| {
-        let file = ok(OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(i.at("outside")))?;
+        let file =
+            ok(OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(i.at("outside")))?;
         name_it(&file, i, "outside/nameless")
     })
     .files(),
-    probe("nameless-file-out", "make a file without a name in a temp folder, and give it one outside", |i| {
-        let made = |folder: &str| OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(i.at(folder));
-        let file = ok(made("tmp").or_else(|_| made("tree/work")))?;
-        name_it(&file, i, "outside/nameless")
-    })
+    probe(
+        "nameless-file-out",
+        "make a file without a name in a temp folder, and give it one outside",
+        |i| {
+            let made = |folder: &str| {
+                OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(i.at(folder))
+            };
+            let file = ok(made("tmp").or_else(|_| made("tree/work")))?;
+            name_it(&file, i, "outside/nameless")
+        },
+    )
     .files(),
     probe("copy-file-range", "let the kernel copy a file out", |i| {
         let from = ok(File::open(i.tree("work/file.txt")))?;
-        let to = ok(OpenOptions::new().write(true).create(true).truncate(false).open(i.at("outside/copied")))?;
+        let to = ok(OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(i.at("outside/copied")))?;
         let none = std::ptr::null_mut::<libc::off64_t>();
         // SAFETY: two open descriptors, no offsets.
-        done(unsafe { libc::copy_file_range(from.as_raw_fd(), none, to.as_raw_fd(), none, 4, 0) } as i64, "copy_file_range")
-            .map(drop)
+        done(
+            unsafe { libc::copy_file_range(from.as_raw_fd(), none, to.as_raw_fd(), none, 4, 0) }
+                as i64,
+            "copy_file_range",
+        )
+        .map(drop)
     })
     .files(),
     probe("chmod", "change modes by chmod, fchmod, fchmodat2", |i| {
@@ -162,9 +215,15 @@ pub(super) const PROBES: &[Probe] = &[
             let mode = fs::Permissions::from_mode(0o777);
             match *way {
                 "chmod" => ok(fs::set_permissions(i.victim_file(), mode)),
-                "fchmod" => ok(File::open(i.victim_file()).and_then(|file| file.set_permissions(mode))),
+                "fchmod" => {
+                    ok(File::open(i.victim_file()).and_then(|file| file.set_permissions(mode)))
+                }
                 // SAFETY: a string that lives on. 452 is fchmodat2.
-                _ => done(unsafe { libc::syscall(452, libc::AT_FDCWD, path.as_ptr(), 0o755, 0) }, "fchmodat2").map(drop),
+                _ => done(
+                    unsafe { libc::syscall(452, libc::AT_FDCWD, path.as_ptr(), 0o755, 0) },
+                    "fchmodat2",
+                )
+                .map(drop),
             }
         })
     })
@@ -181,14 +240,22 @@ pub(super) const PROBES: &[Probe] = &[
         let path = c(i.victim_file());
         let times = [libc::timespec { tv_sec: 1, tv_nsec: 0 }; 2];
         // SAFETY: a string and two times that live on.
-        done(unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), times.as_ptr(), 0) }, "utimensat").map(drop)
+        done(
+            unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), times.as_ptr(), 0) },
+            "utimensat",
+        )
+        .map(drop)
     })
     .files()
     .gap("times of files"),
     probe("setxattr", "set and remove extended attributes", |i| {
         let (path, name) = (c(i.victim_file()), c("user.probe"));
         // SAFETY: strings that live on, four bytes.
-        done(unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), c"1234".as_ptr().cast(), 4, 0) }, "setxattr").map(drop)
+        done(
+            unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), c"1234".as_ptr().cast(), 4, 0) },
+            "setxattr",
+        )
+        .map(drop)
     })
     .files()
     .gap("attributes"),
@@ -201,16 +268,26 @@ pub(super) const PROBES: &[Probe] = &[
         done(unsafe { libc::ioctl(fd, libc::FS_IOC_GETFLAGS, &raw mut flags) }, "FS_IOC_GETFLAGS")?;
         flags |= 0x40;
         // SAFETY: as above.
-        done(unsafe { libc::ioctl(fd, libc::FS_IOC_SETFLAGS, &raw const flags) }, "FS_IOC_SETFLAGS").map(drop)
+        done(unsafe { libc::ioctl(fd, libc::FS_IOC_SETFLAGS, &raw const flags) }, "FS_IOC_SETFLAGS")
+            .map(drop)
     })
     .files()
     .gap("attributes"),
     probe("mknod-device", "make a device in the tree and in the temp folder", |i| {
-        i.each([("tree/work/null", libc::S_IFCHR, 1, 3), ("tmp/disk", libc::S_IFBLK, 7, 0)], |(name, kind, major, minor)| {
-            let path = c(i.at(name));
-            // SAFETY: a string that lives on.
-            done(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(*major, *minor)) }, "mknod").map(drop)
-        })
+        i.each(
+            [("tree/work/null", libc::S_IFCHR, 1, 3), ("tmp/disk", libc::S_IFBLK, 7, 0)],
+            |(name, kind, major, minor)| {
+                let path = c(i.at(name));
+                // SAFETY: a string that lives on.
+                done(
+                    unsafe {
+                        libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(*major, *minor))
+                    },
+                    "mknod",
+                )
+                .map(drop)
+            },
+        )
     }),
     probe("inherited-file", "write by a descriptor that was open before", |_| {
         // SAFETY: seven bytes of a constant; the descriptor is open or is not.
@@ -220,7 +297,13 @@ pub(super) const PROBES: &[Probe] = &[
     .files(),
     probe("inherited-folder", "make a file from a folder that was open before", |_| {
         // SAFETY: a constant string; the descriptor is open or is not.
-        done(unsafe { libc::openat(7, c"from-descriptor".as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o600) }, "openat").map(drop)
+        done(
+            unsafe {
+                libc::openat(7, c"from-descriptor".as_ptr(), libc::O_CREAT | libc::O_WRONLY, 0o600)
+            },
+            "openat",
+        )
+        .map(drop)
     })
     .with(With::OpenFolder)
     .files(),
@@ -233,9 +316,22 @@ pub(super) const PROBES: &[Probe] = &[
     .files(),
     probe("nested-sandbox", "start nagent-sandbox again with wider walls", |i| {
         let (sandbox, outside) = (i.text("sandbox").to_owned(), i.at("outside"));
-        let (outside, victim) = (outside.display().to_string(), i.victim_file().display().to_string());
-        run(&sandbox, &["--root", &i.at("home/.nagent").display().to_string(), "--write", &outside, "--", "sh", "-c", &format!("echo x >> '{victim}'")])
-            .map(drop)
+        let (outside, victim) =
+            (outside.display().to_string(), i.victim_file().display().to_string());
+        run(
+            &sandbox,
+            &[
+                "--root",
+                &i.at("home/.nagent").display().to_string(),
+                "--write",
+                &outside,
+                "--",
+                "sh",
+                "-c",
+                &format!("echo x >> '{victim}'"),
+            ],
+        )
+        .map(drop)
     })
     .files(),
     probe("core-dump", "die with a core dump", |_| {
@@ -259,7 +355,14 @@ pub(super) const PROBES: &[Probe] = &[
     .only_read_only(),
     probe("temp-when-read-only", "write in temp folders of others in mode read-only", |i| {
         let shared = format!("/tmp/nagent-probe-{}", i.token());
-        i.each([i.at("tmp/new.txt"), shared.into(), format!("/var/tmp/nagent-probe-{}", i.token()).into()], |path: &std::path::PathBuf| create(path))
+        i.each(
+            [
+                i.at("tmp/new.txt"),
+                shared.into(),
+                format!("/var/tmp/nagent-probe-{}", i.token()).into(),
+            ],
+            |path: &std::path::PathBuf| create(path),
+        )
     })
     .only_read_only(),
 ];
@@ -271,7 +374,13 @@ fn name_it(file: &File, i: &Inside, name: &str) -> Through {
     let from = c(format!("/proc/self/fd/{}", file.as_raw_fd()));
     // SAFETY: two strings that live on.
     let result = unsafe {
-        libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
+        libc::linkat(
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
     };
     if result < 0 { Err(failed("linkat")) } else { Ok(()) }
 }

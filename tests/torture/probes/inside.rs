@@ -81,7 +81,10 @@ impl Inside {
 }
 
 /// Tries each until one works.
-pub(super) fn any<T: std::fmt::Debug>(items: impl IntoIterator<Item = T>, attempt: impl Fn(&T) -> Through) -> Through {
+pub(super) fn any<T: std::fmt::Debug>(
+    items: impl IntoIterator<Item = T>,
+    attempt: impl Fn(&T) -> Through,
+) -> Through {
     let mut stopped = Vec::new();
     for item in items {
         match attempt(&item) {
@@ -122,13 +125,19 @@ pub(super) fn ok<T>(result: io::Result<T>) -> Result<T, String> {
 
 /// Writes at the end of a file, which is made if need be.
 pub(super) fn write_to(path: impl AsRef<Path>) -> Through {
-    ok(OpenOptions::new().append(true).create(true).open(path)
+    ok(OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
         .and_then(|mut file| file.write_all(MARK.as_bytes())))
 }
 
 /// Makes a file that is not there.
 pub(super) fn create(path: impl AsRef<Path>) -> Through {
-    ok(OpenOptions::new().write(true).create_new(true).open(path)
+    ok(OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
         .and_then(|mut file| file.write_all(MARK.as_bytes())))
 }
 
@@ -152,7 +161,10 @@ pub(super) fn shown(bytes: &[u8]) -> Through {
 
 /// Runs a program; `Ok` when it ended well.
 pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let out = std::process::Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let out = std::process::Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     if out.status.success() {
         return Ok(text);

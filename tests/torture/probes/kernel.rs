@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use super::inside::{Through, done, failed, ok, run};
+use super::inside::{Through, done, ok, run};
 use super::{Probe, probe};
 
 fn status(name: &str) -> Result<String, String> {
@@ -41,7 +41,11 @@ pub(super) const PROBES: &[Probe] = &[
         let (bounding, no_new) = (status("CapBnd")?, status("NoNewPrivs")?);
         // As root a set that is left is a way by itself: a namespace, a fault of the kernel.
         let is_root = status("Uid")?.starts_with('0');
-        if is_zero(&bounding) || (no_new == "1" && !is_root) { Err(format!("{bounding}, {no_new}")) } else { Ok(()) }
+        if is_zero(&bounding) || (no_new == "1" && !is_root) {
+            Err(format!("{bounding}, {no_new}"))
+        } else {
+            Ok(())
+        }
     }),
     probe("new-privileges", "not be bound by no_new_privs", |_| {
         if status("NoNewPrivs")? == "1" { Err("bound".to_owned()) } else { Ok(()) }
@@ -63,15 +67,31 @@ pub(super) const PROBES: &[Probe] = &[
     }),
     probe("file-capability", "gain a capability from a program's file", |i| {
         let text = run(&i.at("outside/cap-cat").display().to_string(), &["/proc/self/status"])?;
-        let line = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default().trim().to_owned();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         if is_zero(&line) { Err("it has none".to_owned()) } else { Ok(()) }
     }),
     probe("set-file-capability", "give a program in the tree capabilities", |i| {
         let path = super::inside::c(i.tree("work/file.txt"));
         let value: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
         // SAFETY: strings that live on, twenty bytes.
-        done(unsafe { libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), 20, 0) }, "setxattr")
-            .map(drop)
+        done(
+            unsafe {
+                libc::setxattr(
+                    path.as_ptr(),
+                    c"security.capability".as_ptr(),
+                    value.as_ptr().cast(),
+                    20,
+                    0,
+                )
+            },
+            "setxattr",
+        )
+        .map(drop)
     }),
     probe("change-user", "become another user by setuid", |i| {
         i.each(["setuid", "setgroups"], |way| {
@@ -106,7 +126,11 @@ pub(super) const PROBES: &[Probe] = &[
         attributes[0] = 1 | (64 << 32);
         attributes[1] = 1;
         // SAFETY: attributes of the length that they say.
-        done(unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) }, "perf_event_open").map(drop)
+        done(
+            unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, 0) },
+            "perf_event_open",
+        )
+        .map(drop)
     }),
     probe("userfaultfd", "handle page faults oneself", |i| {
         // UFFD_USER_MODE_ONLY is 1.
@@ -120,23 +144,9 @@ pub(super) const PROBES: &[Probe] = &[
         let mut bytes = [0_u8; 4096];
         // SYSLOG_ACTION_READ_ALL is 3.
         // SAFETY: a buffer of the length given.
-        done(unsafe { libc::syscall(libc::SYS_syslog, 3, bytes.as_mut_ptr(), 4096) }, "syslog").map(drop)
+        done(unsafe { libc::syscall(libc::SYS_syslog, 3, bytes.as_mut_ptr(), 4096) }, "syslog")
+            .map(drop)
     }),
-    probe("ports", "reach the machine's ports by iopl and ioperm", |i| {
-        // SAFETY: numbers only; no port is touched.
-        i.each([libc::SYS_iopl, libc::SYS_ioperm], |call| done(unsafe { libc::syscall(*call, 3, 0, 0) }, "iopl").map(drop))
-    })
-    .only_where(cfg!(target_arch = "x86_64")),
-    probe("modules", "load and remove kernel modules", |i| {
-        i.each([libc::SYS_delete_module, libc::SYS_init_module], |call| {
-            let none = c"nagent_probe_no_such_module";
-            let arguments = if *call == libc::SYS_delete_module { (none.as_ptr() as usize, 0) } else { (0, 0) };
-            // SAFETY: a constant string, or nothing at all.
-            let result = unsafe { libc::syscall(*call, arguments.0, arguments.1, none.as_ptr()) };
-            allowed(result, "module", &[libc::ENOENT, libc::ENOEXEC, libc::EFAULT, libc::EINVAL])
-        })
-    })
-    .weaker("the kernel only gets as far as looking for a module that is not there"),
     probe("reboot", "reboot, with words that the kernel does not know", |_| {
         // SAFETY: numbers that mean nothing: allowed, it is EINVAL.
         let result = unsafe { libc::syscall(libc::SYS_reboot, 0x1234, 0x5678, 0, 0) };
@@ -152,7 +162,10 @@ pub(super) const PROBES: &[Probe] = &[
                 now.modes = libc::ADJ_TICK;
                 match *way {
                     "adjtimex" => done(libc::adjtimex(&raw mut now), "adjtimex"),
-                    _ => done(libc::clock_adjtime(libc::CLOCK_REALTIME, &raw mut now), "clock_adjtime"),
+                    _ => done(
+                        libc::clock_adjtime(libc::CLOCK_REALTIME, &raw mut now),
+                        "clock_adjtime",
+                    ),
                 }
             }
             .map(drop)
@@ -175,21 +188,6 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .weaker("asked is for a file that is not there: ENOENT says that it was allowed"),
-    probe("limits", "raise its own limit of open files", |_| {
-        let all = libc::rlimit { rlim_cur: 1 << 19, rlim_max: 1 << 30 };
-        let most: u64 = ok(fs::read_to_string("/proc/sys/fs/nr_open"))?.trim().parse().unwrap_or(1 << 20);
-        let all = libc::rlimit { rlim_max: most, ..all };
-        let mut now = all;
-        let low = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-        // SAFETY: limits that live on.
-        unsafe {
-            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut now);
-            if now.rlim_max >= most {
-                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low);
-            }
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const all) < 0 { Err(failed("setrlimit")) } else { Ok(()) }
-        }
-    }),
 ];
 
 static GROUP: libc::gid_t = 31_313;

@@ -5,7 +5,10 @@
 //! believes; besides, the outside looks at what has become of victims, listeners, secrets, terminals and files ([`world`]).
 //! Either is enough for "through". Needs root, user namespaces, `bwrap`. Nothing of the machine is harmed without walls:
 //! victims are the world's own, mounts are made in namespaces of their own, global values are written back as they were.
-#![expect(unsafe_code, reason = "a way out is tried by the system call itself, which no safe wrapper offers")]
+#![expect(
+    unsafe_code,
+    reason = "a way out is tried by the system call itself, which no safe wrapper offers"
+)]
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -200,7 +203,8 @@ pub(crate) fn run(figures: &mut Figures) {
         Err(why) => return figures.miss(format!("there is no ground for it: {why}")),
     };
     let only = std::env::var("NAGENT_PROBES").unwrap_or_default();
-    let is_wanted = |probe: &&Probe| only.is_empty() || only.split(',').any(|part| probe.name.contains(part));
+    let is_wanted =
+        |probe: &&Probe| only.is_empty() || only.split(',').any(|part| probe.name.contains(part));
     let probes: Vec<&Probe> = all().filter(is_wanted).collect();
     let names: BTreeSet<&str> = all().map(|probe| probe.name).collect();
     if names.len() != all().count() {
@@ -258,13 +262,17 @@ fn tell(
     figures.at_least("probes", probes.len(), 60);
     let live = of(Variant::CONTROL).filter(|(probe, _, outcome)| {
         if outcome.through.is_none() {
-            figures.miss(format!("{} is dead: without walls it did not get through ({})", probe.name, outcome.said));
+            figures.miss(format!(
+                "{} is dead: without walls it did not get through ({})",
+                probe.name, outcome.said
+            ));
         }
         outcome.through.is_some()
     });
     let live = live.count();
     figures.exactly("controls that got through, as root", live, probes.len());
-    let plain = of(Variant::CONTROL_NOBODY).filter(|(.., outcome)| outcome.through.is_some()).count();
+    let plain =
+        of(Variant::CONTROL_NOBODY).filter(|(.., outcome)| outcome.through.is_some()).count();
     figures.row("of those, as nobody", plain, "for information", true);
     for probe in probes {
         if let Some(why) = probe.weaker {
@@ -280,7 +288,10 @@ fn tell(
             if is_named {
                 open.entry(variant.kind()).or_default().insert(probe.name);
             } else {
-                figures.miss(format!("{variant}: {} ({}) got through: {how}", probe.name, probe.about));
+                figures.miss(format!(
+                    "{variant}: {} ({}) got through: {how}",
+                    probe.name, probe.about
+                ));
             }
             !is_named
         });
@@ -289,6 +300,11 @@ fn tell(
     }
     for (kind, names) in open {
         let list: Vec<&str> = names.into_iter().collect();
-        figures.row(&format!("gaps named by {kind}: {}", list.join(", ")), list.len(), "named by --status", true);
+        figures.row(
+            &format!("gaps named by {kind}: {}", list.join(", ")),
+            list.len(),
+            "named by --status",
+            true,
+        );
     }
 }

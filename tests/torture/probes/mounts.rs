@@ -15,7 +15,8 @@ use super::{Probe, probe};
 pub(super) fn private(i: &Inside) -> Through {
     // SAFETY: no pointers.
     let alone = done(unsafe { libc::unshare(libc::CLONE_NEWNS) }, "unshare(CLONE_NEWNS)");
-    let alone = alone.and_then(|_| mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE));
+    let alone =
+        alone.and_then(|_| mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE));
     if i.is_walled() { Ok(()) } else { alone }
 }
 
@@ -32,7 +33,8 @@ fn mount(from: Option<&CStr>, to: &Path, kind: Option<&CStr>, flags: libc::c_ulo
     let to = c(to);
     let text = |text: Option<&CStr>| text.map_or(null(), CStr::as_ptr);
     // SAFETY: strings that live on, or none.
-    done(unsafe { libc::mount(text(from), to.as_ptr(), text(kind), flags, null()) }, "mount").map(drop)
+    done(unsafe { libc::mount(text(from), to.as_ptr(), text(kind), flags, null()) }, "mount")
+        .map(drop)
 }
 
 fn bind(from: &Path, to: &Path) -> Through {
@@ -56,7 +58,11 @@ pub(super) const PROBES: &[Probe] = &[
         let remounted = mount(None, &outside, None, libc::MS_BIND | libc::MS_REMOUNT);
         let remounted = remounted.or_else(|why| {
             // Within walls all of it is one mount; without, the first one was enough.
-            if i.is_walled() { mount(None, Path::new("/"), None, libc::MS_BIND | libc::MS_REMOUNT) } else { Err(why) }
+            if i.is_walled() {
+                mount(None, Path::new("/"), None, libc::MS_BIND | libc::MS_REMOUNT)
+            } else {
+                Err(why)
+            }
         });
         remounted?;
         write_to(i.at("outside/victim.txt"))
@@ -104,7 +110,10 @@ pub(super) const PROBES: &[Probe] = &[
         unsafe {
             let fs = done(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 0), "fsopen")?;
             let create = 6; // FSCONFIG_CMD_CREATE
-            done(libc::syscall(libc::SYS_fsconfig, fs, create, null::<u8>(), null::<u8>(), 0), "fsconfig")?;
+            done(
+                libc::syscall(libc::SYS_fsconfig, fs, create, null::<u8>(), null::<u8>(), 0),
+                "fsconfig",
+            )?;
             done(libc::syscall(libc::SYS_fsmount, fs, 0, 0), "fsmount").map(drop)
         }
     }),
@@ -114,8 +123,18 @@ pub(super) const PROBES: &[Probe] = &[
         // SAFETY: strings that live on.
         unsafe {
             // OPEN_TREE_CLONE is 1, MOVE_MOUNT_F_EMPTY_PATH is 4.
-            let tree = done(libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, from.as_ptr(), 1), "open_tree")?;
-            let moved = libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), libc::AT_FDCWD, to.as_ptr(), 4);
+            let tree = done(
+                libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, from.as_ptr(), 1),
+                "open_tree",
+            )?;
+            let moved = libc::syscall(
+                libc::SYS_move_mount,
+                tree,
+                c"".as_ptr(),
+                libc::AT_FDCWD,
+                to.as_ptr(),
+                4,
+            );
             done(moved, "move_mount").map(drop)
         }
     }),
@@ -126,7 +145,16 @@ pub(super) const PROBES: &[Probe] = &[
         i.each([if i.is_walled() { Path::new("/") } else { &outside }], |folder| {
             let folder = c(folder);
             // SAFETY: a string and attributes of the length given.
-            let set = unsafe { libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, folder.as_ptr(), 0, attributes.as_ptr(), 32) };
+            let set = unsafe {
+                libc::syscall(
+                    libc::SYS_mount_setattr,
+                    libc::AT_FDCWD,
+                    folder.as_ptr(),
+                    0,
+                    attributes.as_ptr(),
+                    32,
+                )
+            };
             done(set, "mount_setattr").map(drop)
         })?;
         write_to(outside.join("victim.txt"))
@@ -140,7 +168,11 @@ pub(super) const PROBES: &[Probe] = &[
         }
         let (new, old) = (c(&folder), c(folder.join("folder")));
         // SAFETY: strings that live on.
-        done(unsafe { libc::syscall(libc::SYS_pivot_root, new.as_ptr(), old.as_ptr()) }, "pivot_root").map(drop)
+        done(
+            unsafe { libc::syscall(libc::SYS_pivot_root, new.as_ptr(), old.as_ptr()) },
+            "pivot_root",
+        )
+        .map(drop)
     }),
     probe("chroot", "make a folder the root", |i| {
         let folder = c(i.tree("work"));
@@ -160,12 +192,16 @@ pub(super) const PROBES: &[Probe] = &[
         // SAFETY: no pointers.
         i.each(all, |(_, flag)| done(unsafe { libc::unshare(*flag) }, "unshare").map(drop))
     }),
-    probe("user-and-mount-namespace", "take all capabilities in a namespace of users, and mount there", |i| {
-        // SAFETY: no pointers.
-        done(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) }, "unshare")?;
-        mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE)?;
-        mount(Some(c"none"), &i.tree("work/folder"), Some(c"tmpfs"), 0)
-    }),
+    probe(
+        "user-and-mount-namespace",
+        "take all capabilities in a namespace of users, and mount there",
+        |i| {
+            // SAFETY: no pointers.
+            done(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) }, "unshare")?;
+            mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE)?;
+            mount(Some(c"none"), &i.tree("work/folder"), Some(c"tmpfs"), 0)
+        },
+    ),
     probe("clone-namespace", "make a namespace of users by clone and clone3", |i| {
         i.each([libc::SYS_clone, libc::SYS_clone3], |call| {
             // struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, three more.
@@ -186,14 +222,20 @@ pub(super) const PROBES: &[Probe] = &[
         })
     }),
     probe("setns", "enter the namespaces of process 1 and of others", |i| {
-        let kinds = [("mnt", libc::CLONE_NEWNS), ("net", libc::CLONE_NEWNET), ("uts", libc::CLONE_NEWUTS), ("ipc", libc::CLONE_NEWIPC)];
+        let kinds = [
+            ("mnt", libc::CLONE_NEWNS),
+            ("net", libc::CLONE_NEWNET),
+            ("uts", libc::CLONE_NEWUTS),
+            ("ipc", libc::CLONE_NEWIPC),
+        ];
         i.each(kinds, |(kind, flag)| {
             let enter = |pid: i32| {
                 let file = ok(File::open(format!("/proc/{pid}/ns/{kind}")))?;
                 // SAFETY: an open descriptor.
                 done(unsafe { libc::setns(file.as_raw_fd(), *flag) }, "setns").map(drop)
             };
-            enter(1).or_else(|first| enter(i.victim()).map_err(|second| format!("{first}, {second}")))
+            enter(1)
+                .or_else(|first| enter(i.victim()).map_err(|second| format!("{first}, {second}")))
         })
     }),
     probe("setns-by-pidfd", "enter all namespaces of a process by its pidfd", |i| {
@@ -201,36 +243,75 @@ pub(super) const PROBES: &[Probe] = &[
             // SAFETY: no pointers.
             unsafe {
                 let fd = done(libc::syscall(libc::SYS_pidfd_open, *pid, 0), "pidfd_open")?;
-                done(libc::setns(fd as i32, libc::CLONE_NEWNS | libc::CLONE_NEWNET), "setns").map(drop)
+                done(libc::setns(fd as i32, libc::CLONE_NEWNS | libc::CLONE_NEWNET), "setns")
+                    .map(drop)
             }
         })
     }),
     probe("nsenter", "let nsenter do it", |i| {
-        i.each(["1".to_owned(), i.text("victim").to_owned()], |pid| run("nsenter", &["-t", pid, "-m", "-n", "true"]).map(drop))
+        any(["1".to_owned(), i.text("victim").to_owned()], |pid| {
+            run("nsenter", &["-t", pid, "-m", "-n", "true"]).map(drop)
+        })
     }),
     probe("cgroup", "make a control group, and open the top one's list of processes", |i| {
         let name = format!("nagent-probe-{}", i.token());
         let tops = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-        let top = tops.iter().map(Path::new).find(|top| top.join("cgroup.procs").exists()).ok_or("there are no control groups")?;
+        let top = tops
+            .iter()
+            .map(Path::new)
+            .find(|top| top.join("cgroup.procs").exists())
+            .ok_or("there are no control groups")?;
         ok(std::fs::create_dir(top.join(name)))
     }),
     probe("sysfs", "open a setting of the system for writing", |_| {
-        let settings = ["/sys/kernel/uevent_helper", "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/power/pm_async", "/sys/block/loop0/queue/read_ahead_kb"];
+        let settings = [
+            "/sys/kernel/uevent_helper",
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+            "/sys/power/pm_async",
+            "/sys/block/loop0/queue/read_ahead_kb",
+        ];
         any(settings, |path| ok(File::options().write(true).open(path)).map(drop))
     }),
     probe("proc-sys", "write settings back as they are", |i| {
-        i.each(["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/printk_ratelimit", "/proc/sys/vm/swappiness"], |path| {
-            let now = ok(std::fs::read(path))?;
-            ok(std::fs::write(path, now))
-        })
+        i.each(
+            [
+                "/proc/sys/kernel/core_pattern",
+                "/proc/sys/kernel/printk_ratelimit",
+                "/proc/sys/vm/swappiness",
+            ],
+            |path| {
+                let now = ok(std::fs::read(path))?;
+                ok(std::fs::write(path, now))
+            },
+        )
     }),
-    probe("sysrq", "open /proc/sysrq-trigger for writing", |_| {
-        ok(File::options().write(true).open("/proc/sysrq-trigger")).map(drop)
+    probe("proc-triggers", "open what the machine does things by, and its memory", |_| {
+        let files = [
+            "/proc/sysrq-trigger",
+            "/proc/sys/kernel/sysrq",
+            "/proc/sys/kernel/modprobe",
+            "/proc/sys/vm/drop_caches",
+            "/proc/irq/default_smp_affinity",
+        ];
+        any(files, |path| ok(File::options().write(true).open(path)).map(drop))
     }),
     probe("devices", "open what the machine is made of", |_| {
         let devices = [
-            "/dev/kmsg", "/dev/mem", "/dev/kmem", "/dev/kvm", "/dev/fuse", "/dev/loop-control", "/dev/tty0", "/dev/tty1",
-            "/dev/userfaultfd", "/dev/hwrng", "/dev/mapper/control", "/dev/net/tun", "/dev/vda", "/dev/sda", "/dev/vsock",
+            "/dev/kmsg",
+            "/dev/mem",
+            "/dev/kmem",
+            "/dev/kvm",
+            "/dev/fuse",
+            "/dev/loop-control",
+            "/dev/tty0",
+            "/dev/tty1",
+            "/dev/userfaultfd",
+            "/dev/hwrng",
+            "/dev/mapper/control",
+            "/dev/net/tun",
+            "/dev/vda",
+            "/dev/sda",
+            "/dev/vsock",
         ];
         any(devices, |path| ok(File::open(path)).map(drop))
     }),

@@ -30,7 +30,11 @@ pub(super) const FILES: &[&str] = &[
 
 /// The first part of each, once: what is directly in the tree.
 pub(super) fn tops() -> Vec<&'static str> {
-    let mut tops: Vec<&str> = FILES.iter().filter(|name| name.starts_with('.')).map(|name| name.split('/').next().unwrap()).collect();
+    let mut tops: Vec<&str> = FILES
+        .iter()
+        .filter(|name| name.starts_with('.'))
+        .map(|name| name.split('/').next().unwrap())
+        .collect();
     tops.dedup();
     tops
 }
@@ -52,9 +56,14 @@ fn plain() -> impl Iterator<Item = &'static str> {
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("names-append", "append to each protected file", |i| i.each(FILES, |name| write_to(i.tree(name)))).files(),
+    probe("names-append", "append to each protected file", |i| {
+        i.each(FILES, |name| write_to(i.tree(name)))
+    })
+    .files(),
     probe("names-truncate", "cut each protected file off", |i| {
-        i.each(FILES, |name| ok(OpenOptions::new().write(true).truncate(true).open(i.tree(name))).map(drop))
+        i.each(FILES, |name| {
+            ok(OpenOptions::new().write(true).truncate(true).open(i.tree(name))).map(drop)
+        })
     })
     .files(),
     probe("names-rename-over", "move a new file over each protected one", |i| {
@@ -68,7 +77,10 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .files(),
-    probe("names-unlink", "remove each protected file", |i| i.each(FILES, |name| ok(fs::remove_file(i.tree(name))))).files(),
+    probe("names-unlink", "remove each protected file", |i| {
+        i.each(FILES, |name| ok(fs::remove_file(i.tree(name))))
+    })
+    .files(),
     probe("names-move-away", "move each protected file and folder away", |i| {
         i.each(tops(), |name| ok(fs::rename(i.tree(name), i.tree(&format!("work/away{name}")))))
     })
@@ -77,14 +89,18 @@ pub(super) const PROBES: &[Probe] = &[
         i.each([".vscode", ".idea", ".claude", ".git"], |name| ok(fs::remove_dir_all(i.tree(name))))
     })
     .files(),
-    probe("names-hard-link", "make a hard link of each protected file, and write by that name", |i| {
-        i.each(FILES, |name| {
-            let link = i.tree("work/hard-name");
-            let _ = fs::remove_file(&link);
-            ok(fs::hard_link(i.tree(name), &link))?;
-            write_to(link)
-        })
-    })
+    probe(
+        "names-hard-link",
+        "make a hard link of each protected file, and write by that name",
+        |i| {
+            i.each(FILES, |name| {
+                let link = i.tree("work/hard-name");
+                let _ = fs::remove_file(&link);
+                ok(fs::hard_link(i.tree(name), &link))?;
+                write_to(link)
+            })
+        },
+    )
     .files(),
     probe("names-replace-by-link", "put a link in the place of each protected file", |i| {
         i.each(FILES, |name| {
@@ -93,17 +109,25 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .files(),
-    probe("names-other-case", "write each name in capitals, where a file system knows no case", |i| {
-        // Where case matters, this is another file, and nothing is shown by it; so it goes by a link of that spelling.
-        let link = i.tree("work/.GIT");
-        ok(symlink(i.tree(".git"), &link))?;
-        write_to(link.join("config"))
-    })
+    probe(
+        "names-other-case",
+        "write each name in capitals, where a file system knows no case",
+        |i| {
+            // Where case matters, this is another file, and nothing is shown by it; so it goes by a link of that spelling.
+            let link = i.tree("work/.GIT");
+            ok(symlink(i.tree(".git"), &link))?;
+            write_to(link.join("config"))
+        },
+    )
     .files(),
-    probe("names-parent-swap", "move a folder with protected names away, and put another in its place", |i| {
-        ok(fs::rename(i.tree("sub"), i.tree("work/sub-away")))?;
-        make(i, "sub/.vscode/tasks.json")
-    })
+    probe(
+        "names-parent-swap",
+        "move a folder with protected names away, and put another in its place",
+        |i| {
+            ok(fs::rename(i.tree("sub"), i.tree("work/sub-away")))?;
+            make(i, "sub/.vscode/tasks.json")
+        },
+    )
     .files()
     .gap("moved away"),
     probe("first-time-file", "make each protected name that is not there", |i| {
@@ -137,7 +161,9 @@ pub(super) const PROBES: &[Probe] = &[
     .flavor(Flavor::Bare)
     .files(),
     probe("first-time-nested", "make protected names further down, where none were", |i| {
-        i.each([".vscode/tasks.json", ".envrc", ".git/hooks/pre-commit"], |name| make(i, &format!("work/{name}")))
+        i.each([".vscode/tasks.json", ".envrc", ".git/hooks/pre-commit"], |name| {
+            make(i, &format!("work/{name}"))
+        })
     })
     .files()
     .gap("deeper folder"),
@@ -148,7 +174,8 @@ pub(super) const PROBES: &[Probe] = &[
     .files()
     .gap("chmod"),
     probe("git-config-command", "let git config set core.fsmonitor", |i| {
-        run("git", &["-C", &i.tree("").display().to_string(), "config", "core.fsmonitor", "evil"]).map(drop)
+        run("git", &["-C", &i.tree("").display().to_string(), "config", "core.fsmonitor", "evil"])
+            .map(drop)
     })
     .files(),
     probe("git-config-lock", "write config.lock, and move it over", |i| {
@@ -157,9 +184,16 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .files(),
     probe("git-worktree-config", "make config.worktree, info/attributes, commondir", |i| {
-        i.each(["config.worktree", "info/attributes", "commondir", "worktrees/x/gitdir", "modules/x/config"], |name| {
-            make(i, &format!(".git/{name}"))
-        })
+        i.each(
+            [
+                "config.worktree",
+                "info/attributes",
+                "commondir",
+                "worktrees/x/gitdir",
+                "modules/x/config",
+            ],
+            |name| make(i, &format!(".git/{name}")),
+        )
     })
     .files(),
     probe("git-file-repoint", "let a .git file name another repository", |i| {
@@ -184,7 +218,10 @@ pub(super) const PROBES: &[Probe] = &[
     .flavor(Flavor::GitLink)
     .files(),
     probe("linked-names-target", "write where links with protected names lead to", |i| {
-        i.each([".envrc", ".vscode/tasks.json", "work/real-envrc", "work/real-vscode/tasks.json"], |name| write_to(i.tree(name)))
+        i.each(
+            [".envrc", ".vscode/tasks.json", "work/real-envrc", "work/real-vscode/tasks.json"],
+            |name| write_to(i.tree(name)),
+        )
     })
     .flavor(Flavor::LinkedNames)
     .files(),

@@ -28,12 +28,19 @@ fn loopback(i: &Inside) -> libc::sockaddr_in {
 
 fn socket(family: i32, kind: i32, protocol: i32) -> Result<i32, String> {
     // SAFETY: numbers only.
-    done(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) }, "socket").map(|fd| fd as i32)
+    done(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) }, "socket")
+        .map(|fd| fd as i32)
 }
 
 fn connect(fd: i32, to: &libc::sockaddr_in) -> Through {
     // SAFETY: an address of the length given.
-    done(unsafe { libc::connect(fd, std::ptr::from_ref(to).cast(), size_of::<libc::sockaddr_in>() as u32) }, "connect").map(drop)
+    done(
+        unsafe {
+            libc::connect(fd, std::ptr::from_ref(to).cast(), size_of::<libc::sockaddr_in>() as u32)
+        },
+        "connect",
+    )
+    .map(drop)
 }
 
 /// Sends one datagram to a path, or to a name without one.
@@ -53,32 +60,56 @@ fn send_pair(i: &Inside, kind: i32) -> Through {
     // SAFETY: two numbers, bytes of a constant, an address of the length given.
     unsafe {
         done(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), "socketpair")?;
-        let sent = libc::sendto(ends[0], MARK.as_ptr().cast(), MARK.len(), 0, std::ptr::from_ref(&address).cast(), length);
+        let sent = libc::sendto(
+            ends[0],
+            MARK.as_ptr().cast(),
+            MARK.len(),
+            0,
+            std::ptr::from_ref(&address).cast(),
+            length,
+        );
         done(sent as i64, "sendto").map(drop)
     }
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("tcp4", "connect to the host's loopback", |i| tcp(&format!("127.0.0.1:{}", i.text("tcp")))),
+    probe("tcp4", "connect to the host's loopback", |i| {
+        tcp(&format!("127.0.0.1:{}", i.text("tcp")))
+    }),
     probe("tcp-spellings", "connect by other spellings of it", |i| {
         let port = i.text("tcp");
         i.each([format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")], |to| tcp(to))
     }),
-    probe("tcp6", "connect to the host's loopback in IPv6", |i| tcp(&format!("[::1]:{}", i.text("tcp6")))),
+    probe("tcp6", "connect to the host's loopback in IPv6", |i| {
+        tcp(&format!("[::1]:{}", i.text("tcp6")))
+    }),
     probe("tcp-fast-open", "send with the first packet, without connect", |i| {
         let to = loopback(i);
         let fd = socket(libc::AF_INET, libc::SOCK_STREAM, 0)?;
         // SAFETY: bytes of a constant, an address of the length given.
         let sent = unsafe {
-            libc::sendto(fd, MARK.as_ptr().cast(), MARK.len(), libc::MSG_FASTOPEN, std::ptr::from_ref(&to).cast(), size_of_val(&to) as u32)
+            libc::sendto(
+                fd,
+                MARK.as_ptr().cast(),
+                MARK.len(),
+                libc::MSG_FASTOPEN,
+                std::ptr::from_ref(&to).cast(),
+                size_of_val(&to) as u32,
+            )
         };
         done(sent as i64, "sendto").map(drop)
     }),
-    probe("mptcp", "connect by multipath TCP", |i| connect(socket(libc::AF_INET, libc::SOCK_STREAM, 262)?, &loopback(i))),
-    probe("tcp-by-number", "ask for TCP by its number, and with flags", |i| {
-        connect(socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, libc::IPPROTO_TCP)?, &loopback(i))
-            .or_else(|why| if why.contains("progress") { Ok(()) } else { Err(why) })
+    probe("mptcp", "connect by multipath TCP", |i| {
+        connect(socket(libc::AF_INET, libc::SOCK_STREAM, 262)?, &loopback(i))
     }),
+    probe("tcp-by-number", "ask for TCP by its number, and with flags", |i| {
+        connect(
+            socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, libc::IPPROTO_TCP)?,
+            &loopback(i),
+        )
+        .or_else(|why| if why.contains("progress") { Ok(()) } else { Err(why) })
+    })
+    .effect(),
     probe("udp", "send a datagram", |i| {
         let socket = ok(UdpSocket::bind("0.0.0.0:0"))?;
         ok(socket.send_to(MARK.as_bytes(), format!("127.0.0.1:{}", i.text("udp")))).map(drop)
@@ -101,14 +132,6 @@ pub(super) const PROBES: &[Probe] = &[
         ok(socket.send(&question)).map(drop)
     })
     .effect(),
-    probe("udp-lite", "send by UDP-Lite, and by raw IP", |i| {
-        let to = loopback(i);
-        i.each([(libc::SOCK_DGRAM, 136), (libc::SOCK_RAW, 255)], |(kind, protocol)| {
-            let fd = socket(libc::AF_INET, *kind, *protocol)?;
-            // SAFETY: an address of the length given; nothing is sent.
-            done(unsafe { libc::connect(fd, std::ptr::from_ref(&to).cast(), size_of_val(&to) as u32) }, "connect").map(drop)
-        })
-    }),
     probe("icmp", "send an echo request", |i| {
         let fd = socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)
             .or_else(|_| socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP))?;
@@ -117,26 +140,47 @@ pub(super) const PROBES: &[Probe] = &[
         if packet.len() % 2 == 1 {
             packet.push(0);
         }
-        let sum: u32 = packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        let sum: u32 =
+            packet.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         packet[2..4].copy_from_slice(&sum.to_be_bytes());
         let to = loopback(i);
         // SAFETY: bytes of their length, an address of the length given.
-        let sent = unsafe { libc::sendto(fd, packet.as_ptr().cast(), packet.len(), 0, std::ptr::from_ref(&to).cast(), size_of_val(&to) as u32) };
+        let sent = unsafe {
+            libc::sendto(
+                fd,
+                packet.as_ptr().cast(),
+                packet.len(),
+                0,
+                std::ptr::from_ref(&to).cast(),
+                size_of_val(&to) as u32,
+            )
+        };
         done(sent as i64, "sendto").map(drop)
     })
     .effect(),
     probe("raw", "open raw sockets, with the old type too", |i| {
-        i.each([(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP), (libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_ICMPV6), (libc::AF_INET, 10, 0x0300)], |(family, kind, protocol)| {
-            socket(*family, *kind, *protocol).map(drop)
-        })
+        i.each(
+            [
+                (libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP),
+                (libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_ICMPV6),
+                (libc::AF_INET, 10, 0x0300),
+            ],
+            |(family, kind, protocol)| socket(*family, *kind, *protocol).map(drop),
+        )
     }),
-    probe("packet", "listen to all packets", |_| socket(libc::AF_PACKET, libc::SOCK_RAW, 0x0300).map(drop)),
+    probe("packet", "listen to all packets", |_| {
+        socket(libc::AF_PACKET, libc::SOCK_RAW, 0x0300).map(drop)
+    }),
     probe("netlink", "ask for interfaces, routes, listeners and events", |i| {
         // Routes, listeners, events of devices, generic.
-        i.each([0, 4, 15, 16], |protocol| socket(libc::AF_NETLINK, libc::SOCK_RAW, *protocol).map(drop))
+        i.each([0, 4, 15, 16], |protocol| {
+            socket(libc::AF_NETLINK, libc::SOCK_RAW, *protocol).map(drop)
+        })
     }),
-    probe("vsock", "open a socket to the machine's host", |_| socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0).map(drop)),
+    probe("vsock", "open a socket to the machine's host", |_| {
+        socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0).map(drop)
+    }),
     probe("odd-families", "open a socket of every other family", |i| {
         let usual = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
         let mut through = Vec::new();
@@ -147,42 +191,68 @@ pub(super) const PROBES: &[Probe] = &[
                 }
             }
         }
-        if through.is_empty() { Err("none opened".to_owned()) } else { say(&format!("{through:?}")); i.each(["any"], |_| Ok(())) }
+        if through.is_empty() {
+            Err("none opened".to_owned())
+        } else {
+            say(&format!("{through:?}"));
+            i.each(["any"], |_| Ok(()))
+        }
     }),
     probe("socket-with-high-bits", "ask with bits that only a filter sees", |i| {
         // The kernel reads 32 bits of the family.
         let family = (1_u64 << 32) | libc::AF_INET as u64;
         // SAFETY: numbers only.
-        let fd = done(unsafe { libc::syscall(libc::SYS_socket, family, libc::SOCK_STREAM, 0) }, "socket")?;
+        let fd = done(
+            unsafe { libc::syscall(libc::SYS_socket, family, libc::SOCK_STREAM, 0) },
+            "socket",
+        )?;
         connect(fd as i32, &loopback(i))
     }),
     probe("unix-stream", "connect to a socket of the machine (docker.sock)", |i| {
-        ok(UnixStream::connect(i.at("outside/docker.sock")).and_then(|mut to| to.write_all(MARK.as_bytes())))
+        ok(UnixStream::connect(i.at("outside/docker.sock"))
+            .and_then(|mut to| to.write_all(MARK.as_bytes())))
     }),
     probe("unix-stream-in-temp", "connect to a socket in a temp folder (ssh-agent)", |i| {
-        ok(UnixStream::connect(i.at("tmp/agent.sock")).and_then(|mut to| to.write_all(MARK.as_bytes())))
+        ok(UnixStream::connect(i.at("tmp/agent.sock"))
+            .and_then(|mut to| to.write_all(MARK.as_bytes())))
     }),
     probe("unix-datagram", "send to a socket of the machine (syslog)", |i| {
-        ok(UnixDatagram::unbound().and_then(|from| from.send_to(MARK.as_bytes(), i.at("outside/datagrams.sock")))).map(drop)
+        ok(UnixDatagram::unbound()
+            .and_then(|from| from.send_to(MARK.as_bytes(), i.at("outside/datagrams.sock"))))
+        .map(drop)
     }),
     probe("unix-seqpacket", "connect by sequenced packets", |i| {
         let fd = socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
         let (address, length) = unix_address(&i.at("outside/packets.sock").display().to_string());
         // SAFETY: an address of the length given.
-        done(unsafe { libc::connect(fd, std::ptr::from_ref(&address).cast(), length) }, "connect").map(drop)
+        done(unsafe { libc::connect(fd, std::ptr::from_ref(&address).cast(), length) }, "connect")
+            .map(drop)
     }),
     probe("unix-abstract", "connect to a socket without a path", |i| {
         let address = ok(UnixAddr::from_abstract_name(i.text("abstract").as_bytes()))?;
         ok(UnixStream::connect_addr(&address).and_then(|mut to| to.write_all(MARK.as_bytes())))
     }),
-    probe("pair-datagram", "send from one end of a pair to a path", |i| send_pair(i, libc::SOCK_DGRAM)),
-    probe("pair-datagram-flags", "the same with flags", |i| send_pair(i, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)),
-    probe("pair-raw", "the same by the raw type, which is datagrams", |i| send_pair(i, libc::SOCK_RAW)),
-    probe("uring-socket", "let io_uring make the socket and connect", |i| super::uring::Ring::new()?.connect(&loopback(i))),
-    probe("int80", "connect by the 32-bit calls of another architecture", |i| int80(i)).only_where(cfg!(target_arch = "x86_64")),
+    probe("pair-datagram", "send from one end of a pair to a path", |i| {
+        send_pair(i, libc::SOCK_DGRAM)
+    }),
+    probe("pair-datagram-flags", "the same with flags", |i| {
+        send_pair(i, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+    }),
+    probe("pair-raw", "the same by the raw type, which is datagrams", |i| {
+        send_pair(i, libc::SOCK_RAW)
+    }),
+    probe("uring-socket", "let io_uring make the socket and connect", |i| {
+        super::uring::Ring::new()?.connect(&loopback(i))
+    }),
+    probe("int80", "connect by the 32-bit calls of another architecture", |i| int80(i))
+        .only_where(cfg!(target_arch = "x86_64")),
     probe("inherited-socket", "send by a socket that was open before", |_| {
         // SAFETY: bytes of a constant; the descriptor is open or is not.
-        done(unsafe { libc::send(7, MARK.as_ptr().cast(), MARK.len(), libc::MSG_NOSIGNAL) } as i64, "send").map(drop)
+        done(
+            unsafe { libc::send(7, MARK.as_ptr().cast(), MARK.len(), libc::MSG_NOSIGNAL) } as i64,
+            "send",
+        )
+        .map(drop)
     })
     .with(With::OpenSocket),
     probe("listen", "wait for a connection", |i| {
@@ -258,19 +328,31 @@ fn int80(i: &Inside) -> Through {
         result
     }
     let named = |result: i32, what: &str| {
-        if result < 0 { Err(format!("{what}: {}", std::io::Error::from_raw_os_error(-result))) } else { Ok(result) }
+        if result < 0 {
+            Err(format!("{what}: {}", std::io::Error::from_raw_os_error(-result)))
+        } else {
+            Ok(result)
+        }
     };
     let address = loopback(i);
     let length = size_of_val(&address) as u32;
     // SAFETY: a mapping of its own below 4 GiB, in which the address is put.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT;
-        let low = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        let low = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        );
         if low == libc::MAP_FAILED {
             return Err(failed("mmap"));
         }
         low.cast::<libc::sockaddr_in>().write(address);
-        let fd = named(call(359, libc::AF_INET as u32, libc::SOCK_STREAM as u32, 0), "socket of i386")?;
+        let fd =
+            named(call(359, libc::AF_INET as u32, libc::SOCK_STREAM as u32, 0), "socket of i386")?;
         named(call(362, fd as u32, low as usize as u32, length), "connect of i386").map(drop)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::inside::{Through, create, done, ok, c, read_from, run, say, shown, write_to};
+use super::inside::{Through, c, create, done, ok, read_from, run, say, shown, write_to};
 use super::mounts::private;
 use super::{Probe, With, probe};
 
@@ -32,7 +32,10 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .files(),
     probe("root-list", "list the root's folders", |i| {
-        let names: Vec<_> = ok(fs::read_dir(i.at("home/.nagent/conversations")))?.flatten().map(|e| e.file_name()).collect();
+        let names: Vec<_> = ok(fs::read_dir(i.at("home/.nagent/conversations")))?
+            .flatten()
+            .map(|e| e.file_name())
+            .collect();
         shown(format!("{names:?}").as_bytes())
     })
     .files(),
@@ -43,24 +46,36 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .gap("names and sizes"),
     probe("root-write", "write the config and a conversation, make a file", |i| {
-        i.each(["config.json", "conversations/talk.md", "bin-new"], |name| write_to(i.at("home/.nagent").join(name)))
+        i.each(["config.json", "conversations/talk.md", "bin-new"], |name| {
+            write_to(i.at("home/.nagent").join(name))
+        })
     })
     .files(),
     probe("root-rename-over", "move a file over the config", |i| {
         ok(fs::rename(i.tree("work/file.txt"), i.at("home/.nagent/config.json")))
     })
     .files(),
-    probe("root-move-away", "move the root away", |i| ok(fs::rename(i.at("home/.nagent"), i.at("home/gone")))).files(),
+    probe("root-move-away", "move the root away", |i| {
+        ok(fs::rename(i.at("home/.nagent"), i.at("home/gone")))
+    })
+    .files(),
     probe("root-hard-link", "make a hard link of a conversation", |i| {
         let link = i.tree("work/talk");
         ok(fs::hard_link(i.at("home/.nagent/conversations/talk.md"), &link))?;
         read_from(link)
     })
     .files(),
-    probe("root-by-planted-link", "read a conversation by a link in the tree", |i| read_from(i.tree("work/link-root/config.json"))).files(),
+    probe("root-by-planted-link", "read a conversation by a link in the tree", |i| {
+        read_from(i.tree("work/link-root/config.json"))
+    })
+    .files(),
     probe("root-by-own-link", "make a link to the root, and read by it", |i| {
         let link = i.at("tmp/link-root");
-        let link = if symlink(i.at("home/.nagent"), &link).is_ok() { link } else { i.tree("work/link-root") };
+        let link = if symlink(i.at("home/.nagent"), &link).is_ok() {
+            link
+        } else {
+            i.tree("work/link-root")
+        };
         read_from(link.join("config.json"))
     })
     .files(),
@@ -68,7 +83,9 @@ pub(super) const PROBES: &[Probe] = &[
         let path = i.at("home/.nagent/config.json");
         let mut why = "no process is there".to_owned();
         for entry in ok(fs::read_dir("/proc"))?.flatten() {
-            for way in [format!("root{}", path.display()), "cwd/home/.nagent/config.json".to_owned()] {
+            for way in
+                [format!("root{}", path.display()), "cwd/home/.nagent/config.json".to_owned()]
+            {
                 match read_from(entry.path().join(way)) {
                     Ok(()) => return Ok(()),
                     Err(error) if entry.file_name() == "self" => why = error,
@@ -83,7 +100,18 @@ pub(super) const PROBES: &[Probe] = &[
         private(i)?;
         let (from, to) = (c(i.at("home")), c(i.at("outside/empty")));
         // SAFETY: two strings that live on, and none.
-        done(unsafe { libc::mount(from.as_ptr(), to.as_ptr(), std::ptr::null(), libc::MS_BIND, std::ptr::null()) }, "mount")?;
+        done(
+            unsafe {
+                libc::mount(
+                    from.as_ptr(),
+                    to.as_ptr(),
+                    std::ptr::null(),
+                    libc::MS_BIND,
+                    std::ptr::null(),
+                )
+            },
+            "mount",
+        )?;
         read_from(i.at("outside/empty/.nagent/config.json"))
     })
     .files(),
@@ -94,11 +122,26 @@ pub(super) const PROBES: &[Probe] = &[
         let (mut mount, path) = (0_i32, c(i.at("home/.nagent/config.json")));
         // SAFETY: a string, a handle of the length that it says, a number.
         unsafe {
-            let named = libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path.as_ptr(), handle.as_mut_ptr(), &raw mut mount, 0);
+            let named = libc::syscall(
+                libc::SYS_name_to_handle_at,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                handle.as_mut_ptr(),
+                &raw mut mount,
+                0,
+            );
             done(named, "name_to_handle_at")?;
             let folder = c(i.at("tree"));
             let folder = libc::open(folder.as_ptr(), libc::O_RDONLY);
-            let fd = done(libc::syscall(libc::SYS_open_by_handle_at, folder, handle.as_mut_ptr(), libc::O_RDONLY), "open_by_handle_at")?;
+            let fd = done(
+                libc::syscall(
+                    libc::SYS_open_by_handle_at,
+                    folder,
+                    handle.as_mut_ptr(),
+                    libc::O_RDONLY,
+                ),
+                "open_by_handle_at",
+            )?;
             read_from(format!("/proc/self/fd/{fd}"))
         }
     }),
@@ -121,16 +164,24 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .files(),
     probe("environment", "read keys in its own environment", |_| {
-        let all: Vec<String> = std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+        let all: Vec<String> =
+            std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
         shown(all.join("\n").as_bytes())
     }),
-    probe("environment-of-others", "read keys in the environment of every process", |i| all_of_proc("environ", i.is_walled())),
-    probe("command-lines", "read keys in the command line of every process", |i| all_of_proc("cmdline", i.is_walled()))
-        .gap("command lines"),
+    probe("environment-of-others", "read keys in the environment of every process", |i| {
+        all_of_proc("environ", i.is_walled())
+    }),
+    probe("command-lines", "read keys in the command line of every process", |i| {
+        all_of_proc("cmdline", i.is_walled())
+    })
+    .gap("command lines"),
     probe("inherited-secret", "read by a descriptor that was open before", |_| {
         let mut bytes = [0_u8; 4096];
         // SAFETY: a buffer of its length; the descriptor is open or is not.
-        let count = done(unsafe { libc::pread(7, bytes.as_mut_ptr().cast(), bytes.len(), 0) } as i64, "pread")?;
+        let count = done(
+            unsafe { libc::pread(7, bytes.as_mut_ptr().cast(), bytes.len(), 0) } as i64,
+            "pread",
+        )?;
         shown(&bytes[..usize::try_from(count).unwrap_or(0)])
     })
     .with(With::OpenSecret),
@@ -141,7 +192,8 @@ pub(super) const PROBES: &[Probe] = &[
                 continue;
             }
             for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-                let is_ours = fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("home/.nagent/config.json"));
+                let is_ours = fs::read_link(fd.path())
+                    .is_ok_and(|to| to.ends_with("home/.nagent/config.json"));
                 through |= is_ours && read_from(fd.path()).is_ok();
             }
         }

@@ -20,7 +20,9 @@ fn signal_by(i: &Inside, call: libc::c_long, pid: i32) -> Through {
                 let fd = done(libc::syscall(libc::SYS_pidfd_open, i.victim(), 0), "pidfd_open")?;
                 done(libc::syscall(call, fd, libc::SIGTERM, 0, 0), "pidfd_send_signal").map(drop)
             }
-            libc::SYS_tgkill => done(libc::syscall(call, i.victim(), pid, libc::SIGTERM), "tgkill").map(drop),
+            libc::SYS_tgkill => {
+                done(libc::syscall(call, i.victim(), pid, libc::SIGTERM), "tgkill").map(drop)
+            }
             _ => done(libc::syscall(call, pid, libc::SIGTERM), "kill").map(drop),
         }
     }
@@ -39,7 +41,9 @@ fn attach(i: &Inside, way: libc::c_uint) -> Through {
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("proc-environ", "read its environment", |i| shown(&ok(fs::read(format!("/proc/{}/environ", i.victim())))?)),
+    probe("proc-environ", "read its environment", |i| {
+        shown(&ok(fs::read(format!("/proc/{}/environ", i.victim())))?)
+    }),
     probe("proc-mem-read", "read its memory", |i| {
         let (address, length) = memory(i);
         let mut file = ok(File::open(format!("/proc/{}/mem", i.victim())))?;
@@ -50,7 +54,8 @@ pub(super) const PROBES: &[Probe] = &[
     }),
     probe("proc-mem-write", "write into its memory", |i| {
         let (address, _) = memory(i);
-        let mut file = ok(OpenOptions::new().write(true).open(format!("/proc/{}/mem", i.victim())))?;
+        let mut file =
+            ok(OpenOptions::new().write(true).open(format!("/proc/{}/mem", i.victim())))?;
         ok(file.seek(SeekFrom::Start(address)))?;
         ok(file.write_all(b"overwritten"))
     }),
@@ -58,7 +63,9 @@ pub(super) const PROBES: &[Probe] = &[
         let text = ok(fs::read_to_string(format!("/proc/{}/maps", i.victim())))?;
         if text.contains("heap") { Ok(()) } else { Err("nothing in it".to_owned()) }
     }),
-    probe("proc-fd", "read a file by its descriptor", |i| shown(&ok(fs::read(format!("/proc/{}/fd/9", i.victim())))?)),
+    probe("proc-fd", "read a file by its descriptor", |i| {
+        shown(&ok(fs::read(format!("/proc/{}/fd/9", i.victim())))?)
+    }),
     probe("proc-oom", "make it the first to be killed", |i| {
         ok(fs::write(format!("/proc/{}/oom_score_adj", i.victim()), "700"))
     }),
@@ -77,7 +84,12 @@ pub(super) const PROBES: &[Probe] = &[
         let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
         let there = libc::iovec { iov_base: address as *mut _, iov_len: length };
         // SAFETY: a buffer of the length given; the other address is the other's.
-        done(unsafe { libc::process_vm_readv(i.victim(), &raw const here, 1, &raw const there, 1, 0) } as i64, "process_vm_readv")?;
+        done(
+            unsafe {
+                libc::process_vm_readv(i.victim(), &raw const here, 1, &raw const there, 1, 0)
+            } as i64,
+            "process_vm_readv",
+        )?;
         shown(&bytes)
     }),
     probe("process-vm-writev", "write into its memory by process_vm_writev", |i| {
@@ -86,8 +98,13 @@ pub(super) const PROBES: &[Probe] = &[
         let here = libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
         let there = libc::iovec { iov_base: address as *mut _, iov_len: bytes.len() };
         // SAFETY: as above.
-        done(unsafe { libc::process_vm_writev(i.victim(), &raw const here, 1, &raw const there, 1, 0) } as i64, "process_vm_writev")
-            .map(drop)
+        done(
+            unsafe {
+                libc::process_vm_writev(i.victim(), &raw const here, 1, &raw const there, 1, 0)
+            } as i64,
+            "process_vm_writev",
+        )
+        .map(drop)
     }),
     probe("pidfd-getfd", "take a descriptor of it", |i| {
         // SAFETY: numbers only.
@@ -106,7 +123,9 @@ pub(super) const PROBES: &[Probe] = &[
     probe("kill-group", "end its group", |i| signal_by(i, libc::SYS_kill, -i.victim())),
     probe("tgkill", "end it by its thread", |i| signal_by(i, libc::SYS_tgkill, i.victim())),
     probe("tkill", "end it by its thread's number", |i| signal_by(i, libc::SYS_tkill, i.victim())),
-    probe("pidfd-kill", "end it by a pidfd", |i| signal_by(i, libc::SYS_pidfd_send_signal, i.victim())),
+    probe("pidfd-kill", "end it by a pidfd", |i| {
+        signal_by(i, libc::SYS_pidfd_send_signal, i.victim())
+    }),
     probe("stop", "stop it", |i| {
         // SAFETY: numbers only.
         done(unsafe { libc::kill(i.victim(), libc::SIGSTOP) }, "kill").map(drop)
@@ -136,7 +155,8 @@ pub(super) const PROBES: &[Probe] = &[
     .effect(),
     probe("setpriority", "let it run behind all others", |i| {
         // SAFETY: numbers only.
-        done(unsafe { libc::setpriority(libc::PRIO_PROCESS, i.victim() as u32, 7) }, "setpriority").map(drop)
+        done(unsafe { libc::setpriority(libc::PRIO_PROCESS, i.victim() as u32, 7) }, "setpriority")
+            .map(drop)
     })
     .gap("priority"),
     probe("scheduler", "change its scheduling, and where it may run", |i| {
@@ -146,7 +166,10 @@ pub(super) const PROBES: &[Probe] = &[
             // SAFETY: numbers, and a parameter that lives on.
             unsafe {
                 match *way {
-                    "policy" => done(libc::sched_setscheduler(pid, libc::SCHED_BATCH, &raw const none), "sched_setscheduler"),
+                    "policy" => done(
+                        libc::sched_setscheduler(pid, libc::SCHED_BATCH, &raw const none),
+                        "sched_setscheduler",
+                    ),
                     // The idle class, of a process.
                     _ => done(libc::syscall(libc::SYS_ioprio_set, 1, pid, 3 << 13), "ioprio_set"),
                 }
@@ -158,15 +181,26 @@ pub(super) const PROBES: &[Probe] = &[
     probe("affinity", "keep it to one processor", |i| {
         let mask = [1_u8, 0, 0, 0, 0, 0, 0, 0];
         // SAFETY: a mask of eight bytes.
-        done(unsafe { libc::syscall(libc::SYS_sched_setaffinity, i.victim(), 8, mask.as_ptr()) }, "sched_setaffinity").map(drop)
+        done(
+            unsafe { libc::syscall(libc::SYS_sched_setaffinity, i.victim(), 8, mask.as_ptr()) },
+            "sched_setaffinity",
+        )
+        .map(drop)
     })
     .gap("priority"),
     probe("prlimit", "set a limit of it", |i| {
         let limit = libc::rlimit { rlim_cur: 17, rlim_max: 4096 };
         // SAFETY: a limit that lives on.
-        done(unsafe { libc::prlimit(i.victim(), libc::RLIMIT_NOFILE, &raw const limit, null_mut()) }, "prlimit").map(drop)
+        done(
+            unsafe { libc::prlimit(i.victim(), libc::RLIMIT_NOFILE, &raw const limit, null_mut()) },
+            "prlimit",
+        )
+        .map(drop)
     }),
-    probe("see-others", "see that it is there", |i| ok(fs::metadata(format!("/proc/{}", i.victim()))).map(drop)).gap("command lines"),
+    probe("see-others", "see that it is there", |i| {
+        ok(fs::metadata(format!("/proc/{}", i.victim()))).map(drop)
+    })
+    .gap("command lines"),
     probe("shared-memory", "write into System V shared memory", |i| {
         // SAFETY: a segment of at least eleven bytes, if it is there.
         unsafe {
@@ -187,19 +221,39 @@ pub(super) const PROBES: &[Probe] = &[
         }
     }),
     probe("shared-memory-file", "write into shared memory of POSIX", |i| {
-        ok(OpenOptions::new().write(true).open(i.text("shm_file")).and_then(|mut file| file.write_all(b"overwritten")))
+        ok(OpenOptions::new()
+            .write(true)
+            .open(i.text("shm_file"))
+            .and_then(|mut file| file.write_all(b"overwritten")))
     }),
     probe("keyring", "read a key of the session's keyring", |i| {
         let mut bytes = [0_u8; 256];
         // SAFETY: a buffer of the length given. KEYCTL_READ is 11.
-        let read = unsafe { libc::syscall(libc::SYS_keyctl, 11, i.number::<i64>("key"), bytes.as_mut_ptr(), bytes.len()) };
+        let read = unsafe {
+            libc::syscall(
+                libc::SYS_keyctl,
+                11,
+                i.number::<i64>("key"),
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            )
+        };
         done(read, "keyctl")?;
         shown(&bytes)
     }),
     probe("keyring-add", "leave a key in the session's keyring", |_| {
         // KEY_SPEC_SESSION_KEYRING is -3.
         // SAFETY: constant strings.
-        let added = unsafe { libc::syscall(libc::SYS_add_key, c"user".as_ptr(), c"nagent-probe-left".as_ptr(), c"x".as_ptr(), 1, -3) };
+        let added = unsafe {
+            libc::syscall(
+                libc::SYS_add_key,
+                c"user".as_ptr(),
+                c"nagent-probe-left".as_ptr(),
+                c"x".as_ptr(),
+                1,
+                -3,
+            )
+        };
         done(added, "add_key").map(drop)
     }),
     probe("linger", "leave a process behind that writes later", |i| {

@@ -39,8 +39,12 @@ impl Variant {
 
     /// All with walls.
     pub(super) fn within() -> impl Iterator<Item = Self> {
-        let kinds = [false, true].into_iter().flat_map(|read_only| [Kind::Bwrap, Kind::Landlock].map(|kind| (read_only, kind)));
-        kinds.flat_map(|(read_only, kind)| [false, true].map(|nobody| Self { walls: Some(kind), read_only, nobody }))
+        let kinds = [false, true]
+            .into_iter()
+            .flat_map(|read_only| [Kind::Bwrap, Kind::Landlock].map(|kind| (read_only, kind)));
+        kinds.flat_map(|(read_only, kind)| {
+            [false, true].map(|nobody| Self { walls: Some(kind), read_only, nobody })
+        })
     }
 
     /// Those in which a probe is tried.
@@ -71,7 +75,11 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if self.read_only { "read-only" } else { "workspace" };
         let who = if self.nobody { "nobody" } else { "root" };
-        if self.walls.is_none() { write!(f, "no walls, {who}") } else { write!(f, "{} {mode}, {who}", self.kind()) }
+        if self.walls.is_none() {
+            write!(f, "no walls, {who}")
+        } else {
+            write!(f, "{} {mode}, {who}", self.kind())
+        }
     }
 }
 
@@ -93,7 +101,8 @@ pub(super) fn gaps(ground: &Ground, variant: Variant) -> String {
     let output = command.arg("--status").arg("--json").stdin(Stdio::null()).output();
     match output {
         Ok(output) if output.status.success() => {
-            let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let status: serde_json::Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_default();
             let kind = status["kind"].as_str().unwrap_or_default();
             let wanted = if variant.walls == Some(Kind::Bwrap) { "bwrap" } else { "landlock" };
             if kind != wanted {
@@ -155,27 +164,35 @@ pub(super) fn run(ground: &Ground, probe: &Probe, variant: Variant) -> Outcome {
     }
     let believes = ended == Some(i32::from(THROUGH)) && !probe.is_effect;
     let ran = said.lines().any(|line| line == "ran");
-    let mut outcome = Outcome { said: said.trim().chars().take(600).collect(), ..Outcome::default() };
+    let mut outcome =
+        Outcome { said: said.trim().chars().take(600).collect(), ..Outcome::default() };
     if !ran && !is_refusal(probe.with, &said) {
-        let why = if said.trim().is_empty() { format!("it ended with {ended:?} and said nothing") } else { outcome.said.clone() };
+        let why = if said.trim().is_empty() {
+            format!("it ended with {ended:?} and said nothing")
+        } else {
+            outcome.said.clone()
+        };
         outcome.broken = Some(why);
     } else if ended.is_none() && probe.with != With::Kill {
         // Its end was waited for in vain, or a signal ended it: by the walls or by itself.
-        outcome.broken = (is_control || said.contains("TIMEOUT")).then(|| format!("it did not end by itself; it said: {said}"));
+        outcome.broken = (is_control || said.contains("TIMEOUT"))
+            .then(|| format!("it did not end by itself; it said: {said}"));
     }
     if believes && ran || !effects.is_empty() {
         let mut how = effects;
         if believes && ran {
             how.insert(0, "it says so".to_owned());
         }
-        outcome.through = Some(format!("{} [{}]", how.join("; "), outcome.said.replace('\n', " | ")));
+        outcome.through =
+            Some(format!("{} [{}]", how.join("; "), outcome.said.replace('\n', " | ")));
     }
     outcome
 }
 
 /// A descriptor that would be inherited may also be refused.
 fn is_refusal(with: With, said: &str) -> bool {
-    matches!(with, With::OpenFile | With::OpenFolder | With::OpenSecret | With::OpenSocket) && said.contains("descriptor 7")
+    matches!(with, With::OpenFile | With::OpenFolder | With::OpenSecret | With::OpenSocket)
+        && said.contains("descriptor 7")
 }
 
 fn read(log: &mut File) -> String {
@@ -187,7 +204,9 @@ fn read(log: &mut File) -> String {
 /// Gives the child what the probe asks for. What is handed back is to live until it has ended.
 fn equip(command: &mut Command, with: With, world: &World) -> Vec<OwnedFd> {
     let open: Option<OwnedFd> = match with {
-        With::OpenFile => Some(File::options().append(true).open(world.at("outside/victim.txt")).unwrap().into()),
+        With::OpenFile => {
+            Some(File::options().append(true).open(world.at("outside/victim.txt")).unwrap().into())
+        }
         With::OpenFolder => Some(File::open(world.at("outside")).unwrap().into()),
         With::OpenSecret => Some(File::open(world.at("home/.nagent/config.json")).unwrap().into()),
         With::OpenSocket => {
@@ -201,7 +220,9 @@ fn equip(command: &mut Command, with: With, world: &World) -> Vec<OwnedFd> {
         let fd = open.as_raw_fd();
         // SAFETY: only dup2, which is safe between fork and exec.
         unsafe {
-            command.pre_exec(move || if libc::dup2(fd, 7) < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) });
+            command.pre_exec(move || {
+                if libc::dup2(fd, 7) < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+            });
         }
         return vec![open];
     }
@@ -211,7 +232,11 @@ fn equip(command: &mut Command, with: With, world: &World) -> Vec<OwnedFd> {
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
-                if libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+                if libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    Err(std::io::Error::last_os_error())
+                } else {
+                    Ok(())
+                }
             });
         }
     }
@@ -229,10 +254,14 @@ fn wait(child: &mut Child, with: With, world: &World, log: &mut File) -> (Option
         match with {
             With::Knock if !knocked => {
                 let said = read(log);
-                let chosen = said.lines().find_map(|line| line.strip_prefix("knock ")?.parse().ok());
+                let chosen =
+                    said.lines().find_map(|line| line.strip_prefix("knock ")?.parse().ok());
                 let address = ([127, 0, 0, 1], chosen.unwrap_or(world.knock)).into();
-                if let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
-                    let _ = (&stream).write_all(b"knock").and_then(|()| stream.shutdown(Shutdown::Both));
+                if let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(50))
+                {
+                    let _ = (&stream)
+                        .write_all(b"knock")
+                        .and_then(|()| stream.shutdown(Shutdown::Both));
                     knocked = true;
                 }
             }
@@ -257,12 +286,18 @@ fn changes(before: &super::world::Picture, after: &super::world::Picture) -> Vec
     for (path, was) in before {
         match after.get(path) {
             None => changes.push(format!("{} is gone", path.display())),
-            Some(is) if is != was => changes.push(format!("{} has changed ({was} -> {is})", path.display())),
+            Some(is) if is != was => {
+                changes.push(format!("{} has changed ({was} -> {is})", path.display()))
+            }
             Some(_) => {}
         }
     }
-    changes.extend(after.keys().filter(|path| !before.contains_key(*path)).map(|path| format!("{} is new", path.display())));
+    changes.extend(
+        after
+            .keys()
+            .filter(|path| !before.contains_key(*path))
+            .map(|path| format!("{} is new", path.display())),
+    );
     changes.truncate(4);
     changes
 }
-

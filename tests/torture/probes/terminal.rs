@@ -7,7 +7,10 @@ const ESCAPES: &[u8] = b"\x1b]0;probe\x07\x1b[2J";
 
 fn draw(path: &str) -> Through {
     use std::io::Write;
-    ok(std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(ESCAPES)))
+    ok(std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(ESCAPES)))
 }
 
 /// Types by an ioctl, into the terminal that stdin is.
@@ -29,19 +32,26 @@ fn steal(_: &Inside) -> Through {
 }
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("terminal-type", "type into the user's terminal", |_| type_into(libc::TIOCSTI)).with(With::Terminal),
+    probe("terminal-type", "type into the user's terminal", |_| type_into(libc::TIOCSTI))
+        .with(With::Terminal),
     probe("terminal-type-high-bits", "the same with bits that only a filter sees", |_| {
         let request = (1_u64 << 32) | libc::TIOCSTI;
         for letter in b"x\n" {
             // SAFETY: one byte that lives on; the kernel reads 32 bits of the request.
-            done(unsafe { libc::syscall(libc::SYS_ioctl, 0, request, std::ptr::from_ref(letter)) }, "TIOCSTI")?;
+            done(
+                unsafe { libc::syscall(libc::SYS_ioctl, 0, request, std::ptr::from_ref(letter)) },
+                "TIOCSTI",
+            )?;
         }
         Ok(())
     })
     .with(With::Terminal),
-    probe("terminal-steal", "take the terminal as its own, and type into it", steal).with(With::Terminal),
-    probe("terminal-open", "open /dev/tty and draw on it", |_| draw("/dev/tty")).with(With::Terminal),
-    probe("terminal-other", "draw on the terminal of another window", |i| draw(i.text("pts"))).with(With::Terminal),
+    probe("terminal-steal", "take the terminal as its own, and type into it", steal)
+        .with(With::Terminal),
+    probe("terminal-open", "open /dev/tty and draw on it", |_| draw("/dev/tty"))
+        .with(With::Terminal),
+    probe("terminal-other", "draw on the terminal of another window", |i| draw(i.text("pts")))
+        .with(With::Terminal),
     probe("terminal-settings", "turn the terminal's echo off by /dev/tty", |_| {
         use std::os::fd::AsRawFd;
         let file = ok(std::fs::File::open("/dev/tty"))?;
@@ -50,7 +60,8 @@ pub(super) const PROBES: &[Probe] = &[
             let mut settings: libc::termios = std::mem::zeroed();
             done(libc::tcgetattr(file.as_raw_fd(), &raw mut settings), "tcgetattr")?;
             settings.c_lflag &= !libc::ECHO;
-            done(libc::tcsetattr(file.as_raw_fd(), libc::TCSANOW, &raw const settings), "tcsetattr").map(drop)
+            done(libc::tcsetattr(file.as_raw_fd(), libc::TCSANOW, &raw const settings), "tcsetattr")
+                .map(drop)
         }
     })
     .with(With::Terminal),

@@ -21,7 +21,9 @@ pub(super) fn run(figures: &mut Figures) {
         let (without, _) = attempt(figures, way, &["--sandbox", "off"]);
         live += usize::from(without.len() == 5);
         if without.len() != 5 {
-            figures.miss(format!("by nagent, {way:?}: without walls only this got through: {without:?}"));
+            figures.miss(format!(
+                "by nagent, {way:?}: without walls only this got through: {without:?}"
+            ));
         }
         let (within, said) = attempt(figures, way, &["--sandbox", "workspace", "--no-network"]);
         tried += 5;
@@ -31,11 +33,16 @@ pub(super) fn run(figures: &mut Figures) {
         }
         for words in ["sandbox=\"workspace\"", "network=\"off\"", "--write"] {
             if !said.contains(words) {
-                figures.miss(format!("by nagent, {way:?}: the result does not say {words}: {said}"));
+                figures
+                    .miss(format!("by nagent, {way:?}: the result does not say {words}: {said}"));
             }
         }
     }
-    figures.exactly("ways through nagent (shell, --check, a child): controls that got through", live, 3);
+    figures.exactly(
+        "ways through nagent (shell, --check, a child): controls that got through",
+        live,
+        3,
+    );
     figures.exactly(&format!("{tried} attempts by nagent within walls: through"), through, 0);
 }
 
@@ -53,7 +60,8 @@ fn attempt(figures: &mut Figures, way: Way, flags: &[&str]) -> (Vec<&'static str
         port = listener.local_addr().unwrap().port(),
     );
     // `exec` ends a shell that cannot open what it is told to.
-    let commands = commands.replace("exec 3<>", "( exec 3<>").replace("; echo fine", " ); echo fine");
+    let commands =
+        commands.replace("exec 3<>", "( exec 3<>").replace("; echo fine", " ); echo fine");
     let mut arguments: Vec<&str> = flags.to_vec();
     if way == Way::Check {
         arguments.extend(["--check", &commands]);
@@ -64,10 +72,14 @@ fn attempt(figures: &mut Figures, way: Way, flags: &[&str]) -> (Vec<&'static str
         let user = request.user();
         match way {
             Way::Check => answer("done").into(),
-            Way::Child if !user.contains("look into it") && !user.contains("conversation-result") => {
+            Way::Child
+                if !user.contains("look into it") && !user.contains("conversation-result") =>
+            {
                 "<nagent-conversation>look into it</nagent-conversation>".into()
             }
-            _ if user.contains("shell-result") || user.contains("conversation-result") => answer("done").into(),
+            _ if user.contains("shell-result") || user.contains("conversation-result") => {
+                answer("done").into()
+            }
             _ => script.clone().into(),
         }
     });
@@ -75,7 +87,11 @@ fn attempt(figures: &mut Figures, way: Way, flags: &[&str]) -> (Vec<&'static str
     if run.code != 0 {
         figures.miss(format!("by nagent, {way:?}, {flags:?}: exit {} {}", run.code, run.stderr));
     }
-    let said: String = sandbox.conversation_paths().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let said: String = sandbox
+        .conversation_paths()
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
     if !sandbox.work().join("inside.txt").exists() {
         figures.miss(format!("by nagent, {way:?}, {flags:?}: the commands did not run: {said}"));
     }

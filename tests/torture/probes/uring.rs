@@ -24,13 +24,27 @@ impl Ring {
     pub(super) fn new() -> Result<Self, String> {
         let mut parameters = [0_u32; 30];
         // SAFETY: parameters of the kernel's size.
-        let fd = done(unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) }, "io_uring_setup")? as i32;
+        let fd = done(
+            unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) },
+            "io_uring_setup",
+        )? as i32;
         let map = |offset: i64| {
             // SAFETY: a new mapping of the ring's own pages.
             let at = unsafe {
-                libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, offset)
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    4096,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED,
+                    fd,
+                    offset,
+                )
             };
-            if at == libc::MAP_FAILED { Err(failed("mmap of the ring")) } else { Ok(at.cast::<u8>()) }
+            if at == libc::MAP_FAILED {
+                Err(failed("mmap of the ring"))
+            } else {
+                Ok(at.cast::<u8>())
+            }
         };
         Ok(Self { fd, parameters, ring: map(0)?, entries: map(0x1000_0000)? })
     }
@@ -40,7 +54,15 @@ impl Ring {
         unsafe { self.ring.add(self.parameters[place] as usize).cast() }
     }
 
-    fn submit(&mut self, code: u8, fd: i32, offset: u64, address: u64, length: u32, flags: u32) -> Result<i32, String> {
+    fn submit(
+        &mut self,
+        code: u8,
+        fd: i32,
+        offset: u64,
+        address: u64,
+        length: u32,
+        flags: u32,
+    ) -> Result<i32, String> {
         let mut entry = [0_u8; 64];
         entry[0] = code;
         entry[4..8].copy_from_slice(&fd.to_ne_bytes());
@@ -56,7 +78,10 @@ impl Ring {
             *self.word(SQ_ARRAY).add(at) = 0;
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             *tail = (*tail).wrapping_add(1);
-            done(libc::syscall(libc::SYS_io_uring_enter, self.fd, 1, 1, 1, 0, 0), "io_uring_enter")?;
+            done(
+                libc::syscall(libc::SYS_io_uring_enter, self.fd, 1, 1, 1, 0, 0),
+                "io_uring_enter",
+            )?;
             let head = self.word(CQ_HEAD);
             let at = (*head & *self.word(CQ_MASK)) as usize;
             let result = *self.word(CQ_ENTRIES).cast::<u8>().add(at * 16 + 8).cast::<i32>();

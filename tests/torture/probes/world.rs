@@ -50,19 +50,32 @@ pub(super) struct Ground {
 impl Ground {
     pub(super) fn make() -> Result<Self, String> {
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let folders = [target.as_path(), Path::new("/srv"), Path::new("/opt"), Path::new("/var/lib")];
+        let folders =
+            [target.as_path(), Path::new("/srv"), Path::new("/opt"), Path::new("/var/lib")];
         let is_fine = |folder: &&Path| {
             let Ok(folder) = folder.canonicalize() else { return false };
-            let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|there| there.mode() & 0o5 == 0o5 && there.mode() & 0o2 == 0);
-            !["/tmp", "/var/tmp", "/dev"].iter().any(|temp| folder.starts_with(temp)) && folder.ancestors().all(is_open)
+            let is_open = |folder: &Path| {
+                fs::metadata(folder)
+                    .is_ok_and(|there| there.mode() & 0o5 == 0o5 && there.mode() & 0o2 == 0)
+            };
+            !["/tmp", "/var/tmp", "/dev"].iter().any(|temp| folder.starts_with(temp))
+                && folder.ancestors().all(is_open)
         };
-        let folder = folders.into_iter().find(is_fine).ok_or("no folder outside of temp folders is open to nobody")?;
-        let base = tempfile::Builder::new().prefix("nagent-probes-").tempdir_in(folder).map_err(|error| error.to_string())?;
+        let folder = folders
+            .into_iter()
+            .find(is_fine)
+            .ok_or("no folder outside of temp folders is open to nobody")?;
+        let base = tempfile::Builder::new()
+            .prefix("nagent-probes-")
+            .tempdir_in(folder)
+            .map_err(|error| error.to_string())?;
         let base = Self { base };
         let open = Permissions::from_mode(0o755);
         fs::set_permissions(base.base.path(), open.clone()).map_err(|error| error.to_string())?;
         let bin = base.base.path().join("bin");
-        fs::create_dir(&bin).and_then(|()| fs::set_permissions(&bin, open)).map_err(|error| error.to_string())?;
+        fs::create_dir(&bin)
+            .and_then(|()| fs::set_permissions(&bin, open))
+            .map_err(|error| error.to_string())?;
         let sandbox = Path::new(crate::sandbox::NAGENT).with_file_name("nagent-sandbox");
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         for (from, name) in [(sandbox, "nagent-sandbox"), (own, "torture")] {
@@ -136,7 +149,10 @@ fn terminal(uid: u32) -> (OwnedFd, OwnedFd, String) {
     // SAFETY: two numbers, nothing else asked for; then descriptors that have no other owner.
     unsafe {
         let null = std::ptr::null_mut();
-        assert!(libc::openpty(&raw mut outside, &raw mut inside, null, null.cast(), null.cast()) == 0, "a terminal");
+        assert!(
+            libc::openpty(&raw mut outside, &raw mut inside, null, null.cast(), null.cast()) == 0,
+            "a terminal"
+        );
         for fd in [outside, inside] {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }
@@ -187,19 +203,36 @@ impl World {
     }
 
     fn fill(&self, flavor: Flavor) {
-        let folders =
-            ["home", "tree/work/folder", "outside/empty", "tmp", "home/.local/bin", "tree-evil", "home/.config/autostart", "home/.nagent/bin"];
+        let folders = [
+            "home",
+            "tree/work/folder",
+            "outside/empty",
+            "tmp",
+            "home/.local/bin",
+            "tree-evil",
+            "home/.config/autostart",
+            "home/.nagent/bin",
+        ];
         for folder in folders {
             fs::create_dir_all(self.at(folder)).unwrap();
         }
         for name in ["config.json", "conversations/talk.md", "outputs/one.txt"] {
-            self.put(&format!("home/.nagent/{name}"), &format!("{{\"key\": \"{}\"}}\n", self.secret("root")));
+            self.put(
+                &format!("home/.nagent/{name}"),
+                &format!("{{\"key\": \"{}\"}}\n", self.secret("root")),
+            );
         }
         self.put(&format!("home/.nagent/conversations/{}", self.secret("name")), "x");
         for name in own::CREDENTIALS {
             self.put(&format!("home/{name}"), &format!("{}\n", self.secret("credential")));
         }
-        for name in ["home/notes.txt", "home/.local/bin/tool", "tree-evil/victim.txt", "outside/victim.txt", "tree/work/file.txt"] {
+        for name in [
+            "home/notes.txt",
+            "home/.local/bin/tool",
+            "tree-evil/victim.txt",
+            "outside/victim.txt",
+            "tree/work/file.txt",
+        ] {
             self.put(name, "as it was\n");
         }
         symlink(self.at("outside/victim.txt"), self.at("tree/work/link")).unwrap();
@@ -212,14 +245,27 @@ impl World {
         chown(self.at("outside/suid-id"), Some(SUID), None).unwrap();
         fs::set_permissions(self.at("outside/suid-id"), Permissions::from_mode(0o4755)).unwrap();
         // CAP_NET_RAW, permitted and effective.
-        let (path, value): (_, [u32; 5]) = (c(self.at("outside/cap-cat")), [0x0200_0001, 1 << 13, 0, 0, 0]);
+        let (path, value): (_, [u32; 5]) =
+            (c(self.at("outside/cap-cat")), [0x0200_0001, 1 << 13, 0, 0, 0]);
         // SAFETY: strings that live on, twenty bytes.
-        unsafe { libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), 20, 0) };
+        unsafe {
+            libc::setxattr(
+                path.as_ptr(),
+                c"security.capability".as_ptr(),
+                value.as_ptr().cast(),
+                20,
+                0,
+            )
+        };
     }
 
     fn fill_tree(&self, flavor: Flavor) {
         let repository = |folder: &str| {
-            for (name, text) in [("HEAD", "ref: refs/heads/main\n"), ("config", "[core]\n\trepositoryformatversion = 0\n"), ("hooks/pre-commit", "#!/bin/sh\n")] {
+            for (name, text) in [
+                ("HEAD", "ref: refs/heads/main\n"),
+                ("config", "[core]\n\trepositoryformatversion = 0\n"),
+                ("hooks/pre-commit", "#!/bin/sh\n"),
+            ] {
                 self.put(&format!("{folder}/{name}"), text);
             }
             for name in ["objects", "refs/heads"] {
@@ -277,7 +323,7 @@ impl World {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
         let datagrams = |socket: &UdpSocket| socket.local_addr().unwrap().port().to_string();
         let disk = ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/xvda", "/dev/loop0"];
-        let disk = disk.into_iter().find(|disk| Path::new(disk).exists()).unwrap_or_default();
+        let disk = disk.into_iter().find(|disk| File::open(disk).is_ok()).unwrap_or_default();
         [
             ("base", self.base.path().display().to_string()),
             ("walled", u8::from(is_walled).to_string()),
@@ -338,25 +384,46 @@ impl World {
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: numbers, addresses of the length given, strings that live on; descriptors that have no other owner.
         let (icmp, packets, shm, queue, key) = unsafe {
-            let icmp = OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_RAW | flags, libc::IPPROTO_ICMP));
-            let packets = OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | flags, 0));
+            let icmp = OwnedFd::from_raw_fd(libc::socket(
+                libc::AF_INET,
+                libc::SOCK_RAW | flags,
+                libc::IPPROTO_ICMP,
+            ));
+            let packets =
+                OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | flags, 0));
             let path = c(self.at("outside/packets.sock"));
             let mut address: libc::sockaddr_un = std::mem::zeroed();
             address.sun_family = libc::AF_UNIX as u16;
             for (to, from) in address.sun_path.iter_mut().zip(path.as_bytes()) {
                 *to = *from as libc::c_char;
             }
-            let bound = libc::bind(packets.as_raw_fd(), std::ptr::from_ref(&address).cast(), size_of_val(&address) as u32);
+            let bound = libc::bind(
+                packets.as_raw_fd(),
+                std::ptr::from_ref(&address).cast(),
+                size_of_val(&address) as u32,
+            );
             assert!(bound == 0 && libc::listen(packets.as_raw_fd(), 8) == 0, "sequenced packets");
             libc::chmod(path.as_ptr(), 0o777);
             let shm = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o666);
             let queue = format!("/nagent-probe-{}", self.token);
             let name = c(&queue);
-            let fd = libc::mq_open(name.as_ptr(), libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK, 0o666, 0);
+            let fd = libc::mq_open(
+                name.as_ptr(),
+                libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK,
+                0o666,
+                0,
+            );
             libc::fchmod(fd, 0o666);
             let (description, value) = (c(self.abstract_name()), self.secret("key"));
             // KEY_SPEC_SESSION_KEYRING is -3.
-            let key = libc::syscall(libc::SYS_add_key, c"user".as_ptr(), description.as_ptr(), value.as_ptr(), value.len(), -3);
+            let key = libc::syscall(
+                libc::SYS_add_key,
+                c"user".as_ptr(),
+                description.as_ptr(),
+                value.as_ptr(),
+                value.len(),
+                -3,
+            );
             (icmp, packets, shm, (queue, fd), key)
         };
         let shm_file = PathBuf::from(format!("/dev/shm/nagent-shm-{}", self.token));
@@ -427,16 +494,33 @@ impl World {
         let live = self.live.as_ref().unwrap();
         saw(live.tcp.accept().is_ok() || live.tcp6.accept().is_ok(), "a connection came");
         let mut bytes = [0_u8; 512];
-        saw(live.udp.recv(&mut bytes).is_ok() || live.udp6.recv(&mut bytes).is_ok(), "a datagram came");
-        saw(live.streams.iter().any(|listener| listener.accept().is_ok()), "a connection to a Unix socket came");
+        saw(
+            live.udp.recv(&mut bytes).is_ok() || live.udp6.recv(&mut bytes).is_ok(),
+            "a datagram came",
+        );
+        saw(
+            live.streams.iter().any(|listener| listener.accept().is_ok()),
+            "a connection to a Unix socket came",
+        );
         saw(live.datagrams.recv(&mut bytes).is_ok(), "a datagram to a Unix socket came");
-        saw(self.watched.borrow_mut().iter_mut().any(|end| end.read(&mut bytes).is_ok_and(|count| count > 0)), "an inherited socket was used");
+        saw(
+            self.watched
+                .borrow_mut()
+                .iter_mut()
+                .any(|end| end.read(&mut bytes).is_ok_and(|count| count > 0)),
+            "an inherited socket was used",
+        );
         // SAFETY: buffers of the length given; numbers.
         unsafe {
-            saw(libc::accept(live.packets.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut()) >= 0, "a connection of packets came");
+            saw(
+                libc::accept(live.packets.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut())
+                    >= 0,
+                "a connection of packets came",
+            );
             let mut pinged = false;
             loop {
-                let count = libc::recv(live.icmp.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0);
+                let count =
+                    libc::recv(live.icmp.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0);
                 let Ok(count) = usize::try_from(count) else { break };
                 let token = &self.token.as_bytes()[..16];
                 pinged |= bytes[..count].windows(16).any(|window| window == token);
@@ -449,16 +533,28 @@ impl World {
             libc::mq_getattr(live.queue.1, &raw mut attributes);
             saw(attributes.mq_curmsgs > 0, "a message was queued");
         }
-        saw(fs::read(&live.shm_file).is_ok_and(|bytes| bytes != b"untouched by probes"), "shared memory's file was written");
+        saw(
+            fs::read(&live.shm_file).is_ok_and(|bytes| bytes != b"untouched by probes"),
+            "shared memory's file was written",
+        );
         let now = live.picture();
-        saw(now != live.pictured, &format!("the other process is not as it was: {} -> {now}", live.pictured));
-        for folder in ["/dev/shm", "/tmp", "/var/tmp", "/etc", "/usr", "/opt", "/var/lib", "/root", "/boot", "/home", "/"] {
+        saw(
+            now != live.pictured,
+            &format!("the other process is not as it was: {} -> {now}", live.pictured),
+        );
+        for folder in [
+            "/dev/shm", "/tmp", "/var/tmp", "/etc", "/usr", "/opt", "/var/lib", "/root", "/boot",
+            "/home", "/",
+        ] {
             let path = Path::new(folder).join(format!("nagent-probe-{}", self.token));
             saw(path.exists(), &format!("{} is there", path.display()));
             let _ = fs::remove_file(path);
         }
         for top in ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
-            saw(fs::remove_dir(Path::new(top).join(format!("nagent-probe-{}", self.token))).is_ok(), "a control group was made");
+            saw(
+                fs::remove_dir(Path::new(top).join(format!("nagent-probe-{}", self.token))).is_ok(),
+                "a control group was made",
+            );
         }
         let drawn = |fd: &OwnedFd| {
             let mut bytes = [0_u8; 512];
@@ -471,7 +567,10 @@ impl World {
             unsafe { libc::ioctl(terminals.inside.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
             saw(waiting > 0, "something was typed");
         }
-        saw(self._other.as_ref().is_some_and(|(other, _)| drawn(other)), "something came to another terminal");
+        saw(
+            self._other.as_ref().is_some_and(|(other, _)| drawn(other)),
+            "something came to another terminal",
+        );
         saw(self.at("tree/work/lingered").exists(), "a process lived on");
         effects
     }
@@ -482,7 +581,9 @@ impl World {
         let mut picture = Picture::new();
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(self.base.path().join(&folder)).into_iter().flatten().flatten() {
+            for entry in
+                fs::read_dir(self.base.path().join(&folder)).into_iter().flatten().flatten()
+            {
                 let path = folder.join(entry.file_name());
                 if path.starts_with("tmp") || path.starts_with("home/.nagent/walls") {
                     continue;
@@ -492,7 +593,13 @@ impl World {
                     folders.push(path.clone());
                 }
                 let is_watched = match path.strip_prefix("tree") {
-                    Ok(inside) => is_read_only || names::is_protected(inside) || inside.starts_with("work/real-git") || inside.starts_with("work/real-envrc") || inside.starts_with("work/real-vscode"),
+                    Ok(inside) => {
+                        is_read_only
+                            || names::is_protected(inside)
+                            || inside.starts_with("work/real-git")
+                            || inside.starts_with("work/real-envrc")
+                            || inside.starts_with("work/real-vscode")
+                    }
                     Err(_) => true,
                 };
                 if is_watched {
@@ -518,10 +625,16 @@ fn describe(path: &Path, there: &fs::Metadata) -> String {
             }
             libc::getxattr(name.as_ptr(), c"user.probe".as_ptr(), value.as_mut_ptr().cast(), 4);
         }
-        let content = if there.len() < 4096 { fs::read(path).unwrap_or_default() } else { Vec::new() };
+        let content =
+            if there.len() < 4096 { fs::read(path).unwrap_or_default() } else { Vec::new() };
         let content = String::from_utf8_lossy(&content).escape_debug().to_string();
         let is_dumped = flags & 0x40 == 0;
-        text.push_str(&format!(" {} bytes, {} names, {} {is_dumped} {value:?} {content}", there.len(), there.nlink(), there.mtime_nsec()));
+        text.push_str(&format!(
+            " {} bytes, {} names, {} {is_dumped} {value:?} {content}",
+            there.len(),
+            there.nlink(),
+            there.mtime_nsec()
+        ));
     }
     text
 }
@@ -542,25 +655,33 @@ impl Live {
     /// How the process is that may be attacked.
     fn picture(&self) -> String {
         let pid = self.victim.id();
-        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let read =
+            |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let stat = read("stat");
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).copied().unwrap_or("gone");
         let state = if matches!(field(3), "S" | "R" | "D") { "lives" } else { field(3) };
         let status = read("status");
-        let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        let line = |name: &str| {
+            status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned()
+        };
         let limits = read("limits");
         let files = limits.lines().find(|line| line.contains("open files")).unwrap_or_default();
         let mut memory = vec![0; self.length];
         if let Ok(mut file) = File::open(format!("/proc/{pid}/mem")) {
-            let _ = file.seek(SeekFrom::Start(self.address)).and_then(|_| file.read_exact(&mut memory));
+            let _ =
+                file.seek(SeekFrom::Start(self.address)).and_then(|_| file.read_exact(&mut memory));
         }
         // SAFETY: numbers only.
         let input_output = unsafe { libc::syscall(libc::SYS_ioprio_get, 1, pid) };
         let memory: String = String::from_utf8_lossy(&memory).chars().take(16).collect();
         let (nice, policy, oom) = (field(19), field(41), read("oom_score_adj"));
         let (where_it_runs, tracer) = (line("Cpus_allowed:"), line("TracerPid:"));
-        format!("{state} nice {nice} policy {policy} io {input_output} oom {} {where_it_runs} {tracer} {files} {memory}", oom.trim())
+        format!(
+            "{state} nice {nice} policy {policy} io {input_output} oom {} {where_it_runs} {tracer} {files} {memory}",
+            oom.trim()
+        )
     }
 }
 
