@@ -247,7 +247,7 @@ pub(super) const PROBES: &[Probe] = &[
         .map(drop)
     })
     .files()
-    .gap("times of files"),
+    .gap("times and attributes"),
     probe("setxattr", "set and remove extended attributes", |i| {
         let (path, name) = (c(i.victim_file()), c("user.probe"));
         // SAFETY: strings that live on, four bytes.
