@@ -97,18 +97,17 @@ pub(super) const PROBES: &[Probe] = &[
         i.each(["setuid", "setgroups"], |way| {
             // SAFETY: numbers only.
             unsafe {
-                match *way {
-                    "setgroups" => done(libc::setgroups(1, &raw const GROUP), "setgroups"),
-                    _ => {
-                        // In a child, so that the next one still may.
-                        let child = libc::fork();
-                        if child == 0 {
-                            libc::_exit(i32::from(libc::setuid(31_313) != 0));
-                        }
-                        let mut status = 0;
-                        libc::waitpid(child, &raw mut status, 0);
-                        if status == 0 { Ok(0) } else { Err("setuid: refused".to_owned()) }
+                if *way == "setgroups" {
+                    done(libc::setgroups(1, &raw const GROUP), "setgroups")
+                } else {
+                    // In a child, so that the next one still may.
+                    let child = libc::fork();
+                    if child == 0 {
+                        libc::_exit(i32::from(libc::setuid(31_313) != 0));
                     }
+                    let mut status = 0;
+                    libc::waitpid(child, &raw mut status, 0);
+                    if status == 0 { Ok(0) } else { Err("setuid: refused".to_owned()) }
                 }
             }
             .map(drop)

@@ -244,7 +244,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("uring-socket", "let io_uring make the socket and connect", |i| {
         super::uring::Ring::new()?.connect(&loopback(i))
     }),
-    probe("int80", "connect by the 32-bit calls of another architecture", |i| int80(i))
+    probe("int80", "connect by the 32-bit calls of another architecture", int80)
         .only_where(cfg!(target_arch = "x86_64")),
     probe("inherited-socket", "send by a socket that was open before", |_| {
         // SAFETY: bytes of a constant; the descriptor is open or is not.

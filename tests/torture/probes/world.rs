@@ -115,7 +115,7 @@ pub(super) struct World {
     watched: RefCell<Vec<UnixStream>>,
     terminals: RefCell<Option<Terminals>>,
     pts: String,
-    _other: Option<(OwnedFd, OwnedFd)>,
+    other_terminal: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// A terminal: the outside's end, and the side that programs see.
@@ -181,7 +181,7 @@ impl World {
             watched: RefCell::default(),
             terminals: RefCell::new(Some(Terminals { outside, inside })),
             pts,
-            _other: Some((other, other_inside)),
+            other_terminal: Some((other, other_inside)),
             base,
         };
         world.fill(flavor);
@@ -568,7 +568,7 @@ impl World {
             saw(waiting > 0, "something was typed");
         }
         saw(
-            self._other.as_ref().is_some_and(|(other, _)| drawn(other)),
+            self.other_terminal.as_ref().is_some_and(|(other, _)| drawn(other)),
             "something came to another terminal",
         );
         saw(self.at("tree/work/lingered").exists(), "a process lived on");
