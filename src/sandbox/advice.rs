@@ -33,14 +33,23 @@ const NETWORK: &[&str] = &[
 const GIT: &[&str] =
     &[".git/", "/.git'", "index.lock", "cannot lock ref", "unable to create temporary file"];
 
-/// One sentence, when something in the output looks like a denial. `alone`: without namespaces.
+/// A sentence for the network and one for files, when something in the output looks like a denial. `alone`: without
+/// namespaces.
 pub fn advice(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
-    let holds = |words: &[&str]| words.iter().any(|word| output.contains(word));
-    if wanted.no_network && holds(NETWORK) {
-        return Some(
-            "the sandbox cuts the network: without --no-network commands reach it".to_owned(),
-        );
+    let is_cut = wanted.no_network && NETWORK.iter().any(|word| output.contains(word));
+    let network = is_cut
+        .then(|| "the sandbox cuts the network: without --no-network commands reach it".to_owned());
+    // With mode off, what failed for want of a network needs no other reason.
+    let files =
+        if is_cut && wanted.mode == Mode::Off { None } else { files(wanted, alone, output) };
+    match (network, files) {
+        (Some(network), Some(files)) => Some(format!("{network}; {files}")),
+        (one, other) => one.or(other),
     }
+}
+
+fn files(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
+    let holds = |words: &[&str]| words.iter().any(|word| output.contains(word));
     if !holds(FILES) {
         return None;
     }
@@ -86,6 +95,14 @@ mod tests {
                 assert!(has, "{output}: {got:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_file_and_the_network_denied_are_both_told() {
+        let wanted = Wanted { mode: Mode::Workspace, no_network: true, write: Vec::new() };
+        let output = "touch: /etc/x: Read-only file system\nconnect: Network is unreachable";
+        let got = advice(&wanted, false, output).unwrap();
+        assert!(got.contains("--no-network") && got.contains("--write DIR"), "{got}");
     }
 
     #[test]

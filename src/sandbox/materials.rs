@@ -68,7 +68,7 @@ pub fn gaps(wanted: &Wanted, materials: &Materials, gives_git: bool) -> Vec<Stri
     if alone {
         alone_gaps(wanted, materials.landlock, gives_git, &mut gaps);
     } else {
-        gaps.push("a repository or settings first made in a deeper folder are not stopped, but told when the command has ended");
+        gaps.push("a repository or settings first made in a deeper folder, or in the place of one that was moved away with the folder around it, are not stopped, but told when the command has ended");
         if materials.landlock == 0 {
             gaps.push("this kernel has no Landlock: namespaces and seccomp stand without it");
         }
@@ -80,7 +80,8 @@ pub fn gaps(wanted: &Wanted, materials: &Materials, gives_git: bool) -> Vec<Stri
 }
 
 fn alone_gaps(wanted: &Wanted, landlock: u32, gives_git: bool, gaps: &mut Vec<&'static str>) {
-    gaps.push("there are no namespaces: modes, owners and times of files outside can be changed where their user may (chmod, chown, touch -d), and other processes' command lines can be read");
+    gaps.push("there are no namespaces: modes, owners, times and attributes of files outside can be changed where their user may (chmod, chown, touch -d, setfattr, chattr)");
+    gaps.push("other processes' command lines can be read, and the priority of those of this user changed; of a hidden file whose path is known, size and times can be told");
     gaps.push("folders above hidden ones, / and the home folder among them, cannot be listed; there is no /dev/shm and no terminal");
     if wanted.mode == Mode::Workspace {
         gaps.push("nothing new can be made directly in the top folder of the working tree, because Landlock cannot take back what it has given; --write . gives the whole tree, .git and settings that run things included");

@@ -13,6 +13,7 @@
 //! empty            an empty file, which stands in for files that are hidden
 //! ```
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +44,8 @@ pub struct Hold {
     /// Whether there is a report to read.
     reports: bool,
     before: Vec<(PathBuf, Survey)>,
+    /// Which file or folder each kept path was: another one at the same path is as new as one that was not there.
+    identities: HashMap<PathBuf, (u64, u64)>,
     made: Vec<PathBuf>,
 }
 
@@ -177,6 +180,8 @@ impl Hold {
 
     /// Remembers what stood before the command, to tell what has appeared when it has ended.
     pub(super) fn remember(&mut self, before: Vec<(PathBuf, Survey)>) {
+        let kept = before.iter().flat_map(|(_, survey)| &survey.kept);
+        self.identities = kept.filter_map(|path| Some((path.clone(), identity(path)?))).collect();
         self.before = before;
     }
 
@@ -202,7 +207,10 @@ impl Hold {
         let mut new = Vec::new();
         for (top, before) in &self.before {
             let after = super::survey::survey(top, &|_| false);
-            let is_old = |path: &PathBuf| before.kept.contains(path) || self.made.contains(path);
+            let is_same = |path: &PathBuf| identity(path).as_ref() == self.identities.get(path);
+            let is_old = |path: &PathBuf| {
+                before.kept.contains(path) && is_same(path) || self.made.contains(path)
+            };
             // An empty one may be another run's stand-in, and runs nothing.
             new.extend(after.kept.into_iter().filter(|path| !is_old(path) && !is_empty(path)));
             new.extend(
@@ -288,6 +296,10 @@ fn remove_ghosts(tree: &Tree) -> bool {
         }
     }
     true
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|there| (there.dev(), there.ino()))
 }
 
 fn make_ghost(path: &Path, kind: Ghost) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 
 use super::inside::{Inside, MARK, Through, c, create, done, failed, ok, run, say, write_to};
 use super::mounts::cover;
@@ -231,7 +231,6 @@ pub(super) const PROBES: &[Probe] = &[
     .gap("chmod"),
     probe("chown", "change a file's group", |i| {
         let there = ok(fs::metadata(i.victim_file()))?;
-        use std::os::unix::fs::MetadataExt;
         ok(std::os::unix::fs::chown(i.victim_file(), Some(there.uid()), Some(there.gid())))
     })
     .files()
@@ -247,7 +246,7 @@ pub(super) const PROBES: &[Probe] = &[
         .map(drop)
     })
     .files()
-    .gap("times of files"),
+    .gap("times and attributes"),
     probe("setxattr", "set and remove extended attributes", |i| {
         let (path, name) = (c(i.victim_file()), c("user.probe"));
         // SAFETY: strings that live on, four bytes.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use super::inside::{Through, done, failed, ok, run};
+use super::inside::{Through, done, ok, run};
 use super::{Probe, probe};
 
 fn status(name: &str) -> Result<String, String> {
@@ -97,18 +97,17 @@ pub(super) const PROBES: &[Probe] = &[
         i.each(["setuid", "setgroups"], |way| {
             // SAFETY: numbers only.
             unsafe {
-                match *way {
-                    "setgroups" => done(libc::setgroups(1, &raw const GROUP), "setgroups"),
-                    _ => {
-                        // In a child, so that the next one still may.
-                        let child = libc::fork();
-                        if child == 0 {
-                            libc::_exit(i32::from(libc::setuid(31_313) != 0));
-                        }
-                        let mut status = 0;
-                        libc::waitpid(child, &raw mut status, 0);
-                        if status == 0 { Ok(0) } else { Err("setuid: refused".to_owned()) }
+                if *way == "setgroups" {
+                    done(libc::setgroups(1, &raw const GROUP), "setgroups")
+                } else {
+                    // In a child, so that the next one still may.
+                    let child = libc::fork();
+                    if child == 0 {
+                        libc::_exit(i32::from(libc::setuid(31_313) != 0));
                     }
+                    let mut status = 0;
+                    libc::waitpid(child, &raw mut status, 0);
+                    if status == 0 { Ok(0) } else { Err("setuid: refused".to_owned()) }
                 }
             }
             .map(drop)
@@ -147,24 +146,6 @@ pub(super) const PROBES: &[Probe] = &[
         done(unsafe { libc::syscall(libc::SYS_syslog, 3, bytes.as_mut_ptr(), 4096) }, "syslog")
             .map(drop)
     }),
-    probe("ports", "reach the machine's ports by iopl and ioperm", |i| {
-        // SAFETY: numbers only; no port is touched.
-        i.each([libc::SYS_iopl, libc::SYS_ioperm], |call| {
-            done(unsafe { libc::syscall(*call, 3, 0, 0) }, "iopl").map(drop)
-        })
-    })
-    .only_where(cfg!(target_arch = "x86_64")),
-    probe("modules", "load and remove kernel modules", |i| {
-        i.each([libc::SYS_delete_module, libc::SYS_init_module], |call| {
-            let none = c"nagent_probe_no_such_module";
-            let arguments =
-                if *call == libc::SYS_delete_module { (none.as_ptr() as usize, 0) } else { (0, 0) };
-            // SAFETY: a constant string, or nothing at all.
-            let result = unsafe { libc::syscall(*call, arguments.0, arguments.1, none.as_ptr()) };
-            allowed(result, "module", &[libc::ENOENT, libc::ENOEXEC, libc::EFAULT, libc::EINVAL])
-        })
-    })
-    .weaker("the kernel only gets as far as looking for a module that is not there"),
     probe("reboot", "reboot, with words that the kernel does not know", |_| {
         // SAFETY: numbers that mean nothing: allowed, it is EINVAL.
         let result = unsafe { libc::syscall(libc::SYS_reboot, 0x1234, 0x5678, 0, 0) };
@@ -206,26 +187,6 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .weaker("asked is for a file that is not there: ENOENT says that it was allowed"),
-    probe("limits", "raise its own limit of open files", |_| {
-        let all = libc::rlimit { rlim_cur: 1 << 19, rlim_max: 1 << 30 };
-        let most: u64 =
-            ok(fs::read_to_string("/proc/sys/fs/nr_open"))?.trim().parse().unwrap_or(1 << 20);
-        let all = libc::rlimit { rlim_max: most, ..all };
-        let mut now = all;
-        let low = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-        // SAFETY: limits that live on.
-        unsafe {
-            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut now);
-            if now.rlim_max >= most {
-                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low);
-            }
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const all) < 0 {
-                Err(failed("setrlimit"))
-            } else {
-                Ok(())
-            }
-        }
-    }),
 ];
 
 static GROUP: libc::gid_t = 31_313;

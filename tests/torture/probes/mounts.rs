@@ -249,7 +249,7 @@ pub(super) const PROBES: &[Probe] = &[
         })
     }),
     probe("nsenter", "let nsenter do it", |i| {
-        i.each(["1".to_owned(), i.text("victim").to_owned()], |pid| {
+        any(["1".to_owned(), i.text("victim").to_owned()], |pid| {
             run("nsenter", &["-t", pid, "-m", "-n", "true"]).map(drop)
         })
     }),
@@ -285,8 +285,15 @@ pub(super) const PROBES: &[Probe] = &[
             },
         )
     }),
-    probe("sysrq", "open /proc/sysrq-trigger for writing", |_| {
-        ok(File::options().write(true).open("/proc/sysrq-trigger")).map(drop)
+    probe("proc-triggers", "open what the machine does things by, and its memory", |_| {
+        let files = [
+            "/proc/sysrq-trigger",
+            "/proc/sys/kernel/sysrq",
+            "/proc/sys/kernel/modprobe",
+            "/proc/sys/vm/drop_caches",
+            "/proc/irq/default_smp_affinity",
+        ];
+        any(files, |path| ok(File::options().write(true).open(path)).map(drop))
     }),
     probe("devices", "open what the machine is made of", |_| {
         let devices = [

@@ -108,7 +108,8 @@ pub(super) const PROBES: &[Probe] = &[
             &loopback(i),
         )
         .or_else(|why| if why.contains("progress") { Ok(()) } else { Err(why) })
-    }),
+    })
+    .effect(),
     probe("udp", "send a datagram", |i| {
         let socket = ok(UdpSocket::bind("0.0.0.0:0"))?;
         ok(socket.send_to(MARK.as_bytes(), format!("127.0.0.1:{}", i.text("udp")))).map(drop)
@@ -131,20 +132,6 @@ pub(super) const PROBES: &[Probe] = &[
         ok(socket.send(&question)).map(drop)
     })
     .effect(),
-    probe("udp-lite", "send by UDP-Lite, and by raw IP", |i| {
-        let to = loopback(i);
-        i.each([(libc::SOCK_DGRAM, 136), (libc::SOCK_RAW, 255)], |(kind, protocol)| {
-            let fd = socket(libc::AF_INET, *kind, *protocol)?;
-            // SAFETY: an address of the length given; nothing is sent.
-            done(
-                unsafe {
-                    libc::connect(fd, std::ptr::from_ref(&to).cast(), size_of_val(&to) as u32)
-                },
-                "connect",
-            )
-            .map(drop)
-        })
-    }),
     probe("icmp", "send an echo request", |i| {
         let fd = socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)
             .or_else(|_| socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP))?;
@@ -257,7 +244,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("uring-socket", "let io_uring make the socket and connect", |i| {
         super::uring::Ring::new()?.connect(&loopback(i))
     }),
-    probe("int80", "connect by the 32-bit calls of another architecture", |i| int80(i))
+    probe("int80", "connect by the 32-bit calls of another architecture", int80)
         .only_where(cfg!(target_arch = "x86_64")),
     probe("inherited-socket", "send by a socket that was open before", |_| {
         // SAFETY: bytes of a constant; the descriptor is open or is not.

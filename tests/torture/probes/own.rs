@@ -44,7 +44,7 @@ pub(super) const PROBES: &[Probe] = &[
         say(&there.len().to_string());
         Ok(())
     })
-    .gap("names and sizes"),
+    .gap("size and times"),
     probe("root-write", "write the config and a conversation, make a file", |i| {
         i.each(["config.json", "conversations/talk.md", "bin-new"], |name| {
             write_to(i.at("home/.nagent").join(name))

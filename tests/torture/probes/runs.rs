@@ -287,7 +287,7 @@ fn changes(before: &super::world::Picture, after: &super::world::Picture) -> Vec
         match after.get(path) {
             None => changes.push(format!("{} is gone", path.display())),
             Some(is) if is != was => {
-                changes.push(format!("{} has changed ({was} -> {is})", path.display()))
+                changes.push(format!("{} has changed ({was} -> {is})", path.display()));
             }
             Some(_) => {}
         }

@@ -8,7 +8,7 @@ use super::inside::{done, failed};
 pub(super) struct Ring {
     fd: i32,
     parameters: [u32; 30],
-    ring: *mut u8,
+    queues: *mut u8,
     entries: *mut u8,
 }
 
@@ -46,12 +46,12 @@ impl Ring {
                 Ok(at.cast::<u8>())
             }
         };
-        Ok(Self { fd, parameters, ring: map(0)?, entries: map(0x1000_0000)? })
+        Ok(Self { fd, parameters, queues: map(0)?, entries: map(0x1000_0000)? })
     }
 
     fn word(&self, place: usize) -> *mut u32 {
         // SAFETY: a place within the mapping, as the kernel said.
-        unsafe { self.ring.add(self.parameters[place] as usize).cast() }
+        unsafe { self.queues.add(self.parameters[place] as usize).cast() }
     }
 
     fn submit(

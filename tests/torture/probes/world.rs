@@ -115,7 +115,7 @@ pub(super) struct World {
     watched: RefCell<Vec<UnixStream>>,
     terminals: RefCell<Option<Terminals>>,
     pts: String,
-    _other: Option<(OwnedFd, OwnedFd)>,
+    other_terminal: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// A terminal: the outside's end, and the side that programs see.
@@ -181,7 +181,7 @@ impl World {
             watched: RefCell::default(),
             terminals: RefCell::new(Some(Terminals { outside, inside })),
             pts,
-            _other: Some((other, other_inside)),
+            other_terminal: Some((other, other_inside)),
             base,
         };
         world.fill(flavor);
@@ -323,7 +323,7 @@ impl World {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
         let datagrams = |socket: &UdpSocket| socket.local_addr().unwrap().port().to_string();
         let disk = ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/xvda", "/dev/loop0"];
-        let disk = disk.into_iter().find(|disk| Path::new(disk).exists()).unwrap_or_default();
+        let disk = disk.into_iter().find(|disk| File::open(disk).is_ok()).unwrap_or_default();
         [
             ("base", self.base.path().display().to_string()),
             ("walled", u8::from(is_walled).to_string()),
@@ -568,7 +568,7 @@ impl World {
             saw(waiting > 0, "something was typed");
         }
         saw(
-            self._other.as_ref().is_some_and(|(other, _)| drawn(other)),
+            self.other_terminal.as_ref().is_some_and(|(other, _)| drawn(other)),
             "something came to another terminal",
         );
         saw(self.at("tree/work/lingered").exists(), "a process lived on");
