@@ -110,10 +110,10 @@ pub(super) fn examine(
     if !is_sized {
         is_of_one_piece(split, source, hooks)?;
     }
-    if let Some(original) = &original {
-        if original.metadata().map_err(look)?.len() != split.index.source_size_bytes {
-            is_of_one_piece(split, original, hooks)?;
-        }
+    if let Some(original) = &original
+        && original.metadata().map_err(look)?.len() != split.index.source_size_bytes
+    {
+        is_of_one_piece(split, original, hooks)?;
     }
     let mut work = Work {
         split,
