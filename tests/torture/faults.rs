@@ -1,6 +1,6 @@
 //! A fault at every system call of the operations that write, one after the other, until none is left.
 //!
-//! Needs strace with the right to trace. A run without a fault is traced first: each of its system calls on a file of the
+//! Needs root, `unshare`, and strace with the right to trace. A run without a fault is traced first: each of its system calls on a file of the
 //! world is a site. Then the operation runs once for each site and kind of fault, from the same state: killed before the
 //! call, the call failing with EIO, ENOSPC or EINTR, once or from there on. What is left then must be the old or the new,
 //! with all that was acknowledged, and a run without a fault must get over it. What the operations are and what must hold
@@ -9,7 +9,6 @@
 //! `FAULTS_OF=append,patch` takes these operations alone; `FAULTS_TOLD=1` tells each distinct message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -20,188 +19,11 @@ use crate::sandbox::{Sandbox, wait_until};
 
 mod checks; // what must hold afterwards
 mod operations; // what is run
+mod sites; // where a fault may come
 
 use operations::{Operation, operations};
-
-/// Calls that change something, or take or leave a lock.
-const CHANGING: &[&str] = &[
-    "creat",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "ftruncate",
-    "truncate",
-    "fallocate",
-    "mkdir",
-    "mkdirat",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "chown",
-    "fchown",
-    "fchownat",
-    "lchown",
-    "utimensat",
-    "copy_file_range",
-    "sendfile",
-    "flock",
-    "openat",
-    "open",
-    "close",
-];
-
-/// Calls that only look.
-const LOOKING: &[&str] = &[
-    "read",
-    "pread64",
-    "readv",
-    "lseek",
-    "getdents64",
-    "stat",
-    "lstat",
-    "fstat",
-    "newfstatat",
-    "statx",
-    "readlink",
-    "readlinkat",
-    "access",
-    "faccessat",
-    "faccessat2",
-    "fcntl",
-    "getcwd",
-    "chdir",
-    "mmap",
-];
-
-/// Calls that need room on the disk.
-const NEED_ROOM: &[&str] = &[
-    "write",
-    "pwrite64",
-    "writev",
-    "fsync",
-    "fdatasync",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "ftruncate",
-    "fallocate",
-    "mkdir",
-    "mkdirat",
-    "copy_file_range",
-    "sendfile",
-    "openat",
-];
-
-/// Calls that a signal may interrupt.
-const INTERRUPTIBLE: &[&str] = &[
-    "read",
-    "pread64",
-    "write",
-    "pwrite64",
-    "writev",
-    "fsync",
-    "fdatasync",
-    "flock",
-    "fallocate",
-    "ftruncate",
-    "openat",
-    "copy_file_range",
-];
-
-/// Calls whose failure lasts, when a disk is full or dying.
-const LASTING: &[&str] = &[
-    "write",
-    "writev",
-    "fsync",
-    "fdatasync",
-    "rename",
-    "renameat",
-    "renameat2",
-    "linkat",
-    "ftruncate",
-    "fallocate",
-];
-
-/// A system call of a run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Site {
-    call: String,
-    /// Which one of that name, from 1.
-    nth: usize,
-    /// What it was in the run without a fault.
-    line: String,
-}
-
-/// What happens at a site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
-    Kill,
-    Fails(&'static str),
-    /// From there on.
-    Lasts(&'static str),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kill => write!(f, "kill"),
-            Self::Fails(error) => write!(f, "{error}"),
-            Self::Lasts(error) => write!(f, "lasting {error}"),
-        }
-    }
-}
-
-impl Site {
-    fn faults(&self) -> Vec<Fault> {
-        let is = |calls: &[&str]| calls.contains(&self.call.as_str());
-        let creates = self.call != "openat"
-            || self.line.contains("O_CREAT")
-            || self.line.contains("O_TMPFILE");
-        let mut faults = Vec::new();
-        if is(CHANGING) && creates {
-            faults.push(Fault::Kill);
-        }
-        // A close frees its number whatever it says; strace would leave it open.
-        if self.call != "close" {
-            faults.push(Fault::Fails("EIO"));
-        }
-        if is(NEED_ROOM) && creates {
-            faults.push(Fault::Fails("ENOSPC"));
-        }
-        if is(INTERRUPTIBLE) {
-            faults.push(Fault::Fails("EINTR"));
-        }
-        if is(LASTING) {
-            faults.extend([Fault::Lasts("EIO"), Fault::Lasts("ENOSPC")]);
-        }
-        faults
-    }
-
-    fn injection(&self, fault: Fault) -> String {
-        let Self { call, nth, .. } = self;
-        match fault {
-            Fault::Kill => format!("inject={call}:signal=KILL:when={nth}"),
-            Fault::Fails(error) => format!("inject={call}:error={error}:when={nth}"),
-            Fault::Lasts(error) => format!("inject={call}:error={error}:when={nth}+"),
-        }
-    }
-}
+pub(crate) use sites::Fault;
+use sites::{CHANGING, LOOKING, Site};
 
 /// A world that an operation runs in again and again.
 pub(crate) struct World {
@@ -240,11 +62,12 @@ impl World {
     fn strace(&self, operation: &Operation, words: &[&str]) -> Run {
         let (program, args) = (operation.command)(&self.sandbox);
         let log = self.log.to_str().unwrap();
-        let mut all = vec!["-y", "-qq", "-o", log];
+        // Among processes of its own: who ends descendants looks through all that there are, and calls are counted.
+        let mut all = vec!["-p", "-f", "--mount-proc", "strace", "-y", "-q", "-o", log];
         all.extend(words);
         all.push(&program);
         all.extend(args.iter().map(String::as_str));
-        self.sandbox.program("strace", &all).stdin(operation.stdin).run()
+        self.sandbox.program("unshare", &all).stdin(operation.stdin).run()
     }
 
     /// The sites of a run without a fault, and how many calls on files other threads made.
@@ -268,7 +91,7 @@ impl World {
             .map(|line| line.split_whitespace().next().unwrap())
             .collect();
         let (mut counts, mut sites, mut elsewhere) =
-            (BTreeMap::<String, usize>::new(), Vec::new(), 0);
+            (BTreeMap::<String, (usize, usize)>::new(), Vec::new(), 0);
         for line in log.lines() {
             let Some((id, rest)) = line.split_once(char::is_whitespace) else { continue };
             let rest = rest.trim_start();
@@ -278,25 +101,16 @@ impl World {
             {
                 continue;
             }
-            // A close frees its number whatever it says, and what stdout is is the caller's affair.
-            if said.contains("F_GETFD")
-                || ["<pipe:", "<socket:", "<TCP"]
-                    .iter()
-                    .any(|kind| said[..said.len().min(12)].contains(kind))
-            {
-                if id == main {
-                    *counts.entry(call.to_owned()).or_default() += 1;
-                }
-                continue;
-            }
-            let is_here = said.replace(&format!("AT_FDCWD<{base}/work>"), "").contains(base);
+            let is_here = self.is_here(said);
             if id == main {
-                let nth = counts.entry(call.to_owned()).or_default();
+                let (nth, here) = counts.entry(call.to_owned()).or_default();
                 *nth += 1;
                 if is_here {
+                    *here += 1;
                     sites.push(Site {
                         call: call.to_owned(),
                         nth: *nth,
+                        here: *here,
                         line: said.replace(base, ""),
                     });
                 }
@@ -311,17 +125,67 @@ impl World {
         (sites, elsewhere)
     }
 
+    /// Whether a call, as it is told behind its name, is on a file of the world.
+    fn is_here(&self, said: &str) -> bool {
+        // What stdout is is the caller's affair, and what a debug build asks about a descriptor nobody's.
+        let start: String = said.chars().take(12).collect();
+        let is_aside = said.contains("F_GETFD")
+            || ["<pipe:", "<socket:", "<TCP"].iter().any(|kind| start.contains(kind));
+        let base = self.sandbox.base().to_str().unwrap();
+        !is_aside && said.replace(&format!("AT_FDCWD<{base}/work>"), "").contains(base)
+    }
+
+    /// The calls of one name in the last run: for each one, whether it is on a file of the world, and whether the fault came.
+    fn calls(&self, call: &str) -> Vec<(bool, bool)> {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let all = log.lines().filter_map(|line| line.strip_prefix(call)?.strip_prefix('('));
+        all.map(|said| (self.is_here(said), said.contains("(INJECTED)"))).collect()
+    }
+
+    /// Which call of its name the site is at present: numbers may differ by a few from run to run.
+    fn number(&self, operation: &Operation, site: &Site) -> Option<usize> {
+        self.begin_anew();
+        self.strace(operation, &["-e", &format!("trace={}", site.call)]);
+        let all = self.calls(&site.call);
+        let mut here = all.iter().enumerate().filter(|(_, (is_here, _))| *is_here);
+        here.nth(site.here - 1).map(|(at, _)| at + 1)
+    }
+
+    /// Several tries to have the fault at the site.
+    fn try_often(&self, operation: &Operation, site: &Site, fault: Fault) -> Option<Vec<String>> {
+        let mut site = site.clone();
+        for _ in 0..12 {
+            if let Some(found) = self.try_one(operation, &site, fault) {
+                return Some(found);
+            }
+            site.nth = self.number(operation, &site).unwrap_or(site.nth);
+        }
+        None
+    }
+
     /// One run with a fault, and what is wrong after it; `None` where the fault did not come.
     fn try_one(&self, operation: &Operation, site: &Site, fault: Fault) -> Option<Vec<String>> {
         self.begin_anew();
         let trace = format!("trace={}", site.call);
-        let run = self.strace(operation, &["-e", &trace, "-e", &site.injection(fault)]);
+        let mut run = self.strace(operation, &["-e", &trace, "-e", &site.injection(fault)]);
+        // The first process of its own world cannot be killed by itself, as strace does when its child was.
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let hit = match fault {
-            Fault::Kill => run.code == -9,
-            _ => log.lines().any(|line| line.contains("(INJECTED)")),
+        if fault == Fault::Kill && log.contains("+++ killed by SIGKILL +++") {
+            run.code = -9;
+        }
+        let calls = self.calls(&site.call);
+        let at = match fault {
+            Fault::Kill if run.code == -9 => calls.len().checked_sub(1),
+            Fault::Kill => None,
+            _ => calls.iter().position(|(_, is_injected)| *is_injected),
         };
-        if !hit {
+        // Of these two, a path is told only when they succeed.
+        let is_untold = ["readlink", "getcwd"].contains(&site.call.as_str());
+        let is_it = |at: usize| {
+            let before = calls[..at].iter().filter(|(is_here, _)| *is_here).count();
+            (calls[at].0 || is_untold) && before + 1 == site.here
+        };
+        if !at.is_some_and(is_it) {
             return None;
         }
         if fault == Fault::Kill {
@@ -436,8 +300,7 @@ fn one(operation: &Operation, figures: &mut Figures) {
             scope.spawn(|| {
                 loop {
                     let Some((site, fault)) = queue.lock().unwrap().pop_front() else { return };
-                    // A run may come by a call more or less, as the clock has it.
-                    let found = (0..3).find_map(|_| world.try_one(operation, &site, fault));
+                    let found = world.try_often(operation, &site, fault);
                     let what = format!(
                         "{}: {fault} at {} {} ({})",
                         operation.name, site.call, site.nth, site.line
