@@ -41,6 +41,10 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     if gone == came || (start == old.len() && !old.is_empty() && !old.ends_with('\n')) {
         return;
     }
+    // The CR of a last line without LF cannot be told from a diff whose own lines end in CR LF.
+    if [old, &came].iter().any(|text| text.ends_with('\r')) {
+        return;
+    }
     let mut diff = Diff::new(b"a name \x01\"\xff");
     diff.add(&Change {
         line: first as u64,

@@ -38,7 +38,8 @@ fuzz_target!(|data: &[u8]| {
     gather(&value, &mut strings);
     let said: String = strings.concat();
     for part in second.messages.iter().flat_map(|message| &message.parts) {
-        assert!(said.contains(part), "{part:?} is not in {said:?}");
+        // A wire format may leave blank texts out.
+        assert!(part.trim().is_empty() || said.contains(part), "{part:?} is not in {said:?}");
     }
 
     let name: String = text.chars().take(40).collect();
