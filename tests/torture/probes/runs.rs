@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -151,7 +152,7 @@ pub(super) fn run(ground: &Ground, probe: &Probe, variant: Variant) -> Outcome {
         std::thread::sleep(AFTERWARDS);
     }
     drop(kept);
-    let said = read(&mut log);
+    let said = read(&log);
     let mut effects = world.effects();
     if knocked {
         effects.push("somebody could connect to it".to_owned());
@@ -195,10 +196,13 @@ fn is_refusal(with: With, said: &str) -> bool {
         && said.contains("descriptor 7")
 }
 
-fn read(log: &mut File) -> String {
-    let mut bytes = Vec::new();
-    let _ = log.seek(SeekFrom::Start(0)).and_then(|_| log.read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
+/// All that stands in the log. By places, not by the file's position, which the child writes at.
+fn read(log: &File) -> String {
+    let (mut all, mut bytes) = (Vec::new(), [0_u8; 8192]);
+    while let Ok(count @ 1..) = log.read_at(&mut bytes, all.len() as u64) {
+        all.extend_from_slice(&bytes[..count]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 /// Gives the child what the probe asks for. What is handed back is to live until it has ended.
