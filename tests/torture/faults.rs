@@ -154,7 +154,7 @@ impl World {
     /// Several tries to have the fault at the site.
     fn try_often(&self, operation: &Operation, site: &Site, fault: Fault) -> Option<Vec<String>> {
         let mut site = site.clone();
-        for _ in 0..12 {
+        for _ in 0..60 {
             if let Some(found) = self.try_one(operation, &site, fault) {
                 return Some(found);
             }
