@@ -55,6 +55,9 @@
 //! - `outputs/{sha256}.txt`: whole: long results, previous contents of files, what the model was last shown of a file, what
 //!   a run began and ended with. [`sys::fs`], [`sys::process`], [`drive`]
 //! - `splits/{name}/{slug}-{uuid}/{file}`: a file that a conversation has split. [`drive`], [`segments`]
+//! - `redact.key`: what masks of credentials are made with. [`drive`]
+//! - `walls/{uuid}.hold`, `walls/{uuid}.report`, `walls/{uuid}.exclude`, `walls/empty`: what commands within walls need
+//!   while they run. [`sys::sandbox`]
 //! - `summaries/{sha256}.json`: a summary that was paid for, of a text or of a commit. [`segments::kept`]
 //! - `summaries/{sha256}.lock`: its lock, while it is asked for. [`sys::brief_lock`]
 //!

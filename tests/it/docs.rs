@@ -24,7 +24,8 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 10] = [
+const WRITTEN: [&str; 11] = [
+    "SECURITY.md",
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",

@@ -173,7 +173,7 @@ proptest! {
         let summaries = Summaries::from([("a".repeat(40), said.clone())]);
         let text = history(&all, &summaries, Extent::Latest);
         let block = summary(own.as_bytes(), Ok(said));
-        let marker = r"(?i)\{(?:[^\\{a-z][^{a-z]*)?file[^{a-z]*(?:history|summary|knowledge)[^{a-z}]*\}";
+        let marker = r"(?i)\{(?:[^\\{a-z0-9][^{a-z0-9]*)?file[^{a-z0-9]*(?:history|summary|knowledge)[^{a-z0-9}]*\}";
         let marker = regex::Regex::new(marker).unwrap();
         for (text, name) in [(&text, "history"), (&block, "summary")] {
             prop_assert_eq!(marker.find_iter(text).count(), 2, "{}", text);

@@ -7,12 +7,14 @@
 //! - `ground`: which folders are writable and hidden, looked up once a run
 //! - `survey`: where protected names stand in a writable folder, looked up for each command
 //! - `hold`: what is made for a command and removed behind it
+//! - `target`: whether a model may name a file as a target
 //! - [`inner`]: what a process does to itself before it becomes the command
 
 mod ground;
 mod hold;
 pub mod inner;
 mod survey;
+mod target;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +27,7 @@ use self::ground::{Ground, Kind, Writable};
 pub use self::hold::{Ended, Hold};
 use self::inner::Built;
 use self::survey::{Survey, is_git_folder, survey};
+pub use self::target::permit_target;
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
@@ -32,7 +35,7 @@ use crate::sandbox::bwrap::{self, How, Layout, Mount};
 use crate::sandbox::materials::{self, Facts, Materials};
 use crate::sandbox::plan::{Grant, Plan};
 use crate::sandbox::protected::{Ghost, names};
-use crate::sandbox::{Mode, Wanted, advice, protected};
+use crate::sandbox::{Mode, Wanted, advice};
 
 /// The executable that stands inside the walls, beside the running one.
 pub const INNER: &str = "nagent-sandbox";
@@ -76,38 +79,6 @@ pub struct Walls {
     bwrap: Option<PathBuf>,
     how: How,
     materials: Materials,
-}
-
-/// Whether a file that a model named may become the target of a conversation of its own: with walls it may be what commands
-/// of the conversation that named it may write, so that no tag goes where they cannot. `target` is its true path.
-///
-/// # Errors
-/// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
-pub fn permit_target(wanted: &Wanted, places: Places<'_>, target: &Path) -> Result<(), Missing> {
-    if wanted.mode == Mode::Off {
-        return Ok(());
-    }
-    let ground = Ground::look(wanted, Places { per_file: false, ..places })?;
-    let mut within =
-        ground.writable.iter().filter(|writable| target.starts_with(&writable.path)).peekable();
-    let mode = wanted.mode.name();
-    let path = target.display();
-    if within.peek().is_none() || ground.hidden.iter().any(|hidden| target.starts_with(hidden)) {
-        return Err(Missing(format!(
-            "{path} is outside of what the sandbox ({mode}) lets a model change; --write DIR adds a folder"
-        )));
-    }
-    let is_protected = |writable: &Writable| {
-        let below = target.strip_prefix(&writable.path).unwrap_or(target);
-        writable.kind != Kind::Temp && below.iter().any(protected::is_protected)
-    };
-    if within.any(is_protected) || ground.kept.iter().any(|kept| target.starts_with(kept)) {
-        return Err(Missing(format!(
-            "{path} is one of the files that tools run by themselves, which the sandbox ({mode}) keeps read-only; the user \
-             can change it, or take --sandbox off"
-        )));
-    }
-    Ok(())
 }
 
 /// A command within walls.
