@@ -27,6 +27,7 @@ test:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --test torture -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
 # The executables to $(PREFIX)/bin, their pages to $(PREFIX)/share/man.

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests make the world that the executables run in")]
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap is an assertion")]
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+#![allow(clippy::pedantic, reason = "probes of a kernel read better as they are called")]
 #![allow(dead_code, unused_imports, reason = "each part takes what it needs of the common ground")]
 
 #[path = "../it/answers.rs"]

@@ -33,7 +33,7 @@ const NUDGE: Duration = Duration::from_secs(1);
 /// How long a keeper may take to end a job at once. It gives up by itself before.
 pub(super) const DUE: Duration = keeper::PATIENCE.saturating_mul(2);
 
-/// The keepers of all jobs in this process, whichever [`Jobs`] they belong to: none may be taken for an orphan.
+/// The keepers of all jobs in this process, whichever `Jobs` they belong to: none may be taken for an orphan.
 static KEEPERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 pub(super) fn keepers() -> MutexGuard<'static, Vec<Pid>> {
