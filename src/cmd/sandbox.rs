@@ -155,6 +155,7 @@ fn around(args: &Args) -> Result<Report, Failure> {
         tmpdir: env.get_os("TMPDIR"),
         executable: env.executable.as_deref(),
         per_file: false,
+        config: None,
     };
     let built = Walls::build_of(&wanted, places, !args.only_landlock);
     let walls = built.map_err(|missing| failed(missing.0))?;

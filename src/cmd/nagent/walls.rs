@@ -35,6 +35,7 @@ impl Call<'_> {
             tmpdir: self.env.get_os("TMPDIR"),
             executable: self.env.executable.as_deref(),
             per_file: self.args.file_edit.is_some(),
+            config: Some(&self.settings.config_path.value),
         };
         let wanted = self.args.walls.wanted(&self.settings, write);
         // Who calls by hand has named the file; a model is bound to what its commands may write.

@@ -45,8 +45,8 @@ pub(super) struct Ground {
     pub(super) walls: PathBuf,
     /// The inner stage.
     pub(super) inner: PathBuf,
-    /// What lies in a writable folder and is run from outside: the toolkit's executables, git's hooks where the repository
-    /// keeps them elsewhere.
+    /// What lies in a writable folder and counts outside: the toolkit's executables, git's hooks where the repository
+    /// keeps them elsewhere, the config file.
     pub(super) kept: Vec<PathBuf>,
     /// Paths of the home folder that start things, where that is writable.
     pub(super) starters: Vec<PathBuf>,
@@ -139,6 +139,8 @@ impl Ground {
         let mut kept = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
         let hooks = toplevel.as_deref().and_then(hooks);
         kept.extend(hooks.filter(|hooks| is_writable(hooks) && !tree.starts_with(hooks)));
+        let config = places.config.and_then(|path| fs::canonicalize(folder.join(path)).ok());
+        kept.extend(config.filter(|config| is_writable(config) && !config.starts_with(&root)));
         let tmpdir = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty());
         let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
             fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| is_writable(&tmpdir))

@@ -63,6 +63,8 @@ pub struct Places<'a> {
     pub executable: Option<&'a Path>,
     /// Whether it is a per-file conversation: then `workspace` writes in temp folders only.
     pub per_file: bool,
+    /// The config file in force, which may say that there are no walls: read-only, wherever it lies.
+    pub config: Option<&'a Path>,
 }
 
 /// Why walls cannot be built, and what is missing.
