@@ -101,6 +101,23 @@ fn a_command_is_told_before_it_is_killed_when_the_run_is_killed() {
     assert!(sandbox.work().join("told").exists());
 }
 
+// A mutant showed it: as long as the run lives it ends what a dead keeper left, so that no other test missed the signal
+// that a command gets when its keeper dies.
+#[test]
+fn a_command_ends_where_the_run_and_the_keeper_are_both_killed() {
+    let stays = "trap '' TERM HUP INT; exec >/dev/null 2>&1; echo $PPID >new; mv new keeper; \
+         for i in $(seq 500); do sleep 0.01; done";
+    let sandbox = Sandbox::new().reply(shell(stays));
+    let running = sandbox.cmd(&["task"]).spawn();
+    wait_until("the shell has started", || sandbox.work().join("keeper").exists());
+    let keeper = sandbox.read("keeper").trim().parse().unwrap();
+    running.signal(Signal::KILL);
+    running.wait();
+    let keeper = rustix::process::Pid::from_raw(keeper).unwrap();
+    rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+    all_end(&sandbox, "no such word", "SIGKILL of both");
+}
+
 #[test]
 fn the_next_run_has_the_conversation_at_once_after_a_kill() {
     let sandbox = Sandbox::new().reply(shell("trap '' TERM; touch started; sleep 60; sleep 60"));
