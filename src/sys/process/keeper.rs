@@ -95,9 +95,10 @@ impl Report {
 /// its own session, without a terminal, and killed when the other one dies; the other one keeps it, and never returns.
 pub(super) fn divide(socket: BorrowedFd<'_>, charge: Charge) -> io::Result<()> {
     defer_signals();
-    // In a group of its own, which no Ctrl-C reaches, and in nagent's session: if the keeper was stopped, the kernel
-    // continues it when nagent dies.
+    // In a group of its own, which no Ctrl-C reaches. If its job has stopped it, the death of nagent continues it: the end
+    // of the socket is then seen to.
     setpgid(None, None)?;
+    set_parent_process_death_signal(Some(Signal::CONT))?;
     let keeper = getpid();
     set_child_subreaper(Some(keeper))?;
     // SAFETY: this process has one thread, and either side makes system calls alone until it execs or exits.
