@@ -109,7 +109,7 @@ fn a_segment_is_emptied_on_purpose_or_lost() {
     fs::write(split.segment(2), "").unwrap();
     let file = fs::File::options().write(true).open(split.segment(2)).unwrap();
     let index = fs::metadata(split.index_path()).unwrap().modified().unwrap();
-    file.set_modified(index).unwrap();
+    file.set_modified(index - std::time::Duration::from_millis(1)).unwrap();
     split.refuses(&[], &["segment 2", "lost in a crash", "--force"]);
     file.set_modified(index + std::time::Duration::from_secs(1)).unwrap();
     split.run(&[]).assert_exit(0).no_stderr();

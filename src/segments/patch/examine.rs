@@ -208,7 +208,8 @@ impl Work<'_> {
                 .modified()
                 .ok()
                 .zip(self.split.written)
-                .is_some_and(|(own, index)| own <= index);
+                // In the same tick of the clock it was edited: its text was durable before the index was written.
+                .is_some_and(|(own, index)| own < index);
         if is_lost && !self.force {
             return Err(Failure::Refused(format!(
                 "segment {number} ({}) is empty, and was not changed after the index was written: it was lost in a crash, not edited; \
