@@ -277,7 +277,7 @@ fn the_output_of_a_check_is_masked() {
 
 #[test]
 fn a_credential_of_the_environment_is_masked_by_whatever_way_it_comes() {
-    let sandbox = Sandbox::new()
+    let sandbox = Sandbox::outside_temp()
         .env("OTHER_TOKEN", "another canary, 99 words")
         .file("copy", format!("key: {CANARY}; {CANARY}x another canary, 99 words\n"))
         .file("bytes", [b"\xff".as_slice(), CANARY.as_bytes()].concat());

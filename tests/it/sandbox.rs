@@ -61,8 +61,11 @@ impl Sandbox {
             let folder = folder.canonicalize().unwrap_or_default();
             folder.is_dir() && !["/tmp", "/var/tmp"].iter().any(|temp| folder.starts_with(temp))
         };
-        let folder =
-            [target, Path::new("/dev/shm"), Path::new("/run/user")].into_iter().find(is_outside);
+        // Not in /dev before all else: the tags do not search there.
+        let home = std::env::home_dir().unwrap_or_default();
+        let folder = [target, &home, Path::new("/dev/shm"), Path::new("/run/user")]
+            .into_iter()
+            .find(is_outside);
         Self::in_folder(folder.expect("a folder outside of /tmp and /var/tmp to write in")).git()
     }
 
