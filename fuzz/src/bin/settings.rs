@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     if which.is_multiple_of(2) {
         let usage =
             Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
-        match config::parse(&text) {
+        match config::parse(&text, None) {
             Ok((found, notes)) => {
                 assert!(notes.len() <= 40);
                 for price in found.prices.values() {

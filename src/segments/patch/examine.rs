@@ -208,7 +208,6 @@ impl Work<'_> {
                 .modified()
                 .ok()
                 .zip(self.split.written)
-                // In the same tick of the clock it was edited: its text was durable before the index was written.
                 .is_some_and(|(own, index)| own < index);
         if is_lost && !self.force {
             return Err(Failure::Refused(format!(
