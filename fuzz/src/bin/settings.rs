@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
         let usage =
             Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
         match config::parse(&text, None) {
-            Ok((found, notes)) => {
+            Ok(config::Parsed { config: found, notes, .. }) => {
                 assert!(notes.len() <= 40);
                 for price in found.prices.values() {
                     assert!(!cost(price, &usage).is_nan());
