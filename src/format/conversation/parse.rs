@@ -276,9 +276,12 @@ fn parse_attributes(text: &str) -> Vec<Attribute> {
         .collect()
 }
 
+/// The first value of that name; all of that name are gone then.
 fn take(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
     let at = attributes.iter().position(|(n, _)| n == name)?;
-    Some(attributes.remove(at).1)
+    let value = attributes.remove(at).1;
+    attributes.retain(|(n, _)| n != name);
+    Some(value)
 }
 
 /// The offset behind the line end that stands at `at`, if one does, and whether it is CRLF.

@@ -55,6 +55,16 @@ fn blocks_notes_and_line_numbers() {
 }
 
 #[test]
+fn a_fence_is_no_attribute_however_often_it_stands() {
+    let text = "<system fence=\"\" a=\"b\" fence=\"w\" />\n";
+    let parsed = parse(text);
+    let [Piece { kind: Kind::Block { attributes, .. }, .. }] = parsed.pieces.as_slice() else {
+        panic!("{parsed:?}")
+    };
+    assert_eq!(attributes, &[("a".to_owned(), "b".to_owned())]);
+}
+
+#[test]
 fn a_fence_ends_only_at_its_word() {
     check(
         "<user-prompt fence=\"w\">\n</user-prompt>\n<system>\n</user-prompt x>\n</user-prompt w>\n\n<system>\nb\n</system>\n",
