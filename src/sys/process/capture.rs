@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::sys::fs::{self, hex};
+use crate::sys::stray;
 
 /// What one stream gave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -370,7 +371,7 @@ impl Spool {
         let file = if nameless {
             SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
         } else {
-            SpoolFile::Named(tempfile::Builder::new().prefix(".output-").tempfile_in(folder)?)
+            SpoolFile::Named(stray::new_file(folder)?)
         };
         Ok(Self { folder: folder.to_owned(), file, hash: Sha256::new() })
     }

@@ -54,6 +54,17 @@ fn what_does_not_fit_is_in_a_file_named_for_its_hash() {
 }
 
 #[test]
+fn what_a_killed_run_left_goes_with_the_next_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join(".new-a1B2c3");
+    std::fs::write(&left, "half of it").unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+    File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
+    let spooled = capture(2, Some(folder.path()), &[b"abcdef"]).spooled.unwrap();
+    assert_eq!(names(folder.path()), [format!("{}.txt", spooled.sha256)]);
+}
+
+#[test]
 fn bytes_that_are_no_utf8_are_kept_even_when_few() {
     let folder = tempfile::tempdir().unwrap();
     let captured = capture(100, Some(folder.path()), &[b"a\xff\0b"]);
