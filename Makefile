@@ -72,7 +72,7 @@ torture:
 mutants:
 	@mutants/run $(MUTANT)
 
-# All fuzz targets, two at a time, each for SECONDS; needs g++. `fuzz/run 60 reply` runs one of them.
+# All fuzz targets, JOBS at a time, each for SECONDS, from a new seed or from SEED; needs g++. `fuzz/run 60 reply` runs one.
 SECONDS ?= 600
 fuzz:
-	@fuzz/run $(SECONDS)
+	@SEED=$(SEED) JOBS=$(JOBS) fuzz/run $(SECONDS)

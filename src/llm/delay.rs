@@ -29,7 +29,7 @@ pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
     }
     let until = httpdate::parse_http_date(value).ok()?;
     let now = httpdate::parse_http_date(get("date")?).ok()?;
-    Some(until.duration_since(now).unwrap_or_default())
+    seconds(until.duration_since(now).unwrap_or_default().as_secs_f64())
 }
 
 /// The delay that a sentence gives.
@@ -98,6 +98,8 @@ mod tests {
         assert_eq!(header(&[("retry-after", "Sat, 21 Nov 2026 10:00:09 GMT"), date]), Some(9.0));
         assert_eq!(header(&[("retry-after", "Sat, 21 Nov 2026 09:00:00 GMT"), date]), Some(0.0));
         assert_eq!(header(&[("retry-after", "Sat, 21 Nov 2026 10:00:09 GMT")]), None);
+        let far = ("retry-after", "Wed, 21 Oct 2826 07:28:00 GMT");
+        assert_eq!(header(&[far, date]), Some(LONGEST));
     }
 
     #[test]
