@@ -64,7 +64,8 @@ quality:
 	done
 
 # What needs root, strace, loop devices, namespaces or minutes: kills, faults at every system call, power cuts, walls,
-# injections. PART="kills walls" runs some of it. What cannot run here fails.
+# injections, then thirty seconds of each fuzz target and all mutants. PART="kills walls" runs some of it. What cannot run
+# here fails.
 torture:
 	$(CARGO) test --locked --test torture -- $(PART)
 

@@ -45,6 +45,7 @@ mod power; // power cuts
 mod probes; // ways out of the walls
 mod processes; // what ends with a run
 mod races; // names that change places during writes
+mod scripts; // fuzz targets and mutants
 mod walls; // what walls let through, and what not
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +80,8 @@ const PARTS: &[Part] = &[
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("http", "faults of servers through the executable, by class", http::run),
+    ("fuzz", "every parser on made-up bytes", scripts::fuzz),
+    ("mutants", "the safety code broken, one place at a time", scripts::mutants),
 ];
 
 fn main() -> ExitCode {
