@@ -147,6 +147,7 @@ fn around(args: &Args) -> Result<Report, Failure> {
         })?;
     let root = folder.join(expand_home(&root, home.as_deref()));
     let toplevel = git::toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
+    let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
     let places = Places {
         folder: &folder,
         toplevel: toplevel.as_deref(),
@@ -155,7 +156,7 @@ fn around(args: &Args) -> Result<Report, Failure> {
         tmpdir: env.get_os("TMPDIR"),
         executable: env.executable.as_deref(),
         per_file: false,
-        config: None,
+        config: config.as_deref(),
     };
     let built = Walls::build_of(&wanted, places, !args.only_landlock);
     let walls = built.map_err(|missing| failed(missing.0))?;

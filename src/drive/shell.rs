@@ -49,7 +49,7 @@ impl World<'_> {
         job.env.retain(|(name, _)| !env.iter().any(|(set, _)| set == name));
         job.env.extend(env);
         let finished = process::run(job, self.interrupts);
-        let Ended { refused, mut notes } = hold.end();
+        let Ended { refused, mut notes, links } = hold.end();
         if let (Some(why), Ok(_)) = (refused, &finished) {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);
@@ -57,7 +57,7 @@ impl World<'_> {
         let (mut block, signal) = self.finish(block, finished, timeout);
         let mut output = block.body.take().unwrap_or_default();
         if block.get("status") == Some("error") {
-            notes.extend(walls.advice(&output));
+            notes.extend(walls.advice(&output, &links));
         }
         for note in notes {
             let gap = if output.is_empty() { "" } else { "\n" };

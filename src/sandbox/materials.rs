@@ -64,6 +64,7 @@ pub fn gaps(wanted: &Wanted, materials: &Materials, gives_git: bool) -> Vec<Stri
     }
     if wanted.mode == Mode::Workspace {
         gaps.push("temp folders are shared with other programs, and nothing in them is protected");
+        gaps.push("in a tree of more than 100,000 entries, or one that takes longer than 0.2 s to look through, settings in deep folders may be writable; a note says so after the command");
     }
     if alone {
         alone_gaps(wanted, materials.landlock, gives_git, &mut gaps);
@@ -73,7 +74,7 @@ pub fn gaps(wanted: &Wanted, materials: &Materials, gives_git: bool) -> Vec<Stri
             gaps.push("this kernel has no Landlock: namespaces and seccomp stand without it");
         }
         if gives_git {
-            gaps.push("a .git/commondir made where there was none sends git to another config; remove it when one appears");
+            gaps.push("in .git, a commondir made where there was none sends git to another config, and a rebase that was left there runs commands when it goes on; look there before you work on");
         }
     }
     gaps.into_iter().map(str::to_owned).collect()

@@ -130,23 +130,23 @@ pub const GROUPS: &[Group] = &[
     },
 ];
 
-/// Paths of the home folder, from there, that start things: read-only where the home folder, or a folder above it, is
-/// writable because the user named it.
-pub const STARTERS_IN_HOME: &[&str] = &[
-    ".config/autostart",
-    ".config/environment.d",
-    ".config/fish",
-    ".config/git",
-    ".config/nvim",
-    ".config/systemd",
-    ".local/bin",
-    ".pam_environment",
-    ".tmux.conf",
-    ".xinitrc",
-    ".xprofile",
-    ".xsession",
-    ".xsessionrc",
-    "bin",
+/// Paths of the home folder, from there, that start things, and what stands in for each: read-only where they lie in a
+/// folder that is writable because the user works in it or named it.
+pub const STARTERS_IN_HOME: &[(&str, Ghost)] = &[
+    (".config/autostart", Folder),
+    (".config/environment.d", Folder),
+    (".config/fish", Folder),
+    (".config/git", Folder),
+    (".config/nvim", Folder),
+    (".config/systemd", Folder),
+    (".local/bin", Folder),
+    (".pam_environment", File),
+    (".tmux.conf", File),
+    (".xinitrc", Folder),
+    (".xprofile", Folder),
+    (".xsession", Folder),
+    (".xsessionrc", Folder),
+    ("bin", Folder),
 ];
 
 /// Paths of the home folder, from there, that hold credentials: nothing inside the walls reads them.

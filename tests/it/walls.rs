@@ -40,6 +40,26 @@ fn folders_that_no_wall_makes_writable() {
     refused(&sandbox, &["--write", "file"], 1, &["no folder"]);
 }
 
+/// What a command wrote into the tree, or what came with it, makes no other folder writable.
+#[test]
+fn what_a_tree_says_of_other_folders_is_not_believed() {
+    let sandbox = Sandbox::outside_temp();
+    let (work, base) = (sandbox.work(), sandbox.base().to_owned());
+    let victim = base.join("victim");
+    std::fs::create_dir_all(victim.join("objects")).unwrap();
+    std::fs::write(victim.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let named = victim.display().to_string();
+    sandbox.write(".git/commondir", &named);
+    refused(&sandbox, &["--write", ".git"], 1, &["commondir", &named]);
+    sandbox.write(".git/commondir", "/etc\n");
+    refused(&sandbox, &["--write", ".git"], 1, &["commondir", "/etc"]);
+    sandbox.write("sub/.git", format!("gitdir: {named}\n"));
+    refused(&sandbox, &["--write", "sub/.git"], 1, &["knows nothing of this working tree", &named]);
+    std::os::unix::fs::symlink(&victim, work.join("build")).unwrap();
+    refused(&sandbox, &["--write", "build"], 1, &["leads out of the working tree", &named]);
+    refused(&sandbox, &["--write", "./sub/../build"], 1, &["leads out of the working tree"]);
+}
+
 #[test]
 fn a_tree_that_holds_too_much() {
     let sandbox = Sandbox::outside_temp();

@@ -25,9 +25,14 @@ pub struct GitFacts {
 }
 
 /// The nearest folder that holds `.git`, at or above this one. `core.worktree` could name any folder; the one that holds
-/// `.git` is where the user works.
+/// `.git` is where the user works. An empty folder of that name is no repository, to git neither: it may stand in for one
+/// while a command runs within walls.
 pub fn toplevel(folder: &Path) -> Option<PathBuf> {
-    let holds_git = |folder: &&Path| fs::symlink_metadata(folder.join(".git")).is_ok();
+    let holds_git = |folder: &&Path| {
+        let git = folder.join(".git");
+        let is_empty = || fs::read_dir(&git).is_ok_and(|mut entries| entries.next().is_none());
+        fs::symlink_metadata(&git).is_ok() && !is_empty()
+    };
     folder.ancestors().find(holds_git).map(Path::to_owned)
 }
 

@@ -4,9 +4,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use super::survey::{git_folders, is_git_folder};
+use super::named::{self, Named};
+use super::survey::{git_folders, is_git_folder, path_in};
 use super::{INNER, Missing, Places};
 
 use crate::sandbox::protected::{CREDENTIALS_IN_HOME, STARTERS_IN_HOME};
@@ -45,11 +46,13 @@ pub(super) struct Ground {
     pub(super) walls: PathBuf,
     /// The inner stage.
     pub(super) inner: PathBuf,
-    /// What lies in a writable folder and counts outside: the toolkit's executables, git's hooks where the repository
-    /// keeps them elsewhere, the config file.
+    /// What lies in a writable folder and counts outside: the toolkit's executables, what git's config names, the config
+    /// file in force.
     pub(super) kept: Vec<PathBuf>,
-    /// Paths of the home folder that start things, where that is writable.
+    /// Paths of the home folder that start things, where they are writable.
     pub(super) starters: Vec<PathBuf>,
+    /// What git's config names and starters that do not exist yet, where they could be made.
+    pub(super) awaited: Vec<Named>,
     /// Temp folders: where a scratch folder can be.
     pub(super) temp: Vec<PathBuf>,
     /// Whether commands may write where `TMPDIR` says that temporary files belong.
@@ -95,7 +98,7 @@ impl Ground {
         }
         if wanted.mode != Mode::Off {
             for named in &wanted.write {
-                for (path, kind) in named_folders(named, &folder, places.home)? {
+                for (path, kind) in named_folders(named, &folder, &tree, places.home)? {
                     if path.starts_with(&root) {
                         return Err(Missing(format!(
                             "--write {} lies in nagent's own folder {}, which nothing inside the walls sees; name another",
@@ -108,15 +111,16 @@ impl Ground {
             }
         }
 
-        let open = |path: &Path| {
+        // In a folder that is one itself, the user works on just that.
+        let is_in_a_tree = |path: &Path| {
             writable.iter().any(|writable| {
                 writable.kind != Kind::Temp
+                    && path != writable.path
                     && path.starts_with(&writable.path)
-                    && writable.path != Path::new("/")
             })
         };
         let mut hidden = vec![root.clone()];
-        let mut starters = Vec::new();
+        let (mut starters, mut awaited) = (Vec::new(), Vec::new());
         if let Some(home) = &home {
             let there = |name: &&str| fs::canonicalize(home.join(name)).ok();
             // What the user named is open to commands.
@@ -128,8 +132,13 @@ impl Ground {
                 })
             };
             hidden.extend(credentials.filter(|path| !is_named(path)));
-            if open(home) {
-                starters.extend(STARTERS_IN_HOME.iter().filter_map(there));
+            for (name, ghost) in STARTERS_IN_HOME {
+                let path = home.join(name);
+                match fs::canonicalize(&path) {
+                    Ok(path) if is_in_a_tree(&path) => starters.push(path),
+                    Ok(_) => {}
+                    Err(_) => awaited.push(Named { path, ghost: *ghost }),
+                }
             }
         }
         hidden.dedup();
@@ -137,8 +146,14 @@ impl Ground {
         let is_writable =
             |path: &Path| writable.iter().any(|writable| path.starts_with(&writable.path));
         let mut kept = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
-        let hooks = toplevel.as_deref().and_then(hooks);
-        kept.extend(hooks.filter(|hooks| is_writable(hooks) && !tree.starts_with(hooks)));
+        for named in toplevel.iter().flat_map(|top| named::by_git(top, home.as_deref())) {
+            match fs::canonicalize(&named.path) {
+                // A hook that is the tree itself would leave nothing to write in.
+                Ok(path) if is_writable(&path) && !tree.starts_with(&path) => kept.push(path),
+                Ok(_) => {}
+                Err(_) => awaited.push(named),
+            }
+        }
         let config = places.config.and_then(|path| fs::canonicalize(folder.join(path)).ok());
         kept.extend(config.filter(|config| is_writable(config) && !config.starts_with(&root)));
         let tmpdir = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty());
@@ -153,6 +168,7 @@ impl Ground {
             inner,
             kept,
             starters,
+            awaited,
             temp,
             repository: toplevel.filter(|_| wanted.mode == Mode::Workspace && !places.per_file),
         })
@@ -214,6 +230,7 @@ fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf
 fn named_folders(
     named: &Path,
     folder: &Path,
+    tree: &Path,
     home: Option<&Path>,
 ) -> Result<Vec<(PathBuf, Kind)>, Missing> {
     let wrong = |why: &dyn std::fmt::Display| {
@@ -222,14 +239,20 @@ fn named_folders(
             named.display()
         ))
     };
-    let path = folder.join(expand_home(named, home));
-    let path = fs::canonicalize(path).map_err(|error| wrong(&error))?;
+    let named_path = folder.join(expand_home(named, home));
+    let path = fs::canonicalize(&named_path).map_err(|error| wrong(&error))?;
+    // What lies in the tree may be what a command has put there.
+    if lexical(&named_path).starts_with(tree) && !path.starts_with(tree) {
+        return Err(Missing(format!(
+            "--write {}: it leads out of the working tree, to {}; name that itself if it is so",
+            named.display(),
+            path.display()
+        )));
+    }
     let is_git_file = path.is_file() && path.file_name().is_some_and(|name| name == ".git");
     if is_git_file || is_git_folder(&path) {
-        let folders = git_folders(&path);
-        if !folders.is_empty() {
-            return Ok(folders.into_iter().map(|folder| (folder, Kind::Git)).collect());
-        }
+        let folders = own_git_folders(&path).map_err(|why| wrong(&why))?;
+        return Ok(folders.into_iter().map(|folder| (folder, Kind::Git)).collect());
     }
     if !path.is_dir() {
         return Err(wrong(&"it is no folder"));
@@ -238,6 +261,57 @@ fn named_folders(
         return Err(wrong(&"it is the root of the file system; --sandbox off has no walls"));
     }
     Ok(vec![(path, Kind::Named)])
+}
+
+/// A path without `.` and `..`, links not looked at.
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for step in path.components() {
+        match step {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            _ => plain.push(step),
+        }
+    }
+    plain
+}
+
+/// The repository's own folders that a `.git` stands for, if they are its own indeed: what a file in the working tree says
+/// of other folders is anybody's word, so they must say the same of it.
+fn own_git_folders(git: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut folders = git_folders(git).into_iter();
+    let (Some(folder), common) = (folders.next(), folders.next()) else {
+        return Err(format!("{} names no folder that exists", git.display()));
+    };
+    if git.is_file() {
+        let is_linked =
+            path_in(&folder.join("gitdir"), "", &folder).is_some_and(|link| link == git);
+        if !is_git_folder(&folder) || !is_linked && !is_module(&folder, git) {
+            return Err(format!(
+                "it says that the repository is {}, which knows nothing of this working tree; name that folder itself if it is so",
+                folder.display()
+            ));
+        }
+    }
+    if let Some(common) = &common
+        && (folder.parent() != Some(&common.join("worktrees")) || !is_git_folder(common))
+    {
+        return Err(format!(
+            "{}/commondir sends git to {}, of which it is no working tree; look at it, and remove it if nothing needs it",
+            folder.display(),
+            common.display()
+        ));
+    }
+    Ok([Some(folder), common].into_iter().flatten().collect())
+}
+
+/// Whether a folder is where a repository above keeps its submodules.
+fn is_module(folder: &Path, git: &Path) -> bool {
+    let trees = git.ancestors().skip(2);
+    trees
+        .filter_map(|tree| own_git_folders(&fs::canonicalize(tree.join(".git")).ok()?).ok())
+        .flatten()
+        .any(|above| folder.starts_with(above.join("modules")))
 }
 
 /// The executable of the inner stage, by its true path.
@@ -262,12 +336,4 @@ fn toolkit(inner: &Path) -> Vec<PathBuf> {
             && fs::symlink_metadata(path).is_ok_and(|there| there.is_file())
     };
     entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_tool).collect()
-}
-
-/// The folder that a repository's config names for hooks, if it does and there is one.
-fn hooks(top: &Path) -> Option<PathBuf> {
-    let flags = git2::RepositoryOpenFlags::NO_SEARCH;
-    let repository = git2::Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?;
-    let path = repository.config().ok()?.get_path("core.hooksPath").ok()?;
-    fs::canonicalize(top.join(path)).ok()
 }

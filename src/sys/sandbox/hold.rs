@@ -6,7 +6,8 @@
 //! down first, in `ROOT/walls`; what a run that was killed has left there, the next one removes:
 //!
 //! ```text
-//! {uuid}.hold      JSON: {"scratch": PATH, "trees": [{"tree": PATH, "ghosts": [[NAME, IS_FOLDER], …]}, …]}; locked while it is in use
+//! {uuid}.hold      JSON: {"scratch": PATH, "trees": [{"tree": PATH, "ghosts": [{"name": PATH, "is_folder": BOOL, "identity": TEXT}, …]}, …]};
+//!                  once before they are made, without identities, and once after it, which counts then; locked while it is in use
 //! {uuid}.new       the same, while it is being made
 //! {uuid}.report    the inner stage's: empty, or that the command was begun, or why not
 //! {uuid}.exclude   git's own list of names to ignore, with the stand-ins added
@@ -15,7 +16,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -26,11 +27,14 @@ use uuid::Uuid;
 
 use super::Missing;
 use super::inner::BEGUN;
-use super::survey::Survey;
+use super::survey::{Link, Survey};
 use crate::sandbox::protected::Ghost;
+use crate::sys::read::open_regular;
 
 /// The longest that a lock on a tree is waited for: who removes holds it for an instant.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// What is read of git's list of names to ignore, in bytes.
+const LONGEST_LIST: u64 = 1 << 20;
 /// After this time a `.new` is nobody's any more.
 const ABANDONED: Duration = Duration::from_mins(1);
 
@@ -47,6 +51,8 @@ pub struct Hold {
     /// Which file or folder each kept path was: another one at the same path is as new as one that was not there.
     identities: HashMap<PathBuf, (u64, u64)>,
     made: Vec<PathBuf>,
+    /// Where nothing was that is read or run by itself.
+    awaited: Vec<PathBuf>,
 }
 
 /// What is to be said of a command that has ended.
@@ -56,6 +62,8 @@ pub struct Ended {
     pub refused: Option<String>,
     /// What the next reader of its result should know: protected names that have appeared.
     pub notes: Vec<String>,
+    /// Links with protected names, beside which nothing new could be made.
+    pub links: Vec<PathBuf>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -67,8 +75,18 @@ struct Record {
 #[derive(Debug, Serialize, Deserialize)]
 struct Tree {
     tree: PathBuf,
-    /// Names, and whether they are folders.
-    ghosts: Vec<(String, bool)>,
+    ghosts: Vec<Made>,
+}
+
+/// A stand-in.
+#[derive(Debug, Serialize, Deserialize)]
+struct Made {
+    /// From the tree.
+    name: PathBuf,
+    is_folder: bool,
+    /// What was made, whatever has its name by now; `None`: it may not have been made yet.
+    #[serde(default)]
+    identity: Option<String>,
 }
 
 impl Hold {
@@ -124,22 +142,22 @@ impl Hold {
     /// Makes stand-ins, and a scratch folder, having written down what will be made. Gives the stand-ins that stand.
     pub(super) fn make(
         &mut self,
-        wanted: &[(PathBuf, Vec<(&'static str, Ghost)>)],
+        wanted: &[(PathBuf, Vec<(PathBuf, Ghost)>)],
         scratch: Option<&Path>,
     ) -> Result<Vec<(PathBuf, Ghost)>, Missing> {
         let trees = wanted.iter().map(|(tree, ghosts)| Tree {
             tree: tree.clone(),
             ghosts: ghosts
                 .iter()
-                .map(|(name, kind)| ((*name).to_owned(), *kind == Ghost::Folder))
+                .map(|(name, kind)| Made {
+                    name: name.clone(),
+                    is_folder: *kind == Ghost::Folder,
+                    identity: None,
+                })
                 .collect(),
         });
-        let record = Record { scratch: scratch.map(Path::to_owned), trees: trees.collect() };
-        let path = self.path("hold");
-        let text = serde_json::to_vec(&record).map_err(|error| cannot("write", &path, &error))?;
-        if let Some(mut file) = self.record.as_ref() {
-            file.write_all(&text).map_err(|error| cannot("write", &path, &error))?;
-        }
+        let mut record = Record { scratch: scratch.map(Path::to_owned), trees: trees.collect() };
+        self.write(&record)?;
         if let Some(scratch) = scratch {
             DirBuilder::new()
                 .mode(0o700)
@@ -147,11 +165,17 @@ impl Hold {
                 .map_err(|error| cannot("make", scratch, &error))?;
         }
         let mut stand = Vec::new();
-        for (tree, ghosts) in wanted {
+        for (tree, (top, ghosts)) in record.trees.iter_mut().zip(wanted) {
+            tree.ghosts.clear();
             for (name, kind) in ghosts {
-                let path = tree.join(name);
+                let path = top.join(name);
                 match make_ghost(&path, *kind) {
-                    Ok(()) => stand.push((path, *kind)),
+                    Ok(()) => {
+                        let is_folder = *kind == Ghost::Folder;
+                        let identity = crate::sys::fs::identity(&path);
+                        tree.ghosts.push(Made { name: name.clone(), is_folder, identity });
+                        stand.push((path, *kind));
+                    }
                     // Whoever made it between the look and now: it is there, and will be read-only.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         stand.push((path, *kind));
@@ -162,13 +186,27 @@ impl Hold {
                 }
             }
         }
+        self.write(&record)?;
         self.made = stand.iter().map(|(path, _)| path.clone()).collect();
         Ok(stand)
     }
 
+    /// Writes down what will be made, or what was.
+    fn write(&self, record: &Record) -> Result<(), Missing> {
+        let path = self.path("hold");
+        let mut text =
+            serde_json::to_vec(record).map_err(|error| cannot("write", &path, &error))?;
+        text.push(b'\n');
+        self.record
+            .as_ref()
+            .map_or(Ok(()), |mut file| file.write_all(&text))
+            .map_err(|error| cannot("write", &path, &error))
+    }
+
     /// A copy of git's list of names to ignore with these added; `None` where there is no such list.
     pub(super) fn ignore(&self, list: &Path, names: &[&str]) -> Option<PathBuf> {
-        let mut text = fs::read(list).ok()?;
+        let mut text = Vec::new();
+        open_regular(list).ok()?.0.take(LONGEST_LIST).read_to_end(&mut text).ok()?;
         text.extend_from_slice(b"\n# nagent-sandbox: held while a command runs\n");
         for name in names {
             text.extend_from_slice(format!("/{name}\n").as_bytes());
@@ -179,7 +217,8 @@ impl Hold {
     }
 
     /// Remembers what stood before the command, to tell what has appeared when it has ended.
-    pub(super) fn remember(&mut self, before: Vec<(PathBuf, Survey)>) {
+    pub(super) fn remember(&mut self, before: Vec<(PathBuf, Survey)>, awaited: Vec<PathBuf>) {
+        self.awaited = awaited;
         let kept = before.iter().flat_map(|(_, survey)| &survey.kept);
         self.identities = kept.filter_map(|path| Some((path.clone(), identity(path)?))).collect();
         self.before = before;
@@ -200,6 +239,8 @@ impl Hold {
             }
         }
         ended.notes = self.appeared();
+        let links = self.before.iter().flat_map(|(_, survey)| &survey.links);
+        ended.links = links.map(|link| link.path.clone()).collect();
         ended
     }
 
@@ -213,14 +254,21 @@ impl Hold {
             };
             // An empty one may be another run's stand-in, and runs nothing.
             new.extend(after.kept.into_iter().filter(|path| !is_old(path) && !is_empty(path)));
-            new.extend(
-                after
-                    .links
-                    .into_iter()
-                    .filter(|link| !before.links.contains(link))
-                    .map(|(path, _)| path),
-            );
+            let is_known = |link: &Link| {
+                before.links.iter().any(|old| {
+                    let leads_where_it_did = old.missing == link.missing
+                        || old.missing.as_ref().is_some_and(|path| self.made.contains(path));
+                    old.path == link.path && old.target == link.target && leads_where_it_did
+                })
+            };
+            let links = after.links.into_iter().filter(|link| !is_known(link));
+            new.extend(links.map(|link| link.path));
         }
+        let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok() && !is_empty(path);
+        let awaited = self.awaited.iter().filter(|path| !self.made.contains(path));
+        new.extend(awaited.filter(is_there).cloned());
+        new.sort();
+        new.dedup();
         let mut notes = Vec::new();
         if self.before.iter().any(|(_, before)| before.is_cut) {
             notes.push("the tree is too large to look for all protected names in it: some in deep folders may be writable".to_owned());
@@ -264,7 +312,10 @@ pub(super) fn sweep(walls: &Path) {
 fn clear(path: &Path) -> Option<()> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
-    let mut record: Record = serde_json::from_slice(&fs::read(path).ok()?).unwrap_or_default();
+    let text = fs::read(path).ok()?;
+    // The last one that is whole.
+    let records = serde_json::Deserializer::from_slice(&text).into_iter::<Record>();
+    let mut record = records.map_while(Result::ok).last().unwrap_or_default();
     if let Some(scratch) = record.scratch.take() {
         remove_folder(&scratch);
     }
@@ -284,14 +335,17 @@ fn remove_ghosts(tree: &Tree) -> bool {
     if folder.try_lock().is_err() {
         return false;
     }
-    for (name, is_folder) in &tree.ghosts {
+    for Made { name, is_folder, identity } in &tree.ghosts {
         let path = tree.tree.join(name);
+        let Ok(there) = fs::symlink_metadata(&path) else { continue };
+        // Something else may have its name by now.
+        if identity.is_some() && crate::sys::fs::identity(&path) != *identity {
+            continue;
+        }
         if *is_folder {
             // Only an empty one goes.
             let _ = fs::remove_dir(&path);
-        } else if fs::symlink_metadata(&path)
-            .is_ok_and(|there| there.is_file() && there.len() == 0 && there.mode() & 0o777 == 0o400)
-        {
+        } else if there.is_file() && there.len() == 0 && there.mode() & 0o777 == 0o400 {
             let _ = fs::remove_file(&path);
         }
     }

@@ -5,7 +5,9 @@
 //! ([`crate::sandbox`]), and nothing reads a policy from the working tree.
 //!
 //! - `ground`: which folders are writable and hidden, looked up once a run
+//! - `stand_ins`: what is to be made because it does not exist
 //! - `survey`: where protected names stand in a writable folder, looked up for each command
+//! - `named`: what a repository's config names, that git reads or runs by itself
 //! - `hold`: what is made for a command and removed behind it
 //! - `target`: whether a model may name a file as a target
 //! - [`inner`]: what a process does to itself before it becomes the command
@@ -13,12 +15,16 @@
 mod ground;
 mod hold;
 pub mod inner;
+mod named;
+mod stand_ins;
 mod survey;
 mod target;
 
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -26,7 +32,8 @@ use uuid::Uuid;
 use self::ground::{Ground, Kind, Writable};
 pub use self::hold::{Ended, Hold};
 use self::inner::Built;
-use self::survey::{Survey, is_git_folder, survey};
+use self::stand_ins::{awaited, keep_what_has_come, kept_of_git, missing};
+use self::survey::{KEPT, Survey, is_git_folder, survey};
 pub use self::target::permit_target;
 use super::interrupt::Interrupts;
 use super::process;
@@ -34,7 +41,7 @@ use super::process::job::{Job, Outcome, Output};
 use crate::sandbox::bwrap::{self, How, Layout, Mount};
 use crate::sandbox::materials::{self, Facts, Materials};
 use crate::sandbox::plan::{Grant, Plan};
-use crate::sandbox::protected::{Ghost, names};
+use crate::sandbox::protected::Ghost;
 use crate::sandbox::{Mode, Wanted, advice};
 
 /// The executable that stands inside the walls, beside the running one.
@@ -81,6 +88,8 @@ pub struct Walls {
     bwrap: Option<PathBuf>,
     how: How,
     materials: Materials,
+    /// What the surveys of this run have found in each folder.
+    known: Arc<Mutex<HashMap<PathBuf, BTreeSet<PathBuf>>>>,
 }
 
 /// A command within walls.
@@ -124,8 +133,15 @@ impl Walls {
         let how = How { users: false, bounding: false, no_network: wanted.no_network };
         let writable = ground.writable.iter().map(|writable| writable.path.clone()).collect();
         let materials = Materials { no_bwrap: None, landlock: 0 };
-        let mut walls =
-            Self { wanted: wanted.clone(), writable, ground, bwrap: None, how, materials };
+        let mut walls = Self {
+            wanted: wanted.clone(),
+            writable,
+            ground,
+            bwrap: None,
+            how,
+            materials,
+            known: Arc::default(),
+        };
         walls.find_materials(with_bwrap)?;
         Ok(Some(walls))
     }
@@ -205,14 +221,16 @@ impl Walls {
             hold.share(&writable.path)?;
         }
         let is_writable = |path: &Path| self.ground.is_writable(path);
-        let surveys: Vec<(&Writable, Survey)> = guarded()
+        let mut surveys: Vec<(&Writable, Survey)> = guarded()
             .map(|writable| match writable.kind {
                 Kind::Git => (writable, Survey::default()),
-                _ => (writable, survey(&writable.path, &is_writable)),
+                _ => (writable, self.survey(&writable.path, &is_writable)),
             })
             .collect();
-        let ghosts: Vec<(PathBuf, Vec<(&str, Ghost)>)> = if self.is_bwrap() {
-            surveys.iter().map(|(writable, _)| missing(writable)).collect()
+        keep_what_has_come(&self.ground, &mut surveys);
+        let awaited = awaited(&self.ground, &surveys);
+        let ghosts: Vec<(PathBuf, Vec<(PathBuf, Ghost)>)> = if self.is_bwrap() {
+            surveys.iter().map(|(writable, _)| missing(writable, &awaited)).collect()
         } else {
             Vec::new()
         };
@@ -229,9 +247,26 @@ impl Walls {
         let argv = self.argv(&layout, &plan, argv)?;
         hold.remember(
             surveys.into_iter().map(|(writable, survey)| (writable.path.clone(), survey)).collect(),
+            awaited.into_iter().map(|named| named.path).collect(),
         );
         let env = scratch.map(|scratch| ("TMPDIR".into(), scratch.into()));
         Ok(Walled { argv, env: env.into_iter().collect(), hold })
+    }
+
+    /// A folder's survey, with what earlier ones of this run found: a command may have made the tree too large to look
+    /// through since.
+    fn survey(&self, top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> Survey {
+        let mut found = survey(top, is_writable);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.entry(top.to_owned()).or_default();
+        if found.is_cut {
+            let there = known
+                .iter()
+                .filter(|path| std::fs::canonicalize(path).is_ok_and(|there| there == **path));
+            there.take(KEPT).for_each(|path| found.keep(path.clone()));
+        }
+        known.extend(found.kept.iter().cloned());
+        found
     }
 
     /// A scratch folder's name, where there is no temp folder in which something new can be made.
@@ -278,9 +313,11 @@ impl Walls {
         let alone = !self.is_bwrap();
         let grants = self.ground.writable.iter().map(|writable| {
             let links =
-                surveys.iter().flat_map(|(_, survey)| &survey.links).map(|(link, _)| link.clone());
+                surveys.iter().flat_map(|(_, survey)| &survey.links).map(|link| link.path.clone());
             let except = if alone {
                 self.except(writable, surveys)
+            } else if writable.is_named {
+                Vec::new()
             } else {
                 // Nothing can be mounted on a link: where one has a protected name, its folder is given entry by entry.
                 links.filter(|link| link.starts_with(&writable.path)).collect()
@@ -332,7 +369,8 @@ impl Walls {
             .hidden
             .iter()
             .chain(&ground.kept)
-            .chain(ground.writable.iter().map(|writable| &writable.path));
+            .chain(ground.writable.iter().map(|writable| &writable.path))
+            .chain(ghosts.iter().map(|(path, _)| path));
         let pins: Vec<PathBuf> = pinned.flat_map(|path| self.between(path)).collect();
         mounts.extend(pins.into_iter().map(|path| (path, Mount::Write)));
         if ground.hidden.iter().any(|hidden| ground.inner.starts_with(hidden)) {
@@ -363,8 +401,9 @@ impl Walls {
     fn ignored(&self, hold: &Hold, ghosts: &[(PathBuf, Ghost)]) -> Option<(PathBuf, PathBuf)> {
         let top = self.ground.repository.as_deref()?;
         let files =
-            ghosts.iter().filter(|(path, kind)| *kind == Ghost::File && path.parent() == Some(top));
-        let names: Vec<&str> = files.filter_map(|(path, _)| path.file_name()?.to_str()).collect();
+            ghosts.iter().filter(|(path, kind)| *kind == Ghost::File && path.starts_with(top));
+        let names: Vec<&str> =
+            files.filter_map(|(path, _)| path.strip_prefix(top).ok()?.to_str()).collect();
         let common = survey::git_folders(&top.join(".git")).pop()?;
         let list = common.join("info/exclude");
         if names.is_empty() || !list.is_file() {
@@ -430,50 +469,18 @@ impl Walls {
 
     /// What a failed command's output says of the walls: which setting would allow what was denied. `None` when nothing in
     /// it looks like a denial.
-    pub fn advice(&self, output: &str) -> Option<String> {
-        advice::advice(&self.wanted, !self.is_bwrap(), output)
+    /// `links`: those with protected names, beside which nothing new could be made.
+    pub fn advice(&self, output: &str, links: &[PathBuf]) -> Option<String> {
+        let said = advice::advice(&self.wanted, !self.is_bwrap(), output)?;
+        let is_closed = self.is_bwrap() && output.contains("Permission denied");
+        Some(match links.first().filter(|_| is_closed) {
+            None => said,
+            Some(link) => format!(
+                "{said}; nothing new can be made beside the link {}, whose name tools go by: --write with that folder gives the whole of it",
+                link.display()
+            ),
+        })
     }
-}
-
-/// The names for which stand-ins are made in a writable folder.
-fn missing(writable: &Writable) -> (PathBuf, Vec<(&'static str, Ghost)>) {
-    let is_missing = |name: &str| std::fs::symlink_metadata(writable.path.join(name)).is_err();
-    let ghosts = match writable.kind {
-        Kind::Temp => Vec::new(),
-        Kind::Git => GIT_GHOSTS.iter().copied().filter(|(name, _)| is_missing(name)).collect(),
-        Kind::Tree | Kind::Named => {
-            names().filter(|(name, kind)| *kind != Ghost::Nothing && is_missing(name)).collect()
-        }
-    };
-    (writable.path.clone(), ghosts)
-}
-
-/// What of a repository's own folder stays read-only when the user named it: what runs, and what names what runs.
-const GIT_KEPT: [&str; 8] = [
-    "hooks",
-    "config",
-    "config.worktree",
-    "info/attributes",
-    "modules",
-    "worktrees",
-    "commondir",
-    "gitdir",
-];
-
-/// Those of them that are made when they are not there.
-const GIT_GHOSTS: [(&str, Ghost); 5] = [
-    ("hooks", Ghost::Folder),
-    ("config", Ghost::File),
-    ("config.worktree", Ghost::File),
-    ("modules", Ghost::Folder),
-    ("worktrees", Ghost::Folder),
-];
-
-fn kept_of_git(folder: &Path) -> Vec<PathBuf> {
-    let there = GIT_KEPT.iter().map(|name| folder.join(name));
-    there
-        .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_symlink()))
-        .collect()
 }
 
 /// `bwrap`, if the system has one that only the superuser can change.

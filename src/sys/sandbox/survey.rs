@@ -2,49 +2,80 @@
 //! says where a repository's own folder is; it changes nothing.
 
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, FileType};
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::sandbox::protected::{HEAVY, is_protected};
+use crate::sandbox::protected::{HEAVY, is_protected, names};
+use crate::sys::read::open_regular;
 
 /// The entries that are looked at.
-const ENTRIES: usize = 20_000;
+pub(super) const ENTRIES: usize = 100_000;
 /// The time that a walk takes.
-const TIME: Duration = Duration::from_millis(200);
+pub(super) const TIME: Duration = Duration::from_millis(200);
 /// The names that are kept; each is a mount.
-const KEPT: usize = 150;
+pub(super) const KEPT: usize = 150;
+/// The links that are followed on the way to a file, as in the kernel.
+const LINKS: usize = 40;
 
 /// What a walk found. True paths, in the order found: those nearer to the top first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Survey {
     /// Files and folders with protected names, and what git files and links lead to.
     pub(super) kept: Vec<PathBuf>,
-    /// Links with protected names, and where they lead to. Nothing can be mounted on a link.
-    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    /// Links with protected names. Nothing can be mounted on a link.
+    pub(super) links: Vec<Link>,
     /// Whether the bound was reached: below, there may be more.
     pub(super) is_cut: bool,
 }
 
+/// A link with a protected name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) path: PathBuf,
+    /// As it is written in the link.
+    pub(super) target: PathBuf,
+    /// Where the way to its target ends; `None`: the target is there.
+    pub(super) missing: Option<PathBuf>,
+}
+
 /// Walks through a folder. `is_writable` tells whether what a link or a git file leads to has to be kept.
 pub(super) fn survey(top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> Survey {
+    walk(top, is_writable, ENTRIES)
+}
+
+fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, most: usize) -> Survey {
     let started = Instant::now();
     let mut found = Survey::default();
+    // However much else lies beside them.
+    for (name, _) in names() {
+        let path = top.join(name);
+        if let Ok(there) = fs::symlink_metadata(&path) {
+            found.note(path, there.file_type(), is_writable);
+        }
+    }
     let mut near = VecDeque::from([top.to_owned()]);
     let mut heavy = VecDeque::new();
     let mut seen = 0;
+    let mut is_over = |found: &mut Survey| {
+        seen += 1;
+        found.is_cut |= seen > most || seen % 128 == 0 && started.elapsed() >= TIME;
+        found.is_cut
+    };
     while let Some(folder) = near.pop_front().or_else(|| heavy.pop_front()) {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        let entries: Vec<(DirEntry, FileType)> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let kind = entry.file_type().ok()?;
-                Some((entry, kind))
-            })
-            .take(ENTRIES)
-            .collect();
-        seen += entries.len();
+        let Ok(listing) = fs::read_dir(&folder) else { continue };
+        let mut entries: Vec<(DirEntry, FileType)> = Vec::new();
+        for entry in listing.flatten() {
+            if is_over(&mut found) {
+                break;
+            }
+            if let Ok(kind) = entry.file_type() {
+                entries.push((entry, kind));
+            }
+        }
         if folder != top && looks_bare(&entries) {
             found.keep(folder);
             continue;
@@ -58,8 +89,8 @@ pub(super) fn survey(top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> Survey 
                 if is_heavy { &mut heavy } else { &mut near }.push_back(entry.path());
             }
         }
-        if seen >= ENTRIES || started.elapsed() >= TIME || found.kept.len() >= KEPT {
-            found.is_cut = !near.is_empty() || !heavy.is_empty();
+        found.is_cut |= found.kept.len() >= KEPT && !(near.is_empty() && heavy.is_empty());
+        if found.is_cut {
             break;
         }
     }
@@ -67,7 +98,7 @@ pub(super) fn survey(top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> Survey 
 }
 
 impl Survey {
-    fn keep(&mut self, path: PathBuf) {
+    pub(super) fn keep(&mut self, path: PathBuf) {
         if !self.kept.contains(&path) {
             self.kept.push(path);
         }
@@ -75,13 +106,17 @@ impl Survey {
 
     fn note(&mut self, path: PathBuf, kind: FileType, is_writable: &dyn Fn(&Path) -> bool) {
         if kind.is_symlink() {
+            if self.links.iter().any(|link| link.path == path) {
+                return;
+            }
             if let Ok(target) = fs::canonicalize(&path)
                 && is_writable(&target)
             {
                 self.keep(target);
             }
             let target = fs::read_link(&path).unwrap_or_default();
-            self.links.push((path, target));
+            let missing = first_missing(&path);
+            self.links.push(Link { path, target, missing });
             return;
         }
         if kind.is_file() && path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
@@ -94,6 +129,39 @@ impl Survey {
         }
         self.keep(path);
     }
+}
+
+/// Where the way to an absolute path ends, links followed: the first name on it at which there is nothing. `None`: all of
+/// it is there, or it cannot be gone.
+pub(super) fn first_missing(path: &Path) -> Option<PathBuf> {
+    let steps = |path: &Path| -> Vec<OsString> {
+        let steps = path
+            .components()
+            .filter(|step| matches!(step, Component::Normal(_) | Component::ParentDir));
+        steps.map(|step| step.as_os_str().to_owned()).rev().collect()
+    };
+    let (mut at, mut ahead, mut links) = (PathBuf::from("/"), steps(path), 0);
+    while let Some(step) = ahead.pop() {
+        if step == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(step);
+        match fs::symlink_metadata(&next) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Some(next),
+            Err(_) => return None,
+            Ok(there) if there.is_symlink() => {
+                links += 1;
+                let target = fs::read_link(&next).ok().filter(|_| links <= LINKS)?;
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                ahead.extend(steps(&target));
+            }
+            Ok(_) => at = next,
+        }
+    }
+    None
 }
 
 /// What git takes for a repository's own folder, whatever its name.
@@ -124,13 +192,81 @@ pub(super) fn git_folders(git: &Path) -> Vec<PathBuf> {
 
 /// The folder that a file of one line names, from `base`.
 fn named_in(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
+    path_in(file, mark, base).filter(|folder| folder.is_dir())
+}
+
+/// The true path that a file's first line names behind `mark`, from `base`.
+pub(super) fn path_in(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
     let mut text = Vec::new();
-    std::io::Read::read_to_end(
-        &mut std::io::Read::take(fs::File::open(file).ok()?, 8192),
-        &mut text,
-    )
-    .ok()?;
+    // Anybody may have put anything there: it is not waited for.
+    open_regular(file).ok()?.0.take(8192).read_to_end(&mut text).ok()?;
     let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(mark.as_bytes())?;
-    let name = std::ffi::OsStr::from_bytes(line.trim_ascii());
-    fs::canonicalize(base.join(name)).ok().filter(|folder| folder.is_dir())
+    let name = OsStr::from_bytes(line.trim_ascii());
+    fs::canonicalize(base.join(name)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_way_to_a_file_ends_at_the_first_name_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        for (target, link) in [
+            ("a/b", "there"),
+            ("a/new/deep", "dangling"),
+            ("dangling", "twice"),
+            ("a/../a/b/../none", "winding"),
+            ("round", "round"),
+        ] {
+            symlink(target, top.join(link)).unwrap();
+        }
+        symlink(top.join("gone"), top.join("absolute")).unwrap();
+        let check = |path: &str, expect: Option<&str>| {
+            assert_eq!(
+                first_missing(&top.join(path)),
+                expect.map(|expect| top.join(expect)),
+                "{path}"
+            );
+        };
+        check("a/b", None);
+        check("a/c/d", Some("a/c"));
+        check("there", None);
+        check("there/x", Some("a/b/x"));
+        check("dangling", Some("a/new"));
+        check("twice", Some("a/new"));
+        check("winding", Some("a/none"));
+        check("absolute", Some("gone"));
+        check("round", None);
+    }
+
+    #[test]
+    fn names_of_the_top_folder_are_found_among_any_number_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        fs::create_dir(top.join(".git")).unwrap();
+        for number in 0..100 {
+            fs::write(top.join(number.to_string()), "").unwrap();
+        }
+        let found = walk(&top, &|_| true, 20);
+        assert_eq!(found.kept, [top.join(".git")]);
+        assert!(found.is_cut);
+    }
+
+    #[test]
+    fn what_a_git_file_names_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("sub")).unwrap();
+        fs::create_dir_all(top.join("x")).unwrap();
+        fs::write(top.join("sub/.git"), "gitdir: ../x\n").unwrap();
+        let (path, mode) = (top.join("x/commondir"), rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let found = survey(&top, &|_| true);
+        assert_eq!(found.kept, [top.join("x"), top.join("sub/.git")]);
+    }
 }

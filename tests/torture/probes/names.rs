@@ -233,4 +233,35 @@ pub(super) const PROBES: &[Probe] = &[
     })
     .flavor(Flavor::LinkedNames)
     .files(),
+    probe("dangling-names", "make what links with protected names lead to", |i| {
+        i.each(["new-envrc", "new/vscode/tasks.json"], |name| make(i, &format!("work/{name}")))
+    })
+    .flavor(Flavor::Dangling)
+    .gap("settings first made in a deeper folder are not stopped"),
+    probe("git-named-there", "change what git's config names", |i| {
+        i.each(["monitor", "shared.conf", "clean.sh"], |name| {
+            let path = i.tree("work").join(name);
+            write_to(&path).or_else(|_| {
+                ok(fs::remove_file(&path))?;
+                create(&path)
+            })
+        })
+    })
+    .flavor(Flavor::Named)
+    .files(),
+    probe("git-named-new", "make what git's config names", |i| {
+        i.each(["new-hooks/pre-commit", "new.conf"], |name| make(i, &format!("work/{name}")))
+    })
+    .flavor(Flavor::Named)
+    .gap("settings first made in a deeper folder are not stopped"),
+    probe(
+        "git-named-moved",
+        "make what git's config names, the folder around it moved away",
+        |i| {
+            ok(fs::rename(i.tree("work"), i.tree("elsewhere")))?;
+            make(i, "work/new-hooks/pre-commit")
+        },
+    )
+    .flavor(Flavor::Named)
+    .gap("settings first made in a deeper folder are not stopped"),
 ];

@@ -40,6 +40,10 @@ pub(super) enum Flavor {
     GitLink,
     /// `.envrc` and `.vscode` are links to others in the tree.
     LinkedNames,
+    /// They are links to what is not there.
+    Dangling,
+    /// The repository's config names files and folders of the tree.
+    Named,
 }
 
 /// Where worlds stand: outside of all temp folders, reachable for everybody, with the executables.
@@ -295,6 +299,22 @@ impl World {
                 self.put("tree/work/real-vscode/tasks.json", "{}\n");
                 symlink("work/real-envrc", self.at("tree/.envrc")).unwrap();
                 symlink("work/real-vscode", self.at("tree/.vscode")).unwrap();
+            }
+            Flavor::Dangling => {
+                repository("tree/.git");
+                symlink("work/new-envrc", self.at("tree/.envrc")).unwrap();
+                symlink("work/new/vscode", self.at("tree/.vscode")).unwrap();
+            }
+            Flavor::Named => {
+                repository("tree/.git");
+                self.put(
+                    "tree/.git/config",
+                    "[core]\n\trepositoryformatversion = 0\n\thooksPath = work/new-hooks\n\tfsmonitor = ./work/monitor\n\
+                     [include]\n\tpath = ../work/shared.conf\n\tpath = ../work/new.conf\n[filter \"x\"]\n\tclean = sh work/clean.sh\n",
+                );
+                for name in ["monitor", "shared.conf", "clean.sh"] {
+                    self.put(&format!("tree/work/{name}"), "# as it was\n");
+                }
             }
         }
     }
