@@ -245,8 +245,10 @@ impl Walls {
             write.push(Grant::whole(scratch));
         }
         let argv = self.argv(&layout, &plan, argv)?;
+        // A repository's own folder is the user's matter, with all that lies in it.
+        let trees = surveys.into_iter().filter(|(writable, _)| writable.kind != Kind::Git);
         hold.remember(
-            surveys.into_iter().map(|(writable, survey)| (writable.path.clone(), survey)).collect(),
+            trees.map(|(writable, survey)| (writable.path.clone(), survey)).collect(),
             awaited.into_iter().map(|named| named.path).collect(),
         );
         let env = scratch.map(|scratch| ("TMPDIR".into(), scratch.into()));
