@@ -400,7 +400,22 @@ fn is_abandoned(path: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > ABANDONED))
 }
 
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
+/// Makes the empty file that stands in for files that are hidden.
+pub(super) fn make_empty(walls: &Path) -> Result<(), Missing> {
+    let empty = walls.join("empty");
+    if empty.is_file() {
+        return Ok(());
+    }
+    private_file(&empty).map(drop).map_err(|error| {
+        let Missing(why) = cannot("make", &empty, &error);
+        // As it is for a command that stands within walls.
+        let is_within = error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+        let advice = "; if this runs within walls already, they hold for all that it starts: run it without more";
+        Missing(if is_within { format!("{why}{advice}") } else { why })
+    })
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 

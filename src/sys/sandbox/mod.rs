@@ -126,10 +126,7 @@ impl Walls {
         }
         let ground = Ground::look(wanted, places)?;
         hold::sweep(&ground.walls);
-        let empty = ground.walls.join("empty");
-        if !empty.is_file() {
-            hold::private_file(&empty).map_err(|error| hold::cannot("make", &empty, &error))?;
-        }
+        hold::make_empty(&ground.walls)?;
         let how = How { users: false, bounding: false, no_network: wanted.no_network };
         let writable = ground.writable.iter().map(|writable| writable.path.clone()).collect();
         let materials = Materials { no_bwrap: None, landlock: 0 };
