@@ -251,6 +251,13 @@ impl Change {
         let mut cuts = vec![1, bytes.len() / 2, bytes.len() - 1];
         cuts.extend(border.checked_sub(*at));
         cuts.extend(first.checked_sub(*at));
+        // Where a reader is most easily led to think that all is there.
+        let ends =
+            bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let ends: Vec<usize> = ends.collect();
+        cuts.extend(ends.iter().step_by(ends.len() / 16 + 1));
+        cuts.sort_unstable();
+        cuts.dedup();
         cuts.retain(|cut| (1..bytes.len()).contains(cut));
         let mut parts: Vec<Self> =
             cuts.iter().map(|cut| Self::Write { at: *at, bytes: bytes[..*cut].to_vec() }).collect();

@@ -25,6 +25,15 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend([
         // The first run of all: there is no folder of conversations.
         Operation { name: "append-first", prepare: model, ..known("append-new") },
+        // Whole blocks within a block: cut behind one of them, it may be damage, or the end of an append.
+        Operation {
+            name: "append-fenced",
+            command: |_| {
+                let lines = "<system>\nof a file\n</system>\n\n".repeat(8);
+                nagent(&["--conversation", "c", &format!("the second prompt\n\n{lines}and on")])
+            },
+            ..known("append")
+        },
         Operation {
             name: "write-first",
             prepare: |sandbox| without_outputs("write", sandbox),
