@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::fs::{hex, sync_name};
 use super::read::open_regular;
+use crate::format::index;
 
 mod mending;
 
@@ -166,17 +167,19 @@ impl Folder {
                 File::open(inner)?.sync_all()?;
             }
         }
-        self.lock.as_ref().map_or(Ok(()), File::sync_all)?;
+        self.sync()?;
         self.made.iter().try_for_each(|made| sync_name(made))
     }
 
     /// Makes what was put in place durable and lets go of the folder. From here on nothing is taken back.
     pub fn done(mut self) -> io::Result<()> {
         self.is_done = true;
-        match &self.lock {
-            Some(folder) => folder.sync_all(),
-            None => Ok(()),
-        }
+        self.sync()
+    }
+
+    /// Makes the names in the folder itself durable.
+    fn sync(&self) -> io::Result<()> {
+        self.lock.as_ref().map_or(Ok(()), File::sync_all)
     }
 }
 
@@ -185,9 +188,15 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let mut is_whole = true;
         if !self.is_done {
-            for (from, to) in self.moves.drain(..).rev() {
+            let moves = std::mem::take(&mut self.moves);
+            for (from, to) in moves.into_iter().rev() {
+                if from.ends_with(index::NAME) {
+                    // It says what the others are.
+                    is_whole &= self.sync().is_ok();
+                }
                 is_whole &= rename_free(&to, &from).is_ok();
             }
+            is_whole &= self.sync().is_ok();
         }
         if let Some(waiting) = self.waiting.as_ref().filter(|_| is_whole) {
             let _ = fs::remove_dir_all(waiting);

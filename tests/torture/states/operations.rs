@@ -98,6 +98,21 @@ pub(super) fn all() -> Vec<Operation> {
             },
             ..known("split")
         },
+        // What a killed split had begun is taken back first.
+        Operation {
+            name: "split-again",
+            prepare: |sandbox| {
+                let split = known("split");
+                (split.prepare)(sandbox);
+                let (program, args) = (split.command)(sandbox);
+                let mut all = vec!["-o", "/dev/null", "-e", "inject=renameat2:signal=KILL:when=9"];
+                all.push(&program);
+                all.extend(args.iter().map(String::as_str));
+                let run = sandbox.program("strace", &all).run();
+                assert_eq!(run.code, -9, "{}", run.stderr);
+            },
+            ..known("split")
+        },
         // An index of an older tool is brought into the new form.
         Operation {
             name: "file-edit-old",
