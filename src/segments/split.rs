@@ -450,10 +450,17 @@ impl Swap<'_> {
         let is_source = |name: &str| name == own_name && source.parent() == Some(place);
         let failed =
             |name: &str, error: io::Error| Failure::io("replace", &place.join(name), error);
+        let settle = |folder: &Folder| {
+            folder.settle().map_err(|error| Failure::io("make durable what is in", place, error))
+        };
+        // What waits is there for whoever has to take this back.
+        settle(folder)?;
         if let Some(earlier) = earlier {
             earlier.is_unchanged(place)?;
-            // The index goes first and comes last: between, nothing can be put back from a mixture.
+            // The index goes first and comes last: between, nothing can be put back from a mixture. A disk keeps the order
+            // of names only from one sync to the next.
             folder.put_away(index::NAME).map_err(|error| failed(index::NAME, error))?;
+            settle(folder)?;
             for file in earlier.files.iter().filter(|file| !is_source(&file.name)) {
                 let name = &file.name;
                 if file.is_edited {
@@ -473,6 +480,9 @@ impl Swap<'_> {
             .map(|segment| (naming.segment(segment.segment_index), Some(&segment.sha256)));
         let original = (naming.original(), Some(&index.source_sha256));
         for (name, sha256) in segments.chain([original, (index::NAME.to_owned(), None)]) {
+            if name == index::NAME {
+                settle(folder)?;
+            }
             match folder.put_in_place(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let path = place.join(&name);

@@ -18,13 +18,27 @@ use super::stray;
 /// The largest kept content that is read back whole, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;
 
-/// Creates a folder for its owner alone, and its parents.
+/// Creates a folder for its owner alone, and its parents. What is durable in a folder is worth no more than the folder's
+/// own name: those of new ones are durable when this returns.
 pub fn create_private_folder(path: &Path) -> Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !exists(folder);
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
+        .and_then(|()| missing.iter().rev().try_for_each(|folder| sync_name(folder)))
         .with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Makes the name of a new folder durable. A folder that may be written but not read cannot be synced.
+pub(super) fn sync_name(folder: &Path) -> io::Result<()> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match File::open(parent.unwrap_or(Path::new("."))) {
+        Ok(parent) => parent.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether anything stands at the path, a broken link too.

@@ -38,6 +38,8 @@ pub struct Journal {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
+    /// Whether the name of the file is durable, and that of the lock's note.
+    is_noted: bool,
 }
 
 /// What an append had to do beside appending.
@@ -72,6 +74,7 @@ impl Journal {
             pieces: Vec::new(),
             torn: None,
             lock: Some(lock),
+            is_noted: false,
         };
         journal.load()?;
         Ok(journal)
@@ -88,6 +91,7 @@ impl Journal {
             pieces: Vec::new(),
             torn: None,
             lock: None,
+            is_noted: false,
         };
         journal.load()?;
         journal.file = None;
@@ -144,7 +148,9 @@ impl Journal {
         file.read_to_end(&mut bytes).with_context(what)?;
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
-        if tail_holds_blocks(&tail) {
+        let after_crash = self.lock.as_ref().is_some_and(Lock::is_after_crash);
+        let is_hole = after_crash && is_hole(&tail);
+        if tail_holds_blocks(&tail) && !is_hole {
             let line = text.matches('\n').count() + 1;
             bail!(
                 "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
@@ -152,7 +158,6 @@ impl Journal {
                 self.path.display()
             );
         }
-        let after_crash = self.lock.as_ref().is_some_and(Lock::is_after_crash);
         let cut = match parsed.trouble {
             Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
                 Some(offset)
@@ -165,7 +170,8 @@ impl Journal {
             // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
             None => {
                 let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
-                let is_zeros = text.trim().is_empty() && tail.iter().all(|byte| *byte == 0);
+                let is_zeros =
+                    text.trim().is_empty() && (is_hole || tail.iter().all(|byte| *byte == 0));
                 if last_block.is_none() && !is_zeros {
                     bail!("{} is no text file; a conversation is UTF-8 text", self.path.display());
                 }
@@ -240,6 +246,16 @@ impl Journal {
                 .with_context(what)?;
             self.file = Some(file);
         }
+        if !self.is_noted {
+            // Before anything is in pieces: who finds it so after a power cut is to find the note that says why.
+            let noted = fs::sync_folder(&self.root.conversations());
+            if noted.is_err() && is_new {
+                self.file = None;
+                let _ = fs::remove(&self.path);
+            }
+            noted?;
+            self.is_noted = true;
+        }
         let Some(file) = &mut self.file else { bail!("{}: it is not open", what()) };
         let result = file.write_all(addition.as_bytes()).and_then(|()| file.sync_data());
         if let Err(error) = result {
@@ -252,9 +268,6 @@ impl Journal {
             }
             let room = fs::room(&self.root.conversations());
             return Err(error).with_context(|| format!("{}; {state} ({room})", what()));
-        }
-        if is_new {
-            fs::sync_folder(&self.root.conversations())?;
         }
         Ok(())
     }
@@ -277,6 +290,7 @@ impl Journal {
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;
+        self.is_noted = false;
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
             let written = self.write(&text);
@@ -310,6 +324,15 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     let parsed = conversation::parse(&text.replace('\0', "\n"));
     let is_damaged = matches!(parsed.trouble, Some(Trouble::Damaged { .. }));
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
+}
+
+/// Whether this is what a power cut leaves of one append whose later blocks were written before its earlier ones: zeros,
+/// and behind them no reply, which a later append would have begun with.
+fn is_hole(tail: &[u8]) -> bool {
+    tail.first() == Some(&0)
+        && !tail
+            .split(|byte| matches!(byte, 0 | b'\n'))
+            .any(|line| line.starts_with(b"<agent-response"))
 }
 
 #[cfg(test)]

@@ -87,10 +87,7 @@ pub fn take(
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
             Err(TryLockError::Error(error)) => {
-                return Err(LockError::Failed(anyhow::Error::new(error).context(format!(
-                    "cannot lock {} (is it on a file system without locks?)",
-                    path.display()
-                ))));
+                return Err(LockError::Failed(unlockable(&path, &error)));
             }
         }
         let by = holder(&run);
@@ -148,7 +145,7 @@ fn take_within(root: &Root, name: &str, longest: Duration) -> Result<File> {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
             Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+                return Err(unlockable(&path, &error));
             }
             Err(TryLockError::WouldBlock) if watch.elapsed() < longest => {}
             Err(TryLockError::WouldBlock) => bail!(
@@ -161,6 +158,14 @@ fn take_within(root: &Root, name: &str, longest: Duration) -> Result<File> {
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(25));
     }
+}
+
+/// Nothing is written without the lock: two runs on one conversation would mix.
+fn unlockable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or NAGENT_ROOT)",
+        path.display()
+    )
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -8,7 +8,7 @@ use super::boundary::{Boundary, is_git};
 use super::denied::Denied;
 use super::names::{expand_home, shown};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -197,7 +197,10 @@ impl Boundary {
         }
         for name in missing {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                // A file in it is worth no more than the folder's own name.
+                Ok(()) => sync_names(&dir)
+                    .map_err(|errno| Denied::io("make durable the folder of", asked, errno))?,
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),
             }
             folder.push(name);
@@ -221,6 +224,16 @@ enum Step {
 /// Device and inode; one file as long as one of the two is held open.
 pub(super) fn same(a: &Stat, b: &Stat) -> bool {
     a.st_dev == b.st_dev && a.st_ino == b.st_ino
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_names(dir: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // A folder that may be entered but not read cannot be synced; what is in it is in place all the same.
+    match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
+        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder)),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Where a last component that is a link leads to.

@@ -8,7 +8,7 @@
 
 use super::denied::{Denied, missing};
 use super::names::shown;
-use super::opening::{Opened, same, true_path};
+use super::opening::{Opened, same, sync_names, true_path};
 use super::read::count_lines;
 use super::stray;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
@@ -328,17 +328,7 @@ fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
 
 /// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), Denied> {
-    // A folder that may be entered but not read cannot be synced; the file is in place all the same.
-    match rustix::fs::openat(
-        &opened.dir,
-        ".",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    ) {
-        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder))
-            .map_err(|errno| Denied::io("sync the folder of", &opened.path, errno)),
-        Err(_) => Ok(()),
-    }
+    sync_names(&opened.dir).map_err(|errno| Denied::io("sync the folder of", &opened.path, errno))
 }
 
 /// A rename that fails where the name is taken; without the kernel's help, the check just before must do.

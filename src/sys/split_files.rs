@@ -12,8 +12,9 @@ use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::fs::hex;
+use super::fs::{hex, sync_name};
 use super::read::open_regular;
+use crate::format::index;
 
 mod mending;
 
@@ -129,8 +130,11 @@ impl Folder {
                 number => format!("{name}.bak{number}"),
             };
             if let Some(waiting) = &self.waiting {
-                // Told before it is so: a run that is killed in between has left the file under its name.
-                fs::write(waiting.join(KEPT).join(name), &kept)?;
+                // Told before it is so, durably: a run that is cut short in between has left the file under its name.
+                let told = waiting.join(KEPT).join(name);
+                fs::write(&told, &kept)?;
+                File::open(&told)?.sync_all()?;
+                File::open(waiting.join(KEPT))?.sync_all()?;
             }
             match self.rename(self.path.join(name), self.path.join(&kept)) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {
@@ -154,13 +158,28 @@ impl Folder {
         Ok(())
     }
 
+    /// Makes all names durable as they are: nothing that is done from here on is on the disk without them. The content of the
+    /// files is [`make_durable`]'s.
+    pub fn settle(&self) -> io::Result<()> {
+        if let Some(waiting) = &self.waiting {
+            // What was put away is at its new name before it is gone from the old.
+            for inner in [waiting.join(OLD), waiting.join(KEPT), waiting.clone()] {
+                File::open(inner)?.sync_all()?;
+            }
+        }
+        self.sync()?;
+        self.made.iter().try_for_each(|made| sync_name(made))
+    }
+
     /// Makes what was put in place durable and lets go of the folder. From here on nothing is taken back.
     pub fn done(mut self) -> io::Result<()> {
         self.is_done = true;
-        match &self.lock {
-            Some(folder) => folder.sync_all(),
-            None => Ok(()),
-        }
+        self.sync()
+    }
+
+    /// Makes the names in the folder itself durable.
+    fn sync(&self) -> io::Result<()> {
+        self.lock.as_ref().map_or(Ok(()), File::sync_all)
     }
 }
 
@@ -169,9 +188,15 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let mut is_whole = true;
         if !self.is_done {
-            for (from, to) in self.moves.drain(..).rev() {
+            let moves = std::mem::take(&mut self.moves);
+            for (from, to) in moves.into_iter().rev() {
+                if from.ends_with(index::NAME) {
+                    // It says what the others are.
+                    is_whole &= self.sync().is_ok();
+                }
                 is_whole &= rename_free(&to, &from).is_ok();
             }
+            is_whole &= self.sync().is_ok();
         }
         if let Some(waiting) = self.waiting.as_ref().filter(|_| is_whole) {
             let _ = fs::remove_dir_all(waiting);

@@ -135,7 +135,7 @@ impl Drop for Running {
 }
 
 /// A run that has ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Run {
     what: String,
     /// The exit code; minus the signal's number when a signal ended it.

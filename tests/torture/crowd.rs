@@ -1,5 +1,5 @@
 //! Many at once: appends by eight processes, somebody who replaces the file under its lock, updates of both indexes, runs
-//! that queue, holders that are killed or stopped.
+//! that bring older ones into the new form, runs that queue, holders that are killed or stopped.
 //!
 //! A writer of the first kind is this executable again, which appends through the library. `APPENDS=5000` has each append
 //! more.
@@ -97,6 +97,7 @@ fn world() -> (tempfile::TempDir, Root) {
 pub(crate) fn run(figures: &mut Figures) {
     appends(figures);
     indexes(figures);
+    older_indexes(figures);
     runs(figures);
     holders(figures);
 }
@@ -185,6 +186,93 @@ fn indexes(figures: &mut Figures) {
         index["conversations"].as_array().unwrap().len(),
         100,
     );
+}
+
+/// Eight runs at once that find indexes of an older tool, in both of its forms, and bring them into the new one.
+fn older_indexes(figures: &mut Figures) {
+    const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
+    const EACH: usize = 20;
+    let (rounds, mut wrong, mut reads) = (5, Vec::new(), 0);
+    for round in 0..rounds {
+        let sandbox = Sandbox::in_folder(Path::new("/dev/shm"));
+        sandbox.llm.choose(|_| answer("an answer").into());
+        let root = Root { folder: sandbox.root() };
+        root.prepare().unwrap();
+        let mut wanted = BTreeMap::new();
+        for tool in 0..WRITERS {
+            let mut index = serde_json::Map::new();
+            for n in 0..EACH {
+                let path = sandbox.write(&format!("old-{tool}-{n}"), "x");
+                let (path, name) = (path.to_str().unwrap().to_owned(), format!("of-{tool}-{n}"));
+                wanted.insert(path.clone(), name.clone());
+                if tool % 2 == 0 {
+                    index.insert(path, name.into());
+                } else {
+                    let id = fs::identity(Path::new(&path)).unwrap();
+                    // Without the time of birth.
+                    let id = id.rsplit_once(':').unwrap().0.to_owned();
+                    index.insert(id, serde_json::json!({"path": path, "conversation": name}));
+                }
+            }
+            let index = serde_json::Value::Object(index);
+            let index =
+                if tool % 2 == 0 { index } else { serde_json::json!({ "by_file_id": index }) };
+            let name = format!("conversations/file-index-{tool}.json");
+            std::fs::write(root.folder.join(name), index.to_string()).unwrap();
+            sandbox.write(&format!("new-{tool}"), "x");
+        }
+        let running: Vec<_> = (0..WRITERS)
+            .map(|n| sandbox.program(EDIT, &["--file", &format!("new-{n}"), "task"]).spawn())
+            .collect();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let (read, damaged) = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let (mut read, mut damaged) = (0, 0);
+                while !is_over.load(relaxed) {
+                    let Ok(text) = std::fs::read_to_string(root.file_index()) else { continue };
+                    read += 1;
+                    damaged +=
+                        usize::from(serde_json::from_str::<serde_json::Value>(&text).is_err());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                (read, damaged)
+            });
+            for run in running.into_iter().map(crate::process_under_test::Running::wait) {
+                if run.code != 0 {
+                    wrong.push(format!("round {round}: exit {}: {}", run.code, run.stderr));
+                }
+            }
+            is_over.store(true, relaxed);
+            looking.join().unwrap()
+        });
+        reads += read;
+        if damaged > 0 {
+            wrong.push(format!("round {round}: {damaged} reads found no JSON"));
+        }
+        let index = file_index::load(&root).unwrap().index;
+        let entries: Vec<_> = index.by_file_id.values().collect();
+        if entries.len() != wanted.len() + WRITERS {
+            wrong.push(format!("round {round}: {} entries", entries.len()));
+        }
+        for (path, name) in &wanted {
+            let all: Vec<_> = index.at(Path::new(path)).map(|entry| &entry.conversation).collect();
+            if all != [name] {
+                wrong.push(format!("round {round}: {path} has {all:?}"));
+            }
+        }
+        for n in 0..WRITERS {
+            let (old, folded) =
+                (format!("file-index-{n}.json"), format!("folded-file-index-{n}.json"));
+            let is_there = |name: &str| root.conversations().join(name).exists();
+            if is_there(&old) || !is_there(&folded) {
+                wrong.push(format!("round {round}: {old} was not put aside"));
+            }
+        }
+    }
+    wrong.iter().take(5).for_each(|wrong| figures.miss(wrong.clone()));
+    figures.at_least("reads of an index that eight runs bring into its new form", reads, rounds);
+    figures.exactly("entries lost, doubled or damaged there", wrong.len(), 0);
 }
 
 fn runs(figures: &mut Figures) {

@@ -1,6 +1,6 @@
 //! Disks that are full or read-only, and limits on the size of files.
 //!
-//! Needs root, `unshare`, tmpfs and `setpriv`.
+//! Needs root, `unshare`, tmpfs, `setpriv` and strace, whose injected errors are a file system without locks.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,6 +15,7 @@ use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
 const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
 const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
+const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 pub(crate) fn run(figures: &mut Figures) {
     inside::run("disks", figures, work);
@@ -35,6 +36,8 @@ const CASES: &[Case] = &[
     ("a limit of file size at a split", |sandbox| limited(sandbox, "split")),
     ("a limit of file size at a patch", |sandbox| limited(sandbox, "patch")),
     ("a limit of file size at an append", limited_append),
+    ("a file system without locks", |sandbox| no_locks(sandbox, "ENOLCK", "No locks available")),
+    ("a file system that refuses locks", |sandbox| no_locks(sandbox, "EOPNOTSUPP", "ot supported")),
 ];
 
 fn work(told: &mut Told) {
@@ -247,4 +250,42 @@ fn limited_append(sandbox: &Sandbox) -> Result<(), String> {
     sandbox.llm.push(answer("done"));
     let run = sandbox.run(&["--conversation", "c", "again"]);
     expect(&format!("afterwards: {}", run.stderr), run.code == 0)
+}
+
+/// Refused before anything is written or asked, in an old conversation, a new one, and that of a file.
+fn no_locks(sandbox: &Sandbox, error: &str, words: &str) -> Result<(), String> {
+    sandbox.llm.choose(|_| answer("one").into());
+    sandbox.write("a.txt", "a\n");
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    sandbox.program(EDIT, &["--file", "a.txt", "task"]).run().assert_exit(0);
+    sandbox.write("b.txt", "b\n");
+    let (asked, before) = (sandbox.llm.all_requests().len(), State::of(&sandbox.root()));
+    let inject = format!("inject=flock:error={error}");
+    let commands: [&[&str]; 5] = [
+        &[NAGENT, "--conversation", "c", "again"],
+        &[NAGENT, "--conversation", "new", "task"],
+        &[NAGENT, "--conversation", "c", "--clear"],
+        &[EDIT, "--file", "a.txt", "again"],
+        &[EDIT, "--file", "b.txt", "task"],
+    ];
+    for command in commands {
+        let strace = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=flock", "-e", &inject];
+        let run = sandbox.program("strace", &[&strace, command].concat()).run();
+        refused(&run, &["cannot lock", "/conversations/.locks/", words, "--root"])
+            .map_err(|why| format!("{command:?}: {why}"))?;
+        let asked_now = sandbox.llm.all_requests().len();
+        expect(&format!("{command:?}: the model was asked"), asked_now == asked)?;
+        let mut now = State::of(&sandbox.root());
+        // A lock's file stays where it was made.
+        now.0.retain(|path, _| {
+            before.0.contains_key(path) || !path.starts_with("conversations/.locks")
+        });
+        let is_same = now == before;
+        expect(&format!("{command:?}: something was changed: {:?}", now.0.keys()), is_same)?;
+    }
+    for command in commands {
+        let run = sandbox.program(command[0], &command[1..]).run();
+        expect(&format!("with locks, {command:?}: {}", run.stderr), run.code == 0)?;
+    }
+    Ok(())
 }

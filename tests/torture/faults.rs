@@ -17,8 +17,8 @@ use crate::ground::{State, make_old};
 use crate::process_under_test::Run;
 use crate::sandbox::{Sandbox, wait_until};
 
-mod checks; // what must hold afterwards
-mod operations; // what is run
+pub(crate) mod checks; // what must hold afterwards
+pub(crate) mod operations; // what is run
 mod sites; // where a fault may come
 
 use operations::{Operation, operations};
@@ -28,7 +28,7 @@ use sites::{CHANGING, LOOKING, Site};
 /// A world that an operation runs in again and again.
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
-    log: PathBuf,
+    pub(crate) log: PathBuf,
     pub(crate) before: State,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct After {
 }
 
 impl World {
-    fn new(operation: &Operation, name: &str) -> Self {
+    pub(crate) fn new(operation: &Operation, name: &str) -> Self {
         let sandbox = Sandbox::in_folder(Path::new("/dev/shm"));
         sandbox.llm.allow_rewrites();
         (operation.prepare)(&sandbox);
@@ -54,12 +54,12 @@ impl World {
         Self { sandbox, log, before }
     }
 
-    fn begin_anew(&self) {
+    pub(crate) fn begin_anew(&self) {
         self.before.put_back(self.sandbox.base());
         self.sandbox.llm.forget();
     }
 
-    fn strace(&self, operation: &Operation, words: &[&str]) -> Run {
+    pub(crate) fn strace(&self, operation: &Operation, words: &[&str]) -> Run {
         let (program, args) = (operation.command)(&self.sandbox);
         let log = self.log.to_str().unwrap();
         // Among processes of its own: who ends descendants looks through all that there are, and calls are counted.
@@ -218,25 +218,7 @@ impl World {
         if run.code == 0 || run.code == 1 || run.code == 2 || run.code == -9 {
             (operation.check)(self, &after, &mut wrong);
         }
-        make_old(self.sandbox.base());
-        self.sandbox.llm.forget();
-        (operation.again)(self, &after, &mut wrong);
-        let end = State::of(self.sandbox.base());
-        self.bystanders(&end, &mut wrong);
-        for path in end.0.keys() {
-            let name = path.file_name().unwrap().to_string_lossy();
-            let is_left = name.starts_with(".new-")
-                || name.starts_with(".nagent-") && name != ".nagent"
-                || name.ends_with(".run")
-                || name.ends_with(".nagent-new")
-                || name.ends_with(".nagent-ours");
-            if is_left {
-                wrong.push(format!("{} was left behind", path.display()));
-            }
-        }
-        for complaint in self.sandbox.llm.take_complaints() {
-            wrong.push(format!("the model's server: {complaint}"));
-        }
+        self.afterwards(operation, &after, &mut wrong);
         if std::env::var_os("FAULTS_TOLD").is_some() {
             let said = after.run.stderr.replace(self.sandbox.base().to_str().unwrap(), "");
             println!(
@@ -251,8 +233,33 @@ impl World {
         Some(wrong)
     }
 
+    /// Runs without a fault over what was left, and looks again.
+    pub(crate) fn afterwards(&self, operation: &Operation, after: &After, wrong: &mut Vec<String>) {
+        make_old(self.sandbox.base());
+        self.sandbox.llm.forget();
+        (operation.again)(self, after, wrong);
+        let end = State::of(self.sandbox.base());
+        self.bystanders(&end, wrong);
+        for path in end.0.keys() {
+            let name = path.file_name().unwrap().to_string_lossy();
+            let is_left = name.starts_with(".new-")
+                || name.starts_with(".nagent-") && name != ".nagent"
+                || name.ends_with(".run")
+                || name.ends_with(".nagent-new")
+                || name.ends_with(".nagent-ours");
+            // What a power cut left stays until something is written beside it, or somebody goes on there.
+            let is_older = after.fault == Fault::PowerCut && after.state.0.contains_key(path);
+            if is_left && !(is_older && name != "c.run") {
+                wrong.push(format!("{} was left behind", path.display()));
+            }
+        }
+        for complaint in self.sandbox.llm.take_complaints() {
+            wrong.push(format!("the model's server: {complaint}"));
+        }
+    }
+
     /// Files that no operation has to do with.
-    fn bystanders(&self, now: &State, wrong: &mut Vec<String>) {
+    pub(crate) fn bystanders(&self, now: &State, wrong: &mut Vec<String>) {
         for (path, thing) in &self.before.0 {
             let is_bystander = path.file_name().unwrap().to_string_lossy().starts_with("bystander");
             if is_bystander && now.0.get(path) != Some(thing) {
@@ -280,8 +287,11 @@ fn one(operation: &Operation, figures: &mut Figures) {
             let mut after = sites.iter().enumerate().skip(from);
             after.find(|(_, site)| site.call == call && site.line.contains(end)).map(|(at, _)| at)
         };
+        let is_made =
+            |site: &Site| site.line.contains("/conversations/c>") && site.line.contains("O_CREAT");
+        let made = sites.iter().position(is_made).unwrap_or(usize::MAX);
         let synced = at("fdatasync", "/conversations/c>", 0).unwrap_or(usize::MAX);
-        let folder = at("fsync", "/conversations>", synced).unwrap_or(usize::MAX);
+        let folder = at("fsync", "/conversations>", made).unwrap_or(usize::MAX);
         let next = at("write", "/conversations/c>", synced).unwrap_or(0);
         figures.exactly(
             "append-new: its folder is durable before the model is asked",

@@ -46,6 +46,7 @@ mod probes; // ways out of the walls
 mod processes; // what ends with a run
 mod races; // names that change places during writes
 mod scripts; // fuzz targets and mutants
+mod states; // every state that a power cut may leave
 mod walls; // what walls let through, and what not
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,6 +62,7 @@ type Part = (&'static str, &'static str, fn(&mut Figures));
 const PARTS: &[Part] = &[
     ("faults", "a fault at every system call of the operations that write", faults::run),
     ("kills", "kills at random instants of runs", kills::run),
+    ("states", "every state that a power cut may leave, out of recorded calls", states::run),
     ("power", "power cuts on a file system of its own", power::run),
     ("disks", "full, read-only and limited disks", disks::run),
     ("crowd", "many writers at once", crowd::run),

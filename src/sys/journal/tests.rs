@@ -143,6 +143,34 @@ fn zeros_of_a_file_system_behind_the_last_block_are_a_torn_tail() {
     }
 }
 
+#[test]
+fn a_hole_in_the_last_append_is_a_torn_tail_after_a_crash_alone() {
+    let text = conversation().join("\n");
+    let hole = |behind: &str| [text.as_bytes(), &b"\n\0\0\0\0"[..], behind.as_bytes()].concat();
+    let (prompt, reply) = ("half\n</user-prompt>\n", format!("half\n</user-prompt>\n\n{OTHER}"));
+    for (behind, after_crash, is_torn) in
+        [(prompt, true, true), (prompt, false, false), (&reply, true, false)]
+    {
+        let (_folder, root) = world();
+        put(&root, hole(behind));
+        if after_crash {
+            std::fs::write(root.run("c"), "").unwrap();
+        }
+        match open(&root, "c") {
+            Ok(journal) => {
+                assert!(is_torn, "{behind}");
+                assert_eq!(journal.pieces().len(), conversation().len());
+                let torn = std::fs::read(journal.torn().unwrap()).unwrap();
+                assert_eq!([journal.text().as_bytes(), &torn].concat(), hole(behind));
+            }
+            Err(error) => {
+                assert!(!is_torn && error.to_string().contains("damaged at line "), "{error}");
+                assert_eq!(std::fs::read(root.conversation("c")).unwrap(), hole(behind));
+            }
+        }
+    }
+}
+
 /// Changes the file behind a run's back, and looks at the fork that its next append makes.
 fn forks(change: impl Fn(&Path)) {
     let (_folder, root) = world();

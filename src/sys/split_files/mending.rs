@@ -32,6 +32,8 @@ impl Folder {
                 break;
             }
             self.take_back(&left)?;
+            // What came back is at its name before the other name is gone.
+            self.sync()?;
             fs::remove_dir_all(left)?;
         }
         Ok(())
@@ -41,6 +43,11 @@ impl Folder {
         for (name, sha256) in listed(&left.join(index::NAME)) {
             let (waits, path) = (left.join(&name), self.path.join(&name));
             if exists(&waits) {
+                // A disk that gave it its place before it took the other name away has it at both.
+                let is_put_away = exists(&left.join(OLD).join(&name));
+                if is_put_away && hash(&path, &|| false)?.as_ref() == Some(&sha256) {
+                    fs::remove_file(&path)?;
+                }
                 continue;
             }
             match hash(&path, &|| false)? {
@@ -79,6 +86,9 @@ impl Folder {
         old.sort_by_key(|name| name == index::NAME);
         for name in old {
             let (from, to) = (left.join(OLD).join(&name), self.path.join(&name));
+            if name == index::NAME {
+                self.sync()?;
+            }
             match rename_free(&from, &to) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     if hash(&from, &|| false)? != hash(&to, &|| false)? {

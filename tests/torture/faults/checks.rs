@@ -10,13 +10,13 @@ use crate::sandbox::Sandbox;
 // Append.
 
 /// The conversation and its forks.
-pub(super) fn forks(state: &crate::ground::State) -> Vec<String> {
+pub(crate) fn forks(state: &crate::ground::State) -> Vec<String> {
     let names = state.names(CONVERSATIONS);
     names.into_iter().filter(|name| name.starts_with("c-") && !name.contains('.')).collect()
 }
 
 /// The blocks of the run with a fault: those of the last fork, or those of the conversation.
-pub(super) fn found(
+pub(crate) fn found(
     state: &crate::ground::State,
     is_whole: bool,
     wrong: &mut Vec<String>,
@@ -37,17 +37,17 @@ pub(super) fn found(
 }
 
 /// The blocks of one name in a text that loads; none in another.
-pub(super) fn blocks_of(text: &str, name: &str) -> impl Iterator<Item = Block> {
+pub(crate) fn blocks_of(text: &str, name: &str) -> impl Iterator<Item = Block> {
     let loads = nagent::format::conversation::parse(text).trouble.is_none();
     let all = if loads && text.starts_with('<') { blocks(text) } else { Vec::new() };
     all.into_iter().filter(move |block| block.name == name)
 }
 
-pub(super) fn count(blocks: &[Block], name: &str, words: &str) -> usize {
+pub(crate) fn count(blocks: &[Block], name: &str, words: &str) -> usize {
     blocks.iter().filter(|block| block.name == name && block.body.contains(words)).count()
 }
 
-pub(super) fn check_append(world: &World, after: &After, wrong: &mut Vec<String>) {
+pub(crate) fn check_append(world: &World, after: &After, wrong: &mut Vec<String>) {
     let path = format!("{CONVERSATIONS}/c");
     let first = world.before.text(&path);
     let whole =
@@ -71,7 +71,7 @@ pub(super) fn check_append(world: &World, after: &After, wrong: &mut Vec<String>
 }
 
 /// What was acknowledged is there once, what was not at most once.
-pub(super) fn acked(after: &After, now: &[Block], wrong: &mut Vec<String>) {
+pub(crate) fn acked(after: &After, now: &[Block], wrong: &mut Vec<String>) {
     let is_told = after.run.stdout.contains("the last answer");
     for (name, words, is_acked) in [
         ("user-prompt", "the second prompt", after.asked >= 1),
@@ -87,7 +87,7 @@ pub(super) fn acked(after: &After, now: &[Block], wrong: &mut Vec<String>) {
     }
 }
 
-pub(super) fn append_again(world: &World, after: &After, wrong: &mut Vec<String>) {
+pub(crate) fn append_again(world: &World, after: &After, wrong: &mut Vec<String>) {
     let ran = after.state.text("work/counter");
     let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
     expect(&run, "again done\n", wrong);
@@ -133,7 +133,7 @@ pub(super) fn append_again(world: &World, after: &After, wrong: &mut Vec<String>
 
 // Replace.
 
-pub(super) fn old_or_new(after: &After, path: &str, wrong: &mut Vec<String>) {
+pub(crate) fn old_or_new(after: &After, path: &str, wrong: &mut Vec<String>) {
     let now = after.state.text(path);
     if now != OLD && now != NEW {
         wrong.push(format!("{path} is neither the old nor the new: {now:?}"));
@@ -144,7 +144,7 @@ pub(super) fn old_or_new(after: &After, path: &str, wrong: &mut Vec<String>) {
     }
 }
 
-pub(super) fn apply(sandbox: &Sandbox, path: &str, wrong: &mut Vec<String>) {
+pub(crate) fn apply(sandbox: &Sandbox, path: &str, wrong: &mut Vec<String>) {
     let path = sandbox.base().join(path);
     if std::fs::read_to_string(&path).unwrap_or_default() == OLD {
         apply_in(sandbox, &path, "two", "zwei", wrong);
@@ -154,7 +154,7 @@ pub(super) fn apply(sandbox: &Sandbox, path: &str, wrong: &mut Vec<String>) {
     }
 }
 
-pub(super) fn apply_in(
+pub(crate) fn apply_in(
     sandbox: &Sandbox,
     path: &Path,
     from: &str,
@@ -170,7 +170,7 @@ pub(super) fn apply_in(
 
 // Save, load, clear.
 
-pub(super) fn saved(sandbox: &Sandbox) {
+pub(crate) fn saved(sandbox: &Sandbox) {
     model(sandbox);
     sandbox.run(&["--conversation", "c", "an older prompt"]).assert_exit(0);
     sandbox.run(&["--conversation", "c", "--save-conversation", "s"]).assert_exit(0);
@@ -187,19 +187,19 @@ pub(super) fn saved(sandbox: &Sandbox) {
 }
 
 /// The texts of all conversations.
-pub(super) fn texts(after: &After) -> Vec<String> {
+pub(crate) fn texts(after: &After) -> Vec<String> {
     let names = after.state.names(CONVERSATIONS).into_iter().filter(|name| !name.starts_with('.'));
     names.map(|name| after.state.text(format!("{CONVERSATIONS}/{name}"))).collect()
 }
 
-pub(super) fn same(world: &World, after: &After, name: &str, wrong: &mut Vec<String>) {
+pub(crate) fn same(world: &World, after: &After, name: &str, wrong: &mut Vec<String>) {
     let path = format!("{CONVERSATIONS}/{name}");
     if world.before.text(&path) != after.state.text(&path) {
         wrong.push(format!("{name} was changed"));
     }
 }
 
-pub(super) fn index(after: &After, wrong: &mut Vec<String>) {
+pub(crate) fn index(after: &After, wrong: &mut Vec<String>) {
     let text = after.state.text(format!("{CONVERSATIONS}/saved-index.json"));
     let names = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|index| {
         let names = index["conversations"].as_array()?.iter();
@@ -216,7 +216,7 @@ pub(super) fn index(after: &After, wrong: &mut Vec<String>) {
     }
 }
 
-pub(super) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong: &mut Vec<String>) {
+pub(crate) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong: &mut Vec<String>) {
     let text = |name: &str| world.before.text(format!("{CONVERSATIONS}/{name}"));
     let (old, now) = (text("c"), after.state.text(format!("{CONVERSATIONS}/c")));
     let is_new = match with {
@@ -244,7 +244,7 @@ pub(super) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong:
     index(after, wrong);
 }
 
-pub(super) fn exchanged_again(world: &World, _: &After, _: &str, wrong: &mut Vec<String>) {
+pub(crate) fn exchanged_again(world: &World, _: &After, _: &str, wrong: &mut Vec<String>) {
     let run = world.sandbox.run(&["--conversation", "c", "once-more"]);
     expect(&run, "again done\n", wrong);
     let run = world.sandbox.run(&["--conversation", "c", "--clear"]);
@@ -255,11 +255,11 @@ pub(super) fn exchanged_again(world: &World, _: &After, _: &str, wrong: &mut Vec
 
 // Split and patch.
 
-pub(super) fn numbered(word: &str) -> String {
+pub(crate) fn numbered(word: &str) -> String {
     (1..=100).map(|n| format!("{word} {n}\n")).collect()
 }
 
-pub(super) fn split(sandbox: &Sandbox, more: &[&str]) -> crate::process_under_test::Run {
+pub(crate) fn split(sandbox: &Sandbox, more: &[&str]) -> crate::process_under_test::Run {
     let (source, folder) = (sandbox.work().join("big.txt"), sandbox.work().join("split"));
     let args = [
         "--file",
@@ -273,7 +273,7 @@ pub(super) fn split(sandbox: &Sandbox, more: &[&str]) -> crate::process_under_te
 }
 
 /// What the source is to be after the edit.
-pub(super) fn patched(world: &World) -> String {
+pub(crate) fn patched(world: &World) -> String {
     let index = world.before.text("work/split/index.json");
     let index = nagent::format::index::parse(&index).unwrap();
     let text = numbered("line");
@@ -284,7 +284,7 @@ pub(super) fn patched(world: &World) -> String {
 }
 
 /// Index, segments and kept original are of one mind.
-pub(super) fn agrees(after: &After, wrong: &mut Vec<String>) {
+pub(crate) fn agrees(after: &After, wrong: &mut Vec<String>) {
     let text = after.state.text("work/split/index.json");
     let Ok(index) = nagent::format::index::parse(&text) else {
         wrong.push(format!("the index does not load: {text:?}"));
@@ -306,7 +306,7 @@ pub(super) fn agrees(after: &After, wrong: &mut Vec<String>) {
 }
 
 /// The index of files is one, and names the file's conversation once.
-pub(super) fn file_index(after: &After, wrong: &mut Vec<String>) {
+pub(crate) fn file_index(after: &After, wrong: &mut Vec<String>) {
     let path = format!("{CONVERSATIONS}/file-index.json");
     let Some(bytes) = after.state.file(&path) else { return };
     match serde_json::from_slice::<serde_json::Value>(bytes) {

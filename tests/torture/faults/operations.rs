@@ -8,12 +8,12 @@ use super::{After, World};
 use crate::sandbox::{NAGENT, Sandbox, answer, shell};
 
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
-pub(super) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
-pub(super) const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
+pub(crate) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
+pub(crate) const APPLY: &str = env!("CARGO_BIN_EXE_nagent-file-apply");
 const EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 /// Where a conversation is in its world.
-pub(super) const CONVERSATIONS: &str = "home/.nagent/conversations";
+pub(crate) const CONVERSATIONS: &str = "home/.nagent/conversations";
 
 type Check = fn(&World, &After, &mut Vec<String>);
 
@@ -379,8 +379,8 @@ pub(crate) fn operations() -> Vec<Operation> {
     ]
 }
 
-pub(super) const OLD: &str = "one\ntwo\nthree\n";
-pub(super) const NEW: &str = "one\nzwei\nthree\n";
+pub(crate) const OLD: &str = "one\ntwo\nthree\n";
+pub(crate) const NEW: &str = "one\nzwei\nthree\n";
 const BLOCKS: &str = "<<<<<<< SEARCH\ntwo\n=======\nzwei\n>>>>>>> REPLACE\n";
 const CREATES: &str = "<<<<<<< SEARCH\n=======\nmade\n>>>>>>> REPLACE\n";
 
@@ -388,12 +388,12 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn nagent(args: &[&str]) -> (String, Vec<String>) {
+pub(crate) fn nagent(args: &[&str]) -> (String, Vec<String>) {
     (NAGENT.to_owned(), words(args))
 }
 
 /// A model that runs one command for the second prompt.
-pub(super) fn model(sandbox: &Sandbox) {
+pub(crate) fn model(sandbox: &Sandbox) {
     sandbox.llm.choose(|request| {
         let last = request.last();
         if last.contains("once-more") {
@@ -409,7 +409,7 @@ pub(super) fn model(sandbox: &Sandbox) {
 }
 
 /// Files of others in every folder that is written to.
-pub(super) fn bystanders(sandbox: &Sandbox) {
+pub(crate) fn bystanders(sandbox: &Sandbox) {
     for folder in ["conversations", "conversations/.locks", "outputs"] {
         let folder = sandbox.root().join(folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -417,7 +417,7 @@ pub(super) fn bystanders(sandbox: &Sandbox) {
     }
 }
 
-pub(super) fn expect(run: &crate::process_under_test::Run, stdout: &str, wrong: &mut Vec<String>) {
+pub(crate) fn expect(run: &crate::process_under_test::Run, stdout: &str, wrong: &mut Vec<String>) {
     if run.code != 0 || run.stdout != stdout {
         wrong.push(format!(
             "the run afterwards: exit {}, {:?}, {}",

@@ -133,6 +133,8 @@ pub(super) struct Site {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     Kill,
+    /// Of all processes at once, and of what was not durable: no site has it.
+    PowerCut,
     Fails(&'static str),
     /// From there on.
     Lasts(&'static str),
@@ -142,6 +144,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kill => write!(f, "kill"),
+            Self::PowerCut => write!(f, "power cut"),
             Self::Fails(error) => write!(f, "{error}"),
             Self::Lasts(error) => write!(f, "lasting {error}"),
         }
@@ -177,7 +180,7 @@ impl Site {
     pub(super) fn injection(&self, fault: Fault) -> String {
         let Self { call, nth, .. } = self;
         match fault {
-            Fault::Kill => format!("inject={call}:signal=KILL:when={nth}"),
+            Fault::Kill | Fault::PowerCut => format!("inject={call}:signal=KILL:when={nth}"),
             Fault::Fails(error) => format!("inject={call}:error={error}:when={nth}"),
             Fault::Lasts(error) => format!("inject={call}:error={error}:when={nth}+"),
         }
