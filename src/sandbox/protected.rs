@@ -325,7 +325,16 @@ mod tests {
             let is_plain = path.split('/').all(|part| !["", ".", ".."].contains(&part));
             assert!(seen.insert(path) && is_plain, "{path}");
             // One would hide the settings of others.
-            for shared in [".config", ".local", ".local/share", ".cache", ".cargo", ".claude", ".codex", ".m2"] {
+            for shared in [
+                ".config",
+                ".local",
+                ".local/share",
+                ".cache",
+                ".cargo",
+                ".claude",
+                ".codex",
+                ".m2",
+            ] {
                 assert_ne!(*path, shared);
             }
         }

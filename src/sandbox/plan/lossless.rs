@@ -57,7 +57,9 @@ pub(crate) mod list {
     }
 
     /// Reads them.
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
         let forms = Vec::<Form<'_>>::deserialize(from)?;
         Ok(forms.into_iter().map(PathBuf::from).collect())
     }
@@ -68,6 +70,7 @@ pub(crate) mod option {
     use super::{Deserialize, Deserializer, Form, PathBuf, Serialize, Serializer};
 
     /// Writes one.
+    #[expect(clippy::ref_option, reason = "a field is given as it is")]
     pub(crate) fn serialize<S: Serializer>(
         path: &Option<PathBuf>,
         to: S,
