@@ -39,6 +39,16 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     SHAPES.iter().map(compile).collect()
 });
 
+/// The shape of an address with a password in it.
+const URL_PASSWORD: &str = "url-password";
+
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+    let shape = SHAPES.iter().find(|shape| shape.name == URL_PASSWORD);
+    let pattern = shape.map_or("", |shape| shape.pattern);
+    let built = RegexBuilder::new(pattern).unicode(false).build();
+    built.expect("the patterns of the table are constants, and a test compiles each")
+});
+
 static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
     let mut kinds: Vec<&str> = SHAPES.iter().map(|shape| shape.name).collect();
     kinds.push(PRIVATE_KEY);
@@ -302,6 +312,14 @@ impl Redactor {
         hash.update(secret.trim_ascii_end());
         format!("[masked {kind} {}]", &hex(&hash.finalize())[..8])
     }
+}
+
+/// The first password in an address, `scheme://user:password@host`.
+pub fn url_password(text: &[u8]) -> Option<&[u8]> {
+    // Most texts have no address with a user in it, and the pattern is not free.
+    let from = memchr::memmem::find(text, b"://")?;
+    memchr::memchr(b'@', &text[from..])?;
+    Some(ADDRESS.captures(text)?.get(1)?.as_bytes())
 }
 
 /// A stream that is masked while it comes, wherever it is cut.

@@ -33,6 +33,29 @@ const NETWORK: &[&str] = &[
 const GIT: &[&str] =
     &[".git/", "/.git'", "index.lock", "cannot lock ref", "unable to create temporary file"];
 
+/// The first words of a path after `/.git/` that git writes when it makes a repository, from its templates.
+const TEMPLATES: &[&str] = &["branches", "description", "hooks", "info"];
+
+/// Whether a line that tells of a denial is about a repository that is being made, by git or by what uses it: `.git` itself
+/// cannot be made or written, or its first files cannot.
+fn makes_repository(line: &str) -> bool {
+    if line.contains("cannot copy '") && line.contains("/.git/") {
+        return true;
+    }
+    // As the system says it: a path, and why.
+    let path = line.split_once(": ").map_or("", |(path, _)| path);
+    let below = path.split_once("/.git/").map(|(_, below)| below.trim_end_matches('/'));
+    if path.starts_with('/') && below.is_some_and(|below| TEMPLATES.contains(&below)) {
+        return true;
+    }
+    line.match_indices(".git").any(|(at, word)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        let is_name = before.is_empty() || before.ends_with(['/', ' ', '\'', '"', '‘', '`']);
+        let after = after.strip_prefix('/').unwrap_or(after);
+        is_name && after.starts_with(['\'', '"', '’', ':'])
+    })
+}
+
 /// A sentence for the network and one for files, when something in the output looks like a denial. `alone`: without
 /// namespaces.
 pub fn advice(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
@@ -60,6 +83,15 @@ fn files(wanted: &Wanted, alone: bool, output: &str) -> Option<String> {
         );
     }
     let line = |line: &&str| FILES.iter().any(|word| line.contains(word));
+    // It writes the settings first where it has no templates, and says so in a second line.
+    let is_initial = output.contains("could not set 'core.repositoryformatversion'");
+    if is_initial || output.lines().filter(line).any(makes_repository) {
+        return Some(
+            "no command in the sandbox can make a repository where there is none, or set one up anew: run git init there \
+             yourself, outside of the sandbox, before; then --write .git lets commands commit to it"
+                .to_owned(),
+        );
+    }
     if output.lines().filter(line).any(|line| GIT.iter().any(|word| line.contains(word))) {
         let rest =
             if alone { "hooks and config too" } else { "while hooks and config stay read-only" };
@@ -128,6 +160,39 @@ mod tests {
         );
         check(Workspace, true, "curl: (6) Could not resolve host: a.example", Some("--no-network"));
         check(Off, true, "mount: /mnt: Operation not permitted", Some("--no-network"));
+    }
+
+    /// What git, Cargo and others print here, in a folder without a repository.
+    #[test]
+    fn who_makes_a_repository_is_told_to_make_it_before() {
+        let outputs = [
+            "fatal: cannot copy '/usr/share/git-core/templates/description' to '/w/.git/description': Read-only file system",
+            "/w/.git: Permission denied",
+            "/w/.git: Read-only file system",
+            "/w/.git/hooks: Read-only file system",
+            "/w/.git/branches/: Read-only file system",
+            "error: could not lock config file /w/.git/config: Read-only file system\nfatal: could not set 'core.repositoryformatversion' to '0'",
+            "error: failed to create package `x` at `/w/.`\n\nCaused by:\n  failed to make directory '/w/./.git': Permission denied; class=Os (2)",
+            "fatal: could not open '/w/.git' for writing: Permission denied\n/w/.git: Permission denied",
+            "mkdir: cannot create directory '.git': Permission denied",
+            "mkdir: cannot create directory ‘/w/.git’: Read-only file system",
+            "Error: EROFS: read-only file system, mkdir '/w/.git'",
+        ];
+        for output in outputs {
+            for mode in [Mode::Workspace, Mode::ReadOnly] {
+                check(mode, false, output, Some("run git init there yourself, outside"));
+            }
+        }
+        // In one that is there already.
+        for output in [
+            "error: could not lock config file .git/config: Read-only file system",
+            "fatal: Unable to create '/w/.git/index.lock': Read-only file system",
+            "touch: cannot touch '.git/hooks/x': Read-only file system",
+            "error: cannot lock ref 'refs/heads/x': Unable to create '/w/.git/refs/heads/x.lock': Read-only file system",
+        ] {
+            check(Mode::Workspace, false, output, Some("--write .git lets commands write in it"));
+        }
+        check(Mode::Workspace, false, "touch: /w/a.git: Permission denied", Some("--write DIR"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) mod lossless;
+
 /// What the inner stage is to do before it starts the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
@@ -16,12 +18,14 @@ pub struct Plan {
     /// Where commands may write; `None`: wherever their user may.
     pub write: Option<Vec<Grant>>,
     /// What they cannot read. Inside `bwrap` it is hidden already.
+    #[serde(with = "lossless::list")]
     pub hidden: Vec<PathBuf>,
     /// Whether the network is cut.
     pub no_network: bool,
     /// Whether there is a network namespace of their own.
     pub own_network: bool,
     /// Where it says whether the command was started; empty before.
+    #[serde(default, with = "lossless::option")]
     pub report: Option<PathBuf>,
     /// Start nothing: build the walls, say what they are made of.
     pub probe: bool,
@@ -31,9 +35,10 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Its true path.
+    #[serde(with = "lossless")]
     pub path: PathBuf,
     /// What below it is kept, by true paths.
-    #[serde(default)]
+    #[serde(default, with = "lossless::list")]
     pub except: Vec<PathBuf>,
     /// Whether nothing new may be made directly in it.
     #[serde(default)]
@@ -95,6 +100,27 @@ mod tests {
             Grant { path: "/w".into(), except: except.iter().map(PathBuf::from).collect(), closed };
         let expect: Vec<PathBuf> = expect.iter().map(PathBuf::from).collect();
         assert_eq!(paths(&grant, &list), expect, "{except:?}");
+    }
+
+    #[test]
+    fn a_plan_comes_back_as_it_was() {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = PathBuf::from(std::ffi::OsStr::from_bytes(b"/w/\xff caf\xe9"));
+        let grant = Grant { path: odd.clone(), except: vec![odd.join(".git")], closed: true };
+        let plan = Plan {
+            alone: true,
+            write: Some(vec![grant, Grant::whole("/tmp")]),
+            hidden: vec![odd.clone(), "/h".into()],
+            no_network: false,
+            own_network: false,
+            report: Some(odd),
+            probe: false,
+        };
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
+        let plan = Plan { report: None, write: None, ..plan };
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "{text}");
     }
 
     #[test]

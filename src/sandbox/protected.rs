@@ -150,41 +150,131 @@ pub const STARTERS_IN_HOME: &[(&str, Ghost)] = &[
 ];
 
 /// Paths of the home folder, from there, that hold credentials: nothing inside the walls reads them.
+///
+/// What a build reads besides is not here, though it may hold a password: pip's and uv's settings, Maven's `settings.xml`
+/// (Maven starts no build without it or with an empty one), NuGet's and Bundler's config.
 pub const CREDENTIALS_IN_HOME: &[&str] = &[
+    // Keys and logins of machines.
     ".ssh",
+    ".putty",
     ".gnupg",
+    ".config/age",
+    ".config/sops",
+    ".netrc",
+    "_netrc",
+    ".netrc.gpg",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".smbcredentials",
+    ".vnc/passwd",
+    // Password stores.
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".password-store",
+    ".vault-token",
+    ".op",
+    ".config/op",
+    ".config/1Password",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    // Clouds and what runs there.
     ".aws",
     ".azure",
+    ".oci",
+    ".aliyun",
+    ".bluemix",
     ".kube",
     ".docker",
+    ".dockercfg",
     ".config/containers",
+    ".config/helm/registry",
     ".config/gcloud",
+    ".boto",
+    ".s3cfg",
+    ".mc/config.json",
+    ".passwd-s3fs",
+    ".config/rclone",
+    ".rclone.conf",
+    ".config/doctl",
+    ".config/hcloud",
+    ".config/heroku",
+    ".config/linode-cli",
+    ".config/scw",
+    ".config/netlify",
+    ".config/configstore",
+    ".config/.wrangler",
+    ".wrangler",
+    ".cloudflared",
+    ".fly",
+    ".railway",
+    ".local/share/com.vercel.cli",
+    ".config/ngrok",
+    ".ngrok2",
+    ".config/stripe",
+    ".config/solana",
+    ".pulumi/credentials.json",
+    ".terraformrc",
+    ".terraform.d/credentials.tfrc.json",
+    ".databrickscfg",
+    ".snowflake",
+    ".snowsql",
+    ".sentryclirc",
+    // Code hosts.
+    ".git-credentials",
+    ".config/git/credentials",
     ".config/gh",
     ".config/glab-cli",
     ".config/hub",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".config/git/credentials",
-    ".local/share/keyrings",
-    ".password-store",
-    ".netrc",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".git-credentials",
+    ".config/tea",
+    // Agents and models.
+    ".claude/.credentials.json",
+    ".claude.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    ".gemini/mcp-oauth-tokens.json",
+    ".qwen/oauth_creds.json",
+    ".aider.conf.yml",
+    ".config/cursor",
+    ".config/github-copilot",
+    ".config/goose/secrets.yaml",
+    ".config/io.datasette.llm/keys.json",
+    ".local/share/opencode/auth.json",
+    ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens",
+    ".huggingface/token",
+    ".kaggle/kaggle.json",
+    // Package registries.
     ".pypirc",
+    ".config/pypoetry/auth.toml",
+    ".local/share/uv/credentials",
     ".npmrc",
     ".yarnrc.yml",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".gem/credentials",
-    ".terraform.d/credentials.tfrc.json",
-    ".vault-token",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".ivy2/.credentials",
+    ".sbt/.credentials",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    // Databases.
     ".pgpass",
     ".my.cnf",
+    ".mylogin.cnf",
+    // Mail and browsers.
+    ".msmtprc",
+    ".config/msmtp",
+    ".mbsyncrc",
+    ".fetchmailrc",
+    ".offlineimaprc",
+    ".thunderbird",
     ".mozilla",
     ".config/chromium",
     ".config/google-chrome",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
 ];
 
 /// Folders of a tree that are looked through last: large, and made by tools.
@@ -225,6 +315,54 @@ mod tests {
             ".",
         ] {
             assert!(!is_protected(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn credentials_stand_once_below_the_home_and_are_no_folder_that_all_tools_share() {
+        let mut seen = HashSet::new();
+        for path in CREDENTIALS_IN_HOME {
+            let is_plain = path.split('/').all(|part| !["", ".", ".."].contains(&part));
+            assert!(seen.insert(path) && is_plain, "{path}");
+            // One would hide the settings of others.
+            for shared in [
+                ".config",
+                ".local",
+                ".local/share",
+                ".cache",
+                ".cargo",
+                ".claude",
+                ".codex",
+                ".m2",
+            ] {
+                assert_ne!(*path, shared);
+            }
+        }
+    }
+
+    #[test]
+    fn logins_of_agents_and_registries_are_credentials() {
+        for path in [
+            ".claude/.credentials.json",
+            ".claude.json",
+            ".codex/auth.json",
+            ".gemini/oauth_creds.json",
+            ".config/cursor",
+            ".config/github-copilot",
+            ".cache/huggingface/token",
+            ".huggingface/token",
+            ".gradle/gradle.properties",
+            ".s3cfg",
+            ".boto",
+            ".fly",
+            ".config/doctl",
+            ".config/heroku",
+            "_netrc",
+        ] {
+            assert!(CREDENTIALS_IN_HOME.contains(&path), "{path}");
+        }
+        for path in [".config/pip/pip.conf", ".pip/pip.conf", ".m2/settings.xml"] {
+            assert!(!CREDENTIALS_IN_HOME.contains(&path), "a build reads {path}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The environment as one value, read once: variables, working folder, host, the shell that we were started from.
 //!
-//! What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
+//! Which of them are credentials is [`credential`]'s matter. What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
 //! of credentials are wiped from the block that others can read ([`keep_private`]); from then on this copy is all there is.
 
 use std::ffi::{CStr, OsStr, OsString};
@@ -10,7 +10,10 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit};
 
+use self::credential::Credential;
 use super::root;
+
+mod credential;
 
 /// The variable that tells a nagent which runs it was started by: conversation names, the oldest first, with `/`.
 pub const PARENTS: &str = "NAGENT_PARENTS";
@@ -75,7 +78,8 @@ impl Env {
     }
 
     /// The variables for commands that the model asked for: credentials taken out, but for those that the user
-    /// lets through, and `set` put in.
+    /// lets through, and `set` put in. A proxy with a password is let through, too: without it, commands have no
+    /// network where there is one, and who wants that says `--no-network`.
     pub fn for_commands(
         &self,
         pass: &[String],
@@ -83,11 +87,15 @@ impl Env {
     ) -> Vec<(OsString, OsString)> {
         let is_passed = |name: &OsStr| pass.iter().any(|passed| name == passed.as_str());
         let secrets = self.secret_values(is_passed);
-        let (withheld, mut variables): (Vec<_>, Vec<_>) = self
+        let (mut withheld, mut variables): (Vec<_>, Vec<_>) = self
             .variables
             .iter()
             .cloned()
             .partition(|(name, value)| !is_passed(name) && is_withheld(name, value, &secrets));
+        // git refuses to run where these are fewer than it was told.
+        if withheld.iter().any(|(name, _)| is_git_setting(name)) {
+            withheld.extend(variables.extract_if(.., |(name, _)| name == GIT_SETTINGS));
+        }
         variables.retain(|(name, _)| name != WITHHELD && !set.iter().any(|(n, _)| name == n));
         if !withheld.is_empty() {
             let names: Vec<String> =
@@ -101,22 +109,27 @@ impl Env {
         variables
     }
 
-    /// The values of the variables whose names say that they are credentials, but for the `passed` ones.
+    /// The values of the credentials, and passwords within them, but for the `passed` ones and those of proxies.
     fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
-        let named = self
-            .variables
-            .iter()
-            .filter(|(name, _)| is_secret(&name.to_string_lossy()) && !is_passed(name));
-        named.map(|(_, value)| value.as_os_str()).collect()
+        let named = self.variables.iter().filter(|(name, _)| !is_passed(name));
+        named
+            .filter(|(name, value)| Credential::of(name, value).is_withheld())
+            .flat_map(|(_, value)| {
+                credential::url_password(value).into_iter().chain([value.as_os_str()])
+            })
+            .collect()
     }
 
-    /// The credentials, but those that the user lets through to commands: names and values, what is no text left out.
+    /// The credentials that are masked, but those that the user lets through to commands: names and values, what is no
+    /// text left out. Passwords of proxies are among them.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let texts = self
             .variables
             .iter()
             .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-        texts.filter(|(name, _)| is_secret(name) && !pass.iter().any(|passed| passed == name))
+        texts
+            .filter(|(name, _)| !pass.iter().any(|passed| passed == name))
+            .flat_map(|(name, value)| credential::masked(name, value).map(move |text| (name, text)))
     }
 
     /// All variables, for a child nagent, with `set` put in.
@@ -153,9 +166,17 @@ impl Env {
     }
 }
 
-/// Whether a variable is a credential, by its name or because it holds one of the `secrets`.
+/// How many settings git is to take from the environment, and the variables that these are in.
+const GIT_SETTINGS: &str = "GIT_CONFIG_COUNT";
+
+fn is_git_setting(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"GIT_CONFIG_KEY_") || name.starts_with(b"GIT_CONFIG_VALUE_")
+}
+
+/// Whether a variable is a credential, or holds one of the `secrets`.
 fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
-    is_secret(&name.to_string_lossy()) || secrets.iter().any(|secret| holds(value, secret))
+    Credential::of(name, value).is_withheld() || secrets.iter().any(|secret| holds(value, secret))
 }
 
 /// The program of this name in a folder that `PATH` names from `/` on. What has a slash is taken as it is; what is found
@@ -171,17 +192,6 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
         .map(|folder| folder.join(name))
         .find(|path| super::fs::is_executable(path))
         .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
-}
-
-/// Whether a variable's name says that it holds a credential.
-fn is_secret(name: &str) -> bool {
-    const ENDS: [&str; 5] = ["_KEY", "_TOKEN", "_SECRET", "_CREDENTIALS", "_PAT"];
-    const ENDS_UNDIVIDED: [&str; 5] = ["APIKEY", "PASSWORD", "PASSWD", "PASSPHRASE", "_KEY_ID"];
-    let name = name.to_ascii_uppercase();
-    // A second one of a kind has a number.
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
-    ENDS.iter().any(|end| name.ends_with(end) || name == &end[1..])
-        || ENDS_UNDIVIDED.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a variable's value holds that of a credential, under a name that does not say so. Short values and paths
@@ -294,37 +304,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_known_by_their_names() {
-        for name in [
-            "OPENAI_API_KEY",
-            "GITHUB_TOKEN",
-            "MY_SECRET",
-            "aws_secret_access_key",
-            "DB_PASSWORD",
-            "TOKEN",
-            "STRIPE_KEY",
-            "OPENAI_API_KEY_2",
-            "AWS_ACCESS_KEY_ID",
-            "ANTHROPIC_AUTH_TOKEN",
-            "PGPASSWORD",
-            "GH_PAT",
-        ] {
-            assert!(is_secret(name), "{name}");
-        }
-        for name in [
-            "PATH",
-            "HOME",
-            "TOKENIZERS_PARALLELISM",
-            "SSH_AUTH_SOCK",
-            "NAGENT_ROOT",
-            "MONKEY",
-            "NIXPKGS_PATH",
-        ] {
-            assert!(!is_secret(name), "{name}");
-        }
-    }
-
-    #[test]
     fn what_commands_get() {
         let os = |text: &str| OsString::from(text);
         let env = Env {
@@ -346,6 +325,87 @@ mod tests {
                 (os("B_TOKEN"), os("2")),
                 (os(WITHHELD), os("A_TOKEN,HEADER,C_TOKEN")),
                 (os("P"), os("4"))
+            ]
+        );
+    }
+
+    fn environment(variables: &[(&str, &str)]) -> Env {
+        let os = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
+        let variables = variables.iter().map(os).collect();
+        Env { variables, folder: Ok(PathBuf::from("/")), executable: None }
+    }
+
+    /// What commands get of an environment, as `NAME=VALUE`.
+    fn commands_get(variables: &[(&str, &str)], pass: &[&str]) -> Vec<String> {
+        let pass: Vec<String> = pass.iter().map(|name| (*name).to_owned()).collect();
+        let got = environment(variables).for_commands(&pass, &[]);
+        got.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
+    }
+
+    #[test]
+    fn an_address_with_a_password_is_kept_whatever_its_name_but_for_a_proxy() {
+        let url = "postgres://me:a-long-password-of-mine@db.example/app";
+        let proxy = "http://me:hunter2!x@proxy.example:3128";
+        let variables = [
+            ("DATABASE_URL", url),
+            ("COPY", "a-long-password-of-mine"),
+            ("https_proxy", proxy),
+            ("ALL_PROXY", proxy),
+        ];
+        let proxies = [format!("https_proxy={proxy}"), format!("ALL_PROXY={proxy}")];
+        let mut expect = proxies.to_vec();
+        expect.push("NAGENT_WITHHELD=DATABASE_URL,COPY".to_owned());
+        assert_eq!(commands_get(&variables, &[]), expect);
+        let passed = commands_get(&variables, &["DATABASE_URL"]);
+        assert!(passed.contains(&format!("DATABASE_URL={url}")), "{passed:?}");
+    }
+
+    #[test]
+    fn settings_for_git_are_kept_as_a_whole() {
+        let plain = [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "safe.directory"),
+            ("GIT_CONFIG_VALUE_0", "*"),
+        ];
+        assert_eq!(commands_get(&plain, &[]).len(), 3);
+        let url = [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "url.https://me:hunter2!x@git.example/.insteadOf"),
+            ("GIT_CONFIG_VALUE_0", "https://git.example/"),
+        ];
+        let got = commands_get(&url, &[]);
+        assert!(!got.iter().any(|one| one.starts_with("GIT_CONFIG_COUNT")), "{got:?}");
+        assert!(got.iter().any(|one| one.ends_with("=GIT_CONFIG_KEY_0,GIT_CONFIG_COUNT")));
+    }
+
+    #[test]
+    fn what_is_masked_is_a_secret_and_no_common_word() {
+        let env = environment(&[
+            ("DATABASE_URL", "postgres://postgres:postgres@db/app"),
+            ("MQ_URL", "amqp://me:hunter2!x@mq/"),
+            ("https_proxy", "http://me:x9k2m4p7q@proxy:3128"),
+            ("http_proxy", "http://proxy.example:3128"),
+            ("AUTH_STATUS", "disabled"),
+            ("TOKEN_GITHUB", "x2Lk0QmR7tYv"),
+            ("BOT_PASS", "correct horse"),
+            ("MYSQL_PWD", "hunter2!x"),
+            ("PWD", "/home/me/project"),
+            ("HOST_PWD", "/home/me/project"),
+            ("B_TOKEN", "let through by name"),
+        ]);
+        let pass = ["B_TOKEN".to_owned()];
+        let got: Vec<_> = env.secrets(&pass).collect();
+        assert_eq!(
+            got,
+            [
+                ("DATABASE_URL", "postgres://postgres:postgres@db/app"),
+                ("MQ_URL", "amqp://me:hunter2!x@mq/"),
+                ("MQ_URL", "hunter2!x"),
+                ("https_proxy", "http://me:x9k2m4p7q@proxy:3128"),
+                ("https_proxy", "x9k2m4p7q"),
+                ("TOKEN_GITHUB", "x2Lk0QmR7tYv"),
+                ("BOT_PASS", "correct horse"),
+                ("MYSQL_PWD", "hunter2!x"),
             ]
         );
     }

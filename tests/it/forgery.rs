@@ -177,6 +177,9 @@ fn no_credential_reaches_commands_files_errors_or_requests_shown() {
         .env("MY_HEADER", format!("Authorization: Bearer {CANARY}"))
         .env("ANTHROPIC_API_KEY", CANARY)
         .env("DEPLOY_KEY_2", CANARY)
+        .env("TOKEN_GITHUB", "x2Lk0QmR7tYv")
+        .env("SSHPASS", "x2Lk0QmR7tYv")
+        .env("DATABASE_URL", "postgres://me:x2Lk0QmR7tYv@db.example/app")
         .reply(shell("env; tr '\\0' '\\n' </proc/self/environ; echo; echo \"$NAGENT_WITHHELD\""))
         .reply(answer("done"));
     let run =
@@ -184,7 +187,16 @@ fn no_credential_reaches_commands_files_errors_or_requests_shown() {
     assert!(!run.stderr.contains(CANARY) && !run.stdout.contains(CANARY));
     let result = sandbox.block("nagent-shell-result").body;
     let withheld = result.lines().last().unwrap();
-    for name in ["ANTHROPIC_API_KEY", "DEPLOY_KEY_2", "MY_HEADER", "OPENAI_API_KEY"] {
+    assert!(!result.contains("x2Lk0QmR7tYv"), "{result}");
+    for name in [
+        "ANTHROPIC_API_KEY",
+        "DATABASE_URL",
+        "DEPLOY_KEY_2",
+        "MY_HEADER",
+        "OPENAI_API_KEY",
+        "SSHPASS",
+        "TOKEN_GITHUB",
+    ] {
         assert!(withheld.split(',').any(|one| one == name), "{name} in {withheld}");
     }
     let shown = sandbox.run(&["--show-request", "task"]).assert_exit(0);

@@ -4,9 +4,11 @@
 //! runs in a world of its own; one that must be denied is run without walls first, where it has to succeed: a dead probe
 //! cannot pass for a wall.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -45,10 +47,13 @@ impl World {
             tempfile::Builder::new().prefix("nagent-walls-").tempdir_in(folder.unwrap()).unwrap();
         let world = Self { base, variant };
         fs::set_permissions(world.base.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["home/.nagent", "home/.ssh", "work/sub", "tmp", "bin", "outside"] {
+        for name in
+            ["home/.nagent", "home/.ssh", "home/.claude", "work/sub", "tmp", "bin", "outside"]
+        {
             fs::create_dir_all(world.path(name)).unwrap();
         }
         fs::write(world.path("home/.ssh/id"), "secret").unwrap();
+        fs::write(world.path("home/.claude/.credentials.json"), "secret").unwrap();
         fs::write(world.path("home/.nagent/config.json"), "secret").unwrap();
         fs::write(world.path("outside/file"), "old").unwrap();
         fs::write(world.path("work/sub/Makefile"), "all:\n\techo made > made\n").unwrap();
@@ -80,7 +85,8 @@ impl World {
         command
             .env("TMPDIR", self.path("tmp"))
             .env("B", self.base.path())
-            .env("SECRET_TOKEN", "sk-canary-in-a-variable");
+            .env("SECRET_TOKEN", "sk-canary-in-a-variable")
+            .env("DATABASE_URL", "postgres://me:a-canary@db.example/app");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -194,6 +200,8 @@ const DENIED: &[Case] = &[
     (HOOKS, &["--write", ".git"], "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit"),
     ("nagent's root", &[], "grep -q secret ~/.nagent/config.json"),
     ("a key", &[], "grep -q secret ~/.ssh/id"),
+    ("an agent's login", &[], "grep -q secret ~/.claude/.credentials.json"),
+    ("a password in an address in a variable", &[], "[ -n \"$DATABASE_URL\" ]"),
     ("a key in a variable", &[], "[ -n \"$SECRET_TOKEN\" ]"),
     ("the tree, read-only", &["--sandbox", "read-only"], "touch sub/new"),
     ("a unix socket", &[], "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'"),
@@ -220,6 +228,7 @@ pub(crate) fn run(figures: &mut Figures) {
         figures.exactly(&format!("{}: what must be denied", variant.name), held, promised.len());
         passes_through(figures, variant);
         leaves_nothing(figures, variant);
+        any_name(figures, variant);
     }
     own_loopback(figures);
     side_by_side(figures);
@@ -315,6 +324,20 @@ fn leaves_nothing(figures: &mut Figures, variant: Variant) {
     let temp = fs::read_dir(world.path("tmp")).unwrap().count();
     let ok = world.top() == before && world.holds() == 0 && temp == 0;
     figures.row(&format!("{}: nothing is left", variant.name), ok, true, ok);
+}
+
+/// A tree whose name is no UTF-8: commands run in it, and its `.git` is kept.
+fn any_name(figures: &mut Figures, variant: Variant) {
+    let world = World::new(variant);
+    let tree = world.base.path().join(OsStr::from_bytes(b"caf\xe9 \xff"));
+    fs::rename(world.path("work"), &tree).unwrap();
+    let script = "echo 1 > sub/new && [ $(cat sub/new) = 1 ] && ! touch .git/new";
+    let got = world.walled(&[], script).current_dir(&tree).output().unwrap();
+    if !got.status.success() {
+        figures.miss(format!("{}: {}", variant.name, String::from_utf8_lossy(&got.stderr)));
+    }
+    let ok = got.status.success() && tree.join("sub/new").exists();
+    figures.row(&format!("{}: a tree whose name is no UTF-8", variant.name), ok, true, ok);
 }
 
 /// Without a network, a test suite still has its own loopback inside namespaces.
