@@ -253,7 +253,6 @@ pub const CREDENTIALS_IN_HOME: &[&str] = &[
     ".cargo/credentials.toml",
     ".gem/credentials",
     ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
     ".ivy2/.credentials",
     ".sbt/.credentials",
     ".composer/auth.json",
@@ -351,7 +350,6 @@ mod tests {
             ".config/github-copilot",
             ".cache/huggingface/token",
             ".huggingface/token",
-            ".gradle/gradle.properties",
             ".s3cfg",
             ".boto",
             ".fly",
@@ -361,7 +359,12 @@ mod tests {
         ] {
             assert!(CREDENTIALS_IN_HOME.contains(&path), "{path}");
         }
-        for path in [".config/pip/pip.conf", ".pip/pip.conf", ".m2/settings.xml"] {
+        for path in [
+            ".config/pip/pip.conf",
+            ".pip/pip.conf",
+            ".m2/settings.xml",
+            ".gradle/gradle.properties",
+        ] {
             assert!(!CREDENTIALS_IN_HOME.contains(&path), "a build reads {path}");
         }
     }

@@ -28,6 +28,7 @@ use uuid::Uuid;
 use super::Missing;
 use super::inner::BEGUN;
 use super::survey::{Link, Survey};
+use crate::sandbox::plan::lossless;
 use crate::sandbox::protected::Ghost;
 use crate::sys::read::open_regular;
 
@@ -68,12 +69,14 @@ pub struct Ended {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
+    #[serde(default, with = "lossless::option")]
     scratch: Option<PathBuf>,
     trees: Vec<Tree>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Tree {
+    #[serde(with = "lossless")]
     tree: PathBuf,
     ghosts: Vec<Made>,
 }
@@ -82,6 +85,7 @@ struct Tree {
 #[derive(Debug, Serialize, Deserialize)]
 struct Made {
     /// From the tree.
+    #[serde(with = "lossless")]
     name: PathBuf,
     is_folder: bool,
     /// What was made, whatever has its name by now; `None`: it may not have been made yet.

@@ -418,7 +418,7 @@ impl Walls {
         command: Vec<OsString>,
     ) -> Result<Vec<OsString>, Missing> {
         let text = serde_json::to_string(plan).map_err(|error| {
-            Missing(format!("a folder's name cannot be passed on ({error}); names in UTF-8 can"))
+            Missing(format!("the plan of the walls cannot be passed on: {error}"))
         })?;
         let mut argv = Vec::new();
         if let Some(bwrap) = &self.bwrap {
