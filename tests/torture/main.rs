@@ -45,6 +45,7 @@ mod power; // power cuts
 mod probes; // ways out of the walls
 mod processes; // what ends with a run
 mod races; // names that change places during writes
+mod repositories; // repositories that are too much
 mod walls; // what walls let through, and what not
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,6 +79,7 @@ const PARTS: &[Part] = &[
     ),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
+    ("repositories", "repositories that are too much, or no files", repositories::run),
     ("http", "faults of servers through the executable, by class", http::run),
 ];
 

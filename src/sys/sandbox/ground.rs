@@ -11,6 +11,7 @@ use super::{INNER, Missing, Places};
 
 use crate::sandbox::protected::{CREDENTIALS_IN_HOME, STARTERS_IN_HOME};
 use crate::sandbox::{Mode, Wanted};
+use crate::sys::git;
 use crate::sys::names::expand_home;
 
 /// A folder that commands may write in.
@@ -137,7 +138,7 @@ impl Ground {
         let is_writable =
             |path: &Path| writable.iter().any(|writable| path.starts_with(&writable.path));
         let mut kept = if is_writable(&inner) { toolkit(&inner) } else { Vec::new() };
-        let hooks = toplevel.as_deref().and_then(hooks);
+        let hooks = toplevel.as_deref().and_then(git::hooks);
         kept.extend(hooks.filter(|hooks| is_writable(hooks) && !tree.starts_with(hooks)));
         let config = places.config.and_then(|path| fs::canonicalize(folder.join(path)).ok());
         kept.extend(config.filter(|config| is_writable(config) && !config.starts_with(&root)));
@@ -262,12 +263,4 @@ fn toolkit(inner: &Path) -> Vec<PathBuf> {
             && fs::symlink_metadata(path).is_ok_and(|there| there.is_file())
     };
     entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_tool).collect()
-}
-
-/// The folder that a repository's config names for hooks, if it does and there is one.
-fn hooks(top: &Path) -> Option<PathBuf> {
-    let flags = git2::RepositoryOpenFlags::NO_SEARCH;
-    let repository = git2::Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?;
-    let path = repository.config().ok()?.get_path("core.hooksPath").ok()?;
-    fs::canonicalize(top.join(path)).ok()
 }

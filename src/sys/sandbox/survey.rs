@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, DirEntry, FileType};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::protected::{HEAVY, is_protected};
+pub(super) use crate::sys::git::folders as git_folders;
 
 /// The entries that are looked at.
 const ENTRIES: usize = 20_000;
@@ -106,31 +106,4 @@ fn looks_bare(entries: &[(DirEntry, FileType)]) -> bool {
 pub(super) fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && (folder.join("objects").is_dir() || folder.join("commondir").is_file())
-}
-
-/// The repository's own folders that a `.git` stands for, by their true paths: the one that it is or names, and the one
-/// that this shares with other working trees.
-pub(super) fn git_folders(git: &Path) -> Vec<PathBuf> {
-    let Ok(git) = fs::canonicalize(git) else { return Vec::new() };
-    let folder = if git.is_dir() {
-        Some(git)
-    } else {
-        named_in(&git, "gitdir:", git.parent().unwrap_or(&git))
-    };
-    let Some(folder) = folder else { return Vec::new() };
-    let common = named_in(&folder.join("commondir"), "", &folder);
-    [Some(folder), common].into_iter().flatten().collect()
-}
-
-/// The folder that a file of one line names, from `base`.
-fn named_in(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
-    let mut text = Vec::new();
-    std::io::Read::read_to_end(
-        &mut std::io::Read::take(fs::File::open(file).ok()?, 8192),
-        &mut text,
-    )
-    .ok()?;
-    let line = text.split(|byte| *byte == b'\n').next()?.strip_prefix(mark.as_bytes())?;
-    let name = std::ffi::OsStr::from_bytes(line.trim_ascii());
-    fs::canonicalize(base.join(name)).ok().filter(|folder| folder.is_dir())
 }
