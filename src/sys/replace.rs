@@ -7,6 +7,7 @@
 //! folder, never through a path. What may be written is not decided here.
 
 use super::denied::{Denied, missing};
+use super::fs::sync;
 use super::names::shown;
 use super::opening::{Opened, same, true_path};
 use super::read::count_lines;
@@ -204,7 +205,7 @@ fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
     // The length comes last: until then, what is cut short is at most as short as the new content.
     (content.write)(&mut file)
         .and_then(|()| file.set_len(content.bytes))
-        .and_then(|()| file.sync_all())
+        .and_then(|()| sync(&file))
         .map_err(failed)
 }
 
@@ -305,7 +306,7 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
-    (content.write)(file).and_then(|()| file.sync_all()).map_err(failed)?;
+    (content.write)(file).and_then(|()| sync(file)).map_err(failed)?;
     Ok(true)
 }
 
@@ -335,8 +336,8 @@ fn sync_folder(opened: &Opened) -> Result<(), Denied> {
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
-        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder))
-            .map_err(|errno| Denied::io("sync the folder of", &opened.path, errno)),
+        Ok(folder) => sync(&File::from(folder))
+            .map_err(|error| Denied::io("sync the folder of", &opened.path, error)),
         Err(_) => Ok(()),
     }
 }

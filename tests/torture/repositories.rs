@@ -309,8 +309,11 @@ fn many_branches(sandbox: &Sandbox) {
 fn message(sandbox: &Sandbox, bytes: usize) {
     import(sandbox, |orders| {
         let from = "from refs/heads/main^0";
-        write!(orders, "commit refs/heads/main\ncommitter A <a@x> 2000000000 +0000\ndata {bytes}\n")
-            .unwrap();
+        write!(
+            orders,
+            "commit refs/heads/main\ncommitter A <a@x> 2000000000 +0000\ndata {bytes}\n"
+        )
+        .unwrap();
         orders.write_all(&vec![b'x'; bytes]).unwrap();
         write!(orders, "\n{from}\nM 100644 inline a.txt\ndata 4\ntwo\n\n").unwrap();
     });

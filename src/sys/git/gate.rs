@@ -393,6 +393,19 @@ mod tests {
     }
 
     #[test]
+    fn entries_are_counted() {
+        let (_dir, top) = repository();
+        fs::write(top.join(".git/refs/heads/main"), "").unwrap();
+        let gate = |left| {
+            let mut gate = Gate { left, seen: HashSet::new() };
+            gate.below(&top.join(".git/refs"), DEPTH)
+        };
+        // Two folders and a file.
+        assert_eq!(gate(3), Ok(()));
+        assert!(gate(2).unwrap_err().contains("hold more than"));
+    }
+
+    #[test]
     fn a_git_file_leads_to_folders_and_is_no_fifo() {
         let (_dir, top) = repository();
         let tree = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use self::ground::{Ground, Kind, Writable};
-pub use self::hold::{Ended, Hold};
+pub use self::hold::{Ended, Hold, UNSAID};
 use self::inner::Built;
 use self::survey::{Survey, is_git_folder, survey};
 pub use self::target::permit_target;
@@ -147,7 +147,12 @@ impl Walls {
     }
 
     fn try_bwrap(&mut self) -> Result<u32, String> {
-        let Some(path) = find_bwrap() else { return Err("it is not installed".to_owned()) };
+        let path = find_bwrap().ok_or_else(|| {
+            match BWRAP.iter().find(|path| Path::new(path).exists()) {
+                Some(path) => format!("{path} could be changed by others than the superuser"),
+                None => "it is not installed".to_owned(),
+            }
+        })?;
         let is_root = rustix::process::geteuid().is_root();
         let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
         let mut why = String::new();

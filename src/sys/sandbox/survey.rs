@@ -107,3 +107,38 @@ pub(super) fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && (folder.join("objects").is_dir() || folder.join("commondir").is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protected_names_are_found_wherever_they_stand() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for folder in [".git", "sub/.vscode", "sub/deep/.git", "sub/bare/objects", "sub/bare/refs"]
+        {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        for file in [".bashrc", "sub/deep/.npmrc", "sub/README.md", "sub/bare/HEAD", "rc"] {
+            fs::write(top.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../rc", top.join("sub/.zshrc")).unwrap();
+        let found = survey(&top, &|_| true);
+        let mut kept: Vec<&Path> =
+            found.kept.iter().map(|path| path.strip_prefix(&top).unwrap()).collect();
+        kept.sort();
+        let expect = [
+            ".bashrc",
+            ".git",
+            "rc",
+            "sub/.vscode",
+            "sub/bare",
+            "sub/deep/.git",
+            "sub/deep/.npmrc",
+        ];
+        assert_eq!(kept, expect.map(Path::new));
+        assert_eq!(found.links, [(top.join("sub/.zshrc"), PathBuf::from("../rc"))]);
+        assert!(!found.is_cut);
+    }
+}
