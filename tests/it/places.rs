@@ -374,6 +374,12 @@ fn what_a_repository_lacks_is_fetched_from_nowhere() {
     let said = looks(&sandbox);
     nothing_started(&sandbox, "a look at a partial clone");
     assert_eq!(connected(), 0, "connections");
+    assert!(said.contains("unsupported extension"), "libgit2 knows none such: {said}");
+    // git fetches without that word, too.
+    assert!(git(&["config", "--unset", "extensions.partialClone"]).status.success());
+    let said = looks(&sandbox);
+    nothing_started(&sandbox, "a look at a promisor's clone");
+    assert_eq!(connected(), 0, "connections");
     assert!(said.contains("second"), "{said}");
 }
 
