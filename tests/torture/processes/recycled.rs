@@ -68,6 +68,8 @@ pub(super) fn run(figures: &mut Figures) {
     let sandbox = Sandbox::new();
     let command = "<nagent-shell timeout=\"1\">trap '' TERM; (setsid sleep 30 &); (setsid sh -c '(sleep 30 &) & exit' &); \
         nohup sleep 30 >/dev/null & sleep 30</nagent-shell>";
+    // Conversations side by side are no rewrites of one.
+    sandbox.llm.allow_rewrites();
     sandbox.llm.choose(move |_| command.into());
     let script = sandbox.write("strangers.pl", STRANGERS);
     assert!(script.is_file());
@@ -88,20 +90,15 @@ pub(super) fn run(figures: &mut Figures) {
         let text = fs::read_to_string(sandbox.work().join(path)).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    let ended = sandbox.conversation_paths().iter().map(|path| {
-        let text = fs::read_to_string(path).unwrap();
-        let results = crate::blocks::blocks(&text).into_iter();
-        let results = results.filter(|block| block.name == "nagent-shell-result");
-        results
-            .filter(|block| {
-                block.get("seconds").starts_with("1.")
-                    || format!("{block:?}").contains("time limit")
-            })
-            .count()
-    });
+    let ended = |path: &std::path::PathBuf| {
+        let blocks = crate::blocks::blocks(&fs::read_to_string(path).unwrap());
+        let results = blocks.iter().filter(|block| block.name == "nagent-shell-result");
+        results.filter(|block| format!("{block:?}").contains("limit of 1")).count()
+    };
+    let ended: usize = sandbox.conversation_paths().iter().map(ended).sum();
     figures.exactly(
         "recycled numbers: commands ended by their time limit, with escapees",
-        ended.sum(),
+        ended,
         RUNS * COMMANDS,
     );
     figures.exactly(
