@@ -108,7 +108,7 @@ pub(super) fn run(figures: &mut Figures) {
     );
     let started = lines("strangers/started").first().and_then(|count| count.parse().ok());
     let started: usize = started.unwrap_or(0);
-    figures.at_least("strangers started", started, 20 * LARGEST);
+    figures.at_least("strangers started", started, 10 * LARGEST);
     let signalled = lines("strangers/signalled");
     figures.exactly("signals that a stranger got", signalled.len(), 0);
     for line in signalled.iter().take(5) {
