@@ -148,7 +148,7 @@ impl Walls {
 
     fn try_bwrap(&mut self) -> Result<u32, String> {
         let path = find_bwrap().ok_or_else(|| {
-            match BWRAP.iter().find(|path| Path::new(path).exists()) {
+            match BWRAP.iter().find(|path| Path::new(path).is_file()) {
                 Some(path) => format!("{path} could be changed by others than the superuser"),
                 None => "it is not installed".to_owned(),
             }
