@@ -137,15 +137,11 @@ impl Gate {
         }
         let text = beginning(config, CONFIG).unwrap_or_default();
         for path in paths(&text) {
-            let path = match (path.strip_prefix(b"~/"), std::env::var_os("HOME")) {
-                (Some(path), Some(home)) => {
-                    Path::new(&home).join(std::ffi::OsStr::from_bytes(path))
-                }
-                _ => {
-                    let folder = config.parent().unwrap_or(config);
-                    folder.join(std::ffi::OsStr::from_bytes(&path))
-                }
-            };
+            let below_home = path.strip_prefix(b"~/").zip(std::env::var_os("HOME"));
+            let path = below_home.map_or_else(
+                || config.parent().unwrap_or(config).join(std::ffi::OsStr::from_bytes(&path)),
+                |(path, home)| Path::new(&home).join(std::ffi::OsStr::from_bytes(path)),
+            );
             self.included(&path, depth - 1)?;
         }
         Ok(())
