@@ -18,7 +18,7 @@ use crate::sys::names::expand_home;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, StartError, Stdin};
 use crate::sys::sandbox::inner::{self, Failed};
-use crate::sys::sandbox::{Places, Walls};
+use crate::sys::sandbox::{Places, UNSAID, Walls};
 use crate::sys::{fs, git};
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
@@ -192,8 +192,15 @@ fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Resul
         Outcome::Interrupted(signal) => Exit::Signal(signal),
         Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
     };
-    if ended.refused.is_some() && !matches!(exit, Exit::Signal(_)) {
-        // Its words stand on stderr already.
+    if let Some(why) = ended.refused
+        && !matches!(exit, Exit::Signal(_))
+    {
+        if why == UNSAID {
+            return Err(failed(format!(
+                "{UNSAID}, and the command did not run; nagent-sandbox --status tells what the walls are made of here"
+            )));
+        }
+        // The inner stage's words stand on stderr already.
         return Ok(Report { exit: Exit::Failed, ..Report::done("") });
     }
     Ok(Report { exit, ..Report::done("") })

@@ -132,10 +132,69 @@ pub fn empty_folder() -> Result<EmptyFolder> {
     folder.map(EmptyFolder).context("cannot make a temporary folder")
 }
 
+/// Makes durable what a file holds, or the names that a folder has. All in this file and in [`super::replace`] goes through
+/// here, where tests see what is.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    synced::note(file);
+    file.sync_all()
+}
+
+/// What was made durable, for tests: a disk that loses the rest is no test's.
+#[cfg(test)]
+pub(super) mod synced {
+    use std::cell::RefCell;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    thread_local! {
+        static SYNCED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(in crate::sys) fn note(file: &File) {
+        let is = file.metadata().unwrap();
+        let size = if is.is_dir() { 0 } else { is.size() };
+        SYNCED.with_borrow_mut(|synced| synced.push((is.ino(), size)));
+    }
+
+    /// The file as it is now was made durable since the last call, and after it its folder.
+    #[track_caller]
+    pub(in crate::sys) fn check(path: &Path) {
+        let (file, folder, synced) = take(path);
+        assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
+        assert!(folder > file, "{}: its name was made durable: {synced:?}", path.display());
+    }
+
+    /// The file as it is now was made durable; its name was there before.
+    #[track_caller]
+    pub(in crate::sys) fn check_content(path: &Path) {
+        let (file, _, synced) = take(path);
+        assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
+    }
+
+    /// The folder of what is gone was made durable.
+    #[track_caller]
+    pub(in crate::sys) fn check_folder(path: &Path) {
+        let (_, folder, synced) = take(path);
+        assert!(folder.is_some(), "{}: the folder was made durable: {synced:?}", path.display());
+    }
+
+    type Synced = (Option<usize>, Option<usize>, Vec<(u64, u64)>);
+
+    fn take(path: &Path) -> Synced {
+        let synced = SYNCED.take();
+        let at = |what: Option<(u64, u64)>| synced.iter().rposition(|found| Some(*found) == what);
+        let file = std::fs::metadata(path).ok().map(|is| (is.ino(), is.size()));
+        let folder = std::fs::metadata(path.parent().unwrap()).unwrap();
+        (at(file), at(Some((folder.ino(), 0))), synced)
+    }
+}
+
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)
-        .and_then(|folder| folder.sync_all())
+        .and_then(|folder| sync(&folder))
         .with_context(|| format!("cannot make the folder {} durable", path.display()))
 }
 
@@ -145,7 +204,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
         let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
+        sync(file.as_file())?;
         file.persist(path)?;
         Ok(())
     };
@@ -161,7 +220,7 @@ pub fn replace_with_its_mode(path: &Path, bytes: &[u8]) -> Result<()> {
         let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().set_permissions(mode)?;
-        file.as_file().sync_all()?;
+        sync(file.as_file())?;
         file.persist(path)?;
         Ok(())
     };
@@ -187,7 +246,7 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
         let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
-        file.as_file().sync_all()?;
+        sync(file.as_file())?;
         file.persist_noclobber(path)?;
         Ok(())
     };
@@ -202,7 +261,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
         let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
         let mut file = stray::new_file(folder)?;
         copy_rest(&mut old, file.as_file_mut())?;
-        file.as_file().sync_all()?;
+        sync(file.as_file())?;
         file.persist_noclobber(to)?;
         Ok(())
     };
@@ -364,7 +423,7 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
         let sha256 = read_hashed(file, &mut |bytes| new.write_all(bytes))?;
         let path = outputs.join(format!("{sha256}.txt"));
         if !is_kept(&path, &sha256) {
-            new.as_file().sync_all()?;
+            sync(new.as_file())?;
             new.persist(&path)?;
         }
         Ok(path)
@@ -441,5 +500,39 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
             Err(_) if exists(&path) => n += 1,
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_durable_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        replace(&path("a"), b"one").unwrap();
+        synced::check(&path("a"));
+        replace(&path("a"), b"other").unwrap();
+        synced::check(&path("a"));
+        replace_with_its_mode(&path("a"), b"others").unwrap();
+        synced::check(&path("a"));
+        create(&path("b"), b"one").unwrap();
+        synced::check(&path("b"));
+        copy(&path("b"), &path("c")).unwrap();
+        synced::check(&path("c"));
+        rename(&path("c"), &path("d")).unwrap();
+        synced::check_folder(&path("d"));
+    }
+
+    #[test]
+    fn what_is_kept_is_durable_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = keep(dir.path(), b"some bytes").unwrap();
+        synced::check(&kept);
+        let from = dir.path().join("from");
+        fs::write(&from, "more bytes").unwrap();
+        let kept = keep_file(dir.path(), &mut File::open(&from).unwrap()).unwrap();
+        synced::check(&kept);
     }
 }

@@ -6,9 +6,10 @@
 
 use super::boundary::{Boundary, is_git};
 use super::denied::Denied;
+use super::fs::sync;
 use super::names::{expand_home, shown};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -227,11 +228,11 @@ pub(super) fn same(a: &Stat, b: &Stat) -> bool {
 }
 
 /// Makes the names in a folder durable.
-pub(super) fn sync_names(dir: &OwnedFd) -> rustix::io::Result<()> {
+pub(super) fn sync_names(dir: &OwnedFd) -> std::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // A folder that may be entered but not read cannot be synced; what is in it is in place all the same.
     match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
-        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder)),
+        Ok(folder) => sync(&File::from(folder)),
         Err(_) => Ok(()),
     }
 }

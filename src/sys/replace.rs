@@ -7,6 +7,7 @@
 //! folder, never through a path. What may be written is not decided here.
 
 use super::denied::{Denied, missing};
+use super::fs::sync;
 use super::names::shown;
 use super::opening::{Opened, same, sync_names, true_path};
 use super::read::count_lines;
@@ -204,7 +205,7 @@ fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
     // The length comes last: until then, what is cut short is at most as short as the new content.
     (content.write)(&mut file)
         .and_then(|()| file.set_len(content.bytes))
-        .and_then(|()| file.sync_all())
+        .and_then(|()| sync(&file))
         .map_err(failed)
 }
 
@@ -305,7 +306,7 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
         }
         rustix::fs::fchmod(file.as_fd(), mode).map_err(|errno| failed(errno.into()))?;
     }
-    (content.write)(file).and_then(|()| file.sync_all()).map_err(failed)?;
+    (content.write)(file).and_then(|()| sync(file)).map_err(failed)?;
     Ok(true)
 }
 
@@ -328,7 +329,7 @@ fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
 
 /// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), Denied> {
-    sync_names(&opened.dir).map_err(|errno| Denied::io("sync the folder of", &opened.path, errno))
+    sync_names(&opened.dir).map_err(|error| Denied::io("sync the folder of", &opened.path, error))
 }
 
 /// A rename that fails where the name is taken; without the kernel's help, the check just before must do.

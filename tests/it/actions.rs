@@ -430,3 +430,12 @@ fn file_edit_runs_a_files_own_conversation() {
     sandbox.run(&["--file-edit", "src.txt", "and now?"]).assert_exit(0).stdout_is("second\n");
     assert!(sandbox.requests()[2].user().contains("make it new"), "one conversation per file");
 }
+
+#[test]
+fn a_reply_is_in_the_conversation_before_anything_of_it_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(shell("grep -c 'a word of this reply' ~/.nagent/conversations/c"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0).stdout_is("done\n");
+    assert_eq!(sandbox.block("nagent-shell-result").body.trim(), "1");
+}

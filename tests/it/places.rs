@@ -301,3 +301,127 @@ fn programs_in_bin_that_are_no_tools_are_left_out() {
     assert!(run.stderr.contains("hangs did not answer"), "{}", run.stderr);
     assert_eq!(sandbox.processes(), Vec::<String>::new());
 }
+
+/// Looks at a place, whatever is in it: each tool ends, in time, and says nothing of a panic. What they all said.
+fn looks(sandbox: &Sandbox) -> String {
+    sandbox.llm.choose(|_| answer("done").into());
+    let mut said = String::new();
+    for (tool, args) in [
+        (NAGENT, &["--status"][..]),
+        (NAGENT, &["--conversation", "c", "task"]),
+        (NAGENT, &["--file-edit", "a.txt", "task"]),
+        (FILE_EDIT, &["--file", "a.txt", "--history"]),
+    ] {
+        let run = sandbox.program(tool, args).run().within(10.0);
+        assert!([0, 1].contains(&run.code) && !run.stderr.contains("panicked"), "{run:?}");
+        said += &(run.stdout + &run.stderr);
+    }
+    said
+}
+
+/// Objects that are elsewhere are not fetched: not from a promisor, not from a submodule's address.
+#[test]
+fn what_a_repository_lacks_is_fetched_from_nowhere() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counts = std::sync::Arc::clone(&count);
+    std::thread::spawn(move || {
+        // Each is closed at once.
+        while listener.accept().is_ok() {
+            counts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let connected = || count.swap(0, std::sync::atomic::Ordering::SeqCst);
+    let sandbox = hostile();
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(args).current_dir(sandbox.work()).env("HOME", sandbox.home());
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap()
+    };
+    let evil = sandbox.base().join("evil").display().to_string();
+    for key in ["remote.origin.vcs", "remote.origin.uploadpack", "credential.helper"] {
+        assert!(git(&["config", "--unset-all", key]).status.success(), "{key}");
+    }
+    for (key, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.url", &format!("http://127.0.0.1:{port}/x")),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialCloneFilter", "blob:none"),
+        ("remote.other.url", &format!("ext::sh -c {evil}")),
+        ("remote.other.promisor", "true"),
+        ("submodule.s.url", &format!("ext::sh -c {evil}")),
+        ("submodule.s.update", &format!("!{evil}")),
+        ("submodule.recurse", "true"),
+    ] {
+        assert!(git(&["config", key, value]).status.success(), "{key}");
+    }
+    sandbox.write(
+        ".gitmodules",
+        format!("[submodule \"s\"]\n\tpath = s\n\turl = git://127.0.0.1:{port}/x\n\tupdate = !{evil}\n[submodule \"-u\"]\n\tpath = ../../x\n\turl = -u./evil\n"),
+    );
+    fs::create_dir(sandbox.work().join("s")).unwrap();
+    // What the first commit had in the file is only promised.
+    let id = String::from_utf8(git(&["rev-parse", "HEAD~1:a.txt"]).stdout).unwrap();
+    let object = format!(".git/objects/{}/{}", &id[..2], id[2..].trim());
+    fs::remove_file(sandbox.work().join(object)).unwrap();
+    // It bites: git itself goes for it.
+    let _ = git(&["cat-file", "-p", id.trim()]);
+    assert!(connected() > 0, "git fetches nothing");
+    let _ = fs::remove_file(sandbox.base().join("started"));
+
+    let said = looks(&sandbox);
+    nothing_started(&sandbox, "a look at a partial clone");
+    assert_eq!(connected(), 0, "connections");
+    assert!(said.contains("unsupported extension"), "libgit2 knows none such: {said}");
+    // git fetches without that word, too.
+    assert!(git(&["config", "--unset", "extensions.partialClone"]).status.success());
+    let said = looks(&sandbox);
+    nothing_started(&sandbox, "a look at a promisor's clone");
+    assert_eq!(connected(), 0, "connections");
+    assert!(said.contains("second"), "{said}");
+}
+
+/// Files that have no end or none who writes them, where git has a line.
+#[test]
+fn a_repositorys_own_files_keep_nobody_waiting() {
+    let fifo = |sandbox: &Sandbox, path: &str| {
+        let path = sandbox.work().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        drop(fs::remove_file(&path));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    };
+    let check = |make: &dyn Fn(&Sandbox), says: &str| {
+        let sandbox = hostile();
+        make(&sandbox);
+        let said = looks(&sandbox);
+        assert!(said.contains(says), "{says}: {said}");
+        nothing_started(&sandbox, says);
+    };
+    check(&|sandbox| fifo(sandbox, ".git/HEAD"), ".git/HEAD is no regular file");
+    check(&|sandbox| fifo(sandbox, ".git/refs/heads/master"), "master is no regular file");
+    check(&|sandbox| fifo(sandbox, ".git/objects/info/alternates"), "alternates is no regular");
+    let alternates = ".git/objects/info/alternates";
+    check(&|sandbox| _ = sandbox.write(alternates, "/dev/zero\n"), "/dev/zero is no folder");
+    // Somebody else's objects are looked for there, and nothing else is read.
+    check(
+        &|sandbox| {
+            let home = sandbox.home();
+            fifo(sandbox, "../home/fifo");
+            sandbox.write(alternates, format!("{}\n", home.display()));
+        },
+        "second",
+    );
+    check(
+        &|sandbox| {
+            fifo(sandbox, "fifo");
+            sandbox.write(".git/config", "[include]\n\tpath = ../fifo\n");
+        },
+        "fifo is no regular file",
+    );
+    check(
+        &|sandbox| _ = sandbox.write(".git/config", vec![b'\n'; (4 << 20) + 1]),
+        "over the limit of 4194304",
+    );
+}

@@ -45,6 +45,7 @@ mod power; // power cuts
 mod probes; // ways out of the walls
 mod processes; // what ends with a run
 mod races; // names that change places during writes
+mod repositories; // repositories that are too much
 mod scripts; // fuzz targets and mutants
 mod states; // every state that a power cut may leave
 mod walls; // what walls let through, and what not
@@ -81,6 +82,7 @@ const PARTS: &[Part] = &[
     ),
     ("injections", "what documents order, with walls on", injections::run),
     ("races", "names that change places while they are written through", races::run),
+    ("repositories", "repositories that are too much, or no files", repositories::run),
     ("http", "faults of servers through the executable, by class", http::run),
     ("fuzz", "every parser on made-up bytes", scripts::fuzz),
     ("mutants", "the safety code broken, one place at a time", scripts::mutants),

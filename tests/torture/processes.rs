@@ -1,7 +1,7 @@
 //! Everything that a run started ends with it: time limits, kills at random instants, the second Ctrl-C, forks without end,
 //! output without end, thousands of shells. As root and as a plain user.
 //!
-//! Needs root (to become the plain user), setpriv, script, perl.
+//! Needs root (to become the plain user), setpriv, script, perl, unshare.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -15,11 +15,18 @@ use crate::figures::Figures;
 use crate::process_under_test::Running;
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell, wait_until};
 
+mod recycled; // numbers of processes that go round
+
 /// The plain user.
 const NOBODY: &str = "65534";
 
 pub(crate) fn run(figures: &mut Figures) {
+    // `PROCESSES=recycled` takes these alone.
+    if std::env::var("PROCESSES").is_ok_and(|wanted| wanted == "recycled") {
+        return recycled::run(figures);
+    }
     time_limits(figures);
+    recycled::run(figures);
     kills(figures, None, 100);
     second_sigint(figures);
     fork_bomb(figures);

@@ -1,6 +1,6 @@
 //! What works within walls, what does not, what is left behind them, what they cost.
 //!
-//! Needs root (it is also run as a plain user, by `setpriv`), bwrap, Landlock, git, python3, make. Each case is a script that
+//! Needs root (it is also run as a plain user, by `setpriv`), bwrap, Landlock, git, python3, make, strace. Each case is a script that
 //! runs in a world of its own; one that must be denied is run without walls first, where it has to succeed: a dead probe
 //! cannot pass for a wall.
 
@@ -15,6 +15,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::figures::Figures;
+
+mod materials; // what walls are made of fails
 
 const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
 const NOBODY: u32 = 65534;
@@ -218,6 +220,10 @@ const DENIED: &[Case] = &[
 ];
 
 pub(crate) fn run(figures: &mut Figures) {
+    // `WALLS=materials` takes these alone.
+    if std::env::var("WALLS").is_ok_and(|wanted| wanted == "materials") {
+        return materials::run(figures);
+    }
     for variant in VARIANTS {
         let works = WORKS.iter().filter(|case| works(figures, variant, case)).count();
         figures.exactly(&format!("{}: what must work", variant.name), works, WORKS.len());
@@ -233,6 +239,7 @@ pub(crate) fn run(figures: &mut Figures) {
     own_loopback(figures);
     side_by_side(figures);
     killed(figures);
+    materials::run(figures);
     cost(figures);
 }
 

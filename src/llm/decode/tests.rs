@@ -24,6 +24,28 @@ fn a_reply_of_keep_alives_ends() {
     assert!(error.message.contains("more than 256 MiB for one reply"), "{error}");
 }
 
+/// No more of an error's body is read than is looked at: a server may send one without end.
+#[test]
+fn of_an_error_the_beginning_is_enough() {
+    let check = |status: u16, start: &[u8], is_enough: bool| {
+        let endpoint = Endpoint {
+            wire: Wire::Chat,
+            base_url: "https://host".to_owned(),
+            key: None,
+            official: false,
+        };
+        let mut decoder = Decoder::new(&endpoint, status, &[]);
+        decoder.push(start, &mut |_| {}).unwrap();
+        decoder.push(&vec![b'x'; error::MAX_BODY - start.len() - 1], &mut |_| {}).unwrap();
+        assert!(!decoder.is_done(), "{status}");
+        decoder.push(b"x", &mut |_| {}).unwrap();
+        assert_eq!(decoder.is_done(), is_enough, "{status}");
+    };
+    check(500, b"an error", true);
+    check(200, b"<html>", true);
+    check(200, b"{", false);
+}
+
 #[test]
 fn a_text_is_bounded() {
     let mut draft = Draft::default();

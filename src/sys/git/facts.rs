@@ -5,6 +5,7 @@
 //! addresses are cut out, and no damage in it is an error here.
 
 use super::super::names::shown;
+use super::gate::{Wanted, gate};
 use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::fs;
@@ -36,19 +37,37 @@ pub fn toplevel(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(holds_git).map(Path::to_owned)
 }
 
+/// The nearest repository without a working tree, at or above a folder.
+fn bare(folder: &Path) -> Option<PathBuf> {
+    let is_bare = |folder: &&Path| {
+        ["HEAD", "objects", "refs"].iter().all(|name| fs::metadata(folder.join(name)).is_ok())
+    };
+    folder.ancestors().find(is_bare).map(Path::to_owned)
+}
+
+/// The settings of the repository with this top, those of its user and of the machine among them. `None` where they cannot
+/// be read.
+pub fn settings(top: &Path) -> Option<git2::Config> {
+    gate(top, Wanted::Settings).ok()?;
+    let flags = RepositoryOpenFlags::NO_SEARCH;
+    Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?.config().ok()
+}
+
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
 pub fn facts(cwd: &Path) -> GitFacts {
     let mut facts = GitFacts { toplevel: toplevel(cwd), ..GitFacts::default() };
-    let opened = match &facts.toplevel {
-        Some(top) => Repository::open_ext(top, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]),
-        None => Repository::discover(cwd),
-    };
+    let Some(place) = facts.toplevel.clone().or_else(|| bare(cwd)) else { return facts };
+    if let Err(why) = gate(&place, Wanted::Settings) {
+        facts.notes.push(why);
+        return facts;
+    }
+    let opened = Repository::open_ext(&place, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]);
     let remotes = opened.and_then(|repository| remotes(&repository));
     match (remotes, &facts.toplevel) {
         (Ok(remotes), _) => facts.remotes = remotes,
         (Err(error), None) if error.code() == ErrorCode::NotFound => {}
-        (Err(error), top) => {
-            let place = shown(top.as_deref().unwrap_or(cwd));
+        (Err(error), _) => {
+            let place = shown(&place);
             let advice = match error.code() {
                 ErrorCode::Owner => {
                     "; it belongs to another user: `git config --global --add safe.directory` with its path trusts it"

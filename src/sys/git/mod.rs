@@ -5,11 +5,13 @@
 //!
 //! - `facts`: the top of a working tree and its remotes
 //! - [`place`]: where in which repository a file is, whatever folder the clone is in
+//! - `gate`: what its own folder must be before libgit2 opens it
 //! - `history`: a file's history, kept from look to look
 //! - `patch`: what one commit did to a file, and what it says of itself
 
 mod changes;
 mod facts;
+mod gate;
 mod history;
 mod mailmap;
 mod objects;
@@ -22,6 +24,7 @@ mod tests;
 mod today;
 mod walk;
 
-pub use facts::{GitFacts, facts, toplevel};
+pub use facts::{GitFacts, facts, settings, toplevel};
+pub use gate::folders;
 pub use history::{Look, history};
 pub use patch::{message, patch};

@@ -13,6 +13,7 @@ use git2::{ErrorCode, ObjectType, Odb, OdbObject, Oid, Repository, RepositoryOpe
 
 use super::super::fs;
 use super::super::names::shown;
+use super::gate::{SHALLOW, Wanted, gate};
 use crate::history::object;
 
 /// Bytes of an id: libgit2 reads repositories of SHA-1 only, as it is built here.
@@ -61,13 +62,17 @@ pub(super) struct Objects<'repository> {
     pub(super) shallow: String,
 }
 
-/// The largest list of a shallow clone's last commits that is read, in bytes.
-const SHALLOW: u64 = 16 << 20;
+/// The largest commit that is read, in bytes.
+const COMMIT: usize = 16 << 20;
+
+/// The largest folder of a commit that is read, in bytes: a million files.
+const TREE: usize = 64 << 20;
 
 /// Opens the repository whose working tree's top this is.
 pub(super) fn open(toplevel: &Path) -> Result<Repository, String> {
     static UNVERIFIED: Once = Once::new();
     UNVERIFIED.call_once(|| git2::opts::strict_hash_verification(false));
+    gate(toplevel, Wanted::Objects)?;
     Repository::open_ext(toplevel, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr])
         .map_err(|error| unreadable(toplevel, &error))
 }
@@ -97,8 +102,20 @@ impl<'repository> Objects<'repository> {
         Ok(Self { odb, boundary, shallow })
     }
 
-    /// An object's bytes.
+    /// An object's bytes. Of commits and trees only those that are not too large; of others, who asks has asked for the size.
     pub(super) fn read(&self, id: Oid, kind: ObjectType) -> Result<OdbObject<'_>, String> {
+        let limit = match kind {
+            ObjectType::Commit => COMMIT,
+            ObjectType::Tree => TREE,
+            _ => usize::MAX,
+        };
+        // A few packed bytes can be many.
+        if limit < usize::MAX {
+            let size = self.size(id)?;
+            if size > limit {
+                return Err(format!("object {id} has {size} bytes, over the limit of {limit}"));
+            }
+        }
         match self.odb.read(id) {
             Ok(object) if object.kind() == kind => Ok(object),
             Ok(object) => {

@@ -54,8 +54,9 @@ pub fn place_knowing(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Op
 
 /// Whether the repository has this commit, and it is one without parents.
 fn is_first(repository: &Repository, id: &str) -> bool {
-    let commit = Oid::from_str(id).and_then(|id| repository.find_commit(id));
-    commit.is_ok_and(|commit| commit.parent_count() == 0) && !is_shallow(repository)
+    let Ok(id) = Oid::from_str(id) else { return false };
+    let commit = Objects::new(repository).and_then(|objects| objects.commit(id));
+    commit.is_ok_and(|commit| commit.parents.is_empty()) && !is_shallow(repository)
 }
 
 /// A worktree's own folder does not tell.
@@ -69,7 +70,8 @@ fn first_commit(repository: &Repository) -> Option<String> {
         return None;
     }
     let objects = Objects::new(repository).ok()?;
-    let mut id = repository.head().ok()?.peel_to_commit().ok()?.id();
+    // Not peeled: libgit2 takes in a commit of any size.
+    let mut id = repository.head().ok()?.resolve().ok()?.target()?;
     // Where hashes are not checked, commits can be made to be each other's parents.
     let mut seen = HashSet::new();
     while seen.insert(id) {

@@ -1,6 +1,7 @@
 //! Tests of replacing files: what stays, what is kept, and what a change in between does.
 
 use super::super::boundary::{Boundary, Places};
+use super::super::fs::synced;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -250,4 +251,21 @@ fn a_target_is_read_for_an_edit_up_to_a_limit() {
     assert_eq!(replace(opened, b"new", &mut keep).unwrap().previous, Some("kept:content".into()));
     File::options().write(true).open(&path).unwrap().set_len(EDIT_LIMIT + 1).unwrap();
     assert!(matches!(read(), Err(Denied::TooLarge { .. })));
+}
+
+#[test]
+fn what_is_written_is_durable_with_its_name() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/a");
+    write(&boundary, &path, b"one").unwrap();
+    synced::check(&path);
+    write(&boundary, &path, b"other").unwrap();
+    synced::check(&path);
+    remove(boundary.open_for_write(&path).unwrap(), &mut keep).unwrap();
+    synced::check_folder(&path);
+    // The target is written in place where it has other names: the name itself stays.
+    let target = top.join("out/target");
+    fs::hard_link(&target, top.join("out/other")).unwrap();
+    write(&boundary, &target, b"in place").unwrap();
+    synced::check_content(&target);
 }

@@ -56,6 +56,9 @@ pub struct Hold {
     awaited: Vec<PathBuf>,
 }
 
+/// Why a command was never started where the inner stage was not reached, or could not say it.
+pub const UNSAID: &str = "the walls could not be built; its output says why";
+
 /// What is to be said of a command that has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ended {
@@ -235,11 +238,7 @@ impl Hold {
             let report = fs::read(self.report()).unwrap_or_default();
             if report != BEGUN.as_bytes() {
                 let why = String::from_utf8_lossy(&report).trim().to_owned();
-                ended.refused = Some(if why.is_empty() {
-                    "the walls could not be built; its output says why".to_owned()
-                } else {
-                    why
-                });
+                ended.refused = Some(if why.is_empty() { UNSAID.to_owned() } else { why });
             }
         }
         ended.notes = self.appeared();

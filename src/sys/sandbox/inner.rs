@@ -280,3 +280,49 @@ fn open(path: &Path) -> Option<OwnedFd> {
     openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Bits::empty(), ResolveFlags::NO_SYMLINKS)
         .ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paths of rules that let write, and of those that let read.
+    fn given(alone: bool, write: &[&Path], hidden: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let grants: Vec<Grant> = write.iter().map(|path| Grant::whole(*path)).collect();
+        let plan = Plan {
+            alone,
+            write: Some(grants.clone()),
+            hidden: vec![hidden.to_owned()],
+            no_network: false,
+            own_network: false,
+            report: None,
+            probe: false,
+        };
+        let rules = rules(&plan, &grants);
+        let of = |wanted: BitFlags<AccessFs>| {
+            let given = rules.iter().filter(|(_, access)| access.intersects(wanted));
+            given.map(|(path, _)| path.clone()).collect()
+        };
+        (of(AccessFs::from_write(VETTED)), of(AccessFs::from_read(VETTED)))
+    }
+
+    #[test]
+    fn nothing_is_writable_but_what_was_granted_and_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (tree, hidden) = (top.join("tree"), top.join("hidden"));
+        for folder in [&tree, &hidden] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        for alone in [false, true] {
+            let (write, read) = given(alone, &[&tree], &hidden);
+            let own = if alone { &[][..] } else { DEVICES_OF_ONES_OWN };
+            let mut expect: Vec<PathBuf> = own.iter().chain(DEVICES).map(PathBuf::from).collect();
+            expect.push(tree.clone());
+            assert_eq!(write, expect, "alone: {alone}");
+            // Inside of bwrap it is hidden by a mount.
+            let is_read = read.iter().any(|path| hidden.starts_with(path));
+            assert_eq!(is_read, !alone);
+            assert!(read.iter().any(|path| tree.starts_with(path)));
+        }
+    }
+}

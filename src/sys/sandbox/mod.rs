@@ -30,7 +30,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use self::ground::{Ground, Kind, Writable};
-pub use self::hold::{Ended, Hold};
+pub use self::hold::{Ended, Hold, UNSAID};
 use self::inner::Built;
 use self::stand_ins::{awaited, keep_what_has_come, kept_of_git, missing};
 use self::survey::{KEPT, Survey, is_git_folder, survey};
@@ -160,7 +160,12 @@ impl Walls {
     }
 
     fn try_bwrap(&mut self) -> Result<u32, String> {
-        let Some(path) = find_bwrap() else { return Err("it is not installed".to_owned()) };
+        let path = find_bwrap().ok_or_else(|| {
+            match BWRAP.iter().find(|path| Path::new(path).is_file()) {
+                Some(path) => format!("{path} could be changed by others than the superuser"),
+                None => "it is not installed".to_owned(),
+            }
+        })?;
         let is_root = rustix::process::geteuid().is_root();
         let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
         let mut why = String::new();

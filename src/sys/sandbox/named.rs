@@ -6,14 +6,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::survey::git_folders;
 use crate::sandbox::protected::Ghost;
+use crate::sys::git;
 use crate::sys::names::expand_home;
 
 /// The paths that are taken from a config.
 const MOST: usize = 100;
-/// The largest config that is read, in bytes.
-const LARGEST: u64 = 1 << 20;
 
 /// A path that something runs or reads by itself, whether anything stands there or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,18 +24,10 @@ pub(super) struct Named {
 
 /// What the config of the repository at `top` names. Nothing where it cannot be read: git runs nothing of it then.
 pub(super) fn by_git(top: &Path, home: Option<&Path>) -> Vec<Named> {
-    let flags = git2::RepositoryOpenFlags::NO_SEARCH;
-    let folders = git_folders(&top.join(".git"));
-    if !folders.iter().all(|folder| is_readable(&folder.join("config"))) {
-        return Vec::new();
-    }
-    let Ok(repository) = git2::Repository::open_ext(top, flags, &[] as &[&OsStr]) else {
-        return Vec::new();
-    };
-    let Ok(config) = repository.config() else { return Vec::new() };
+    let Some(config) = git::settings(top) else { return Vec::new() };
     let mut found = Vec::new();
     // What an included file includes is named from that file's folder.
-    let mut bases = folders;
+    let mut bases = git::folders(&top.join(".git"));
     let Ok(mut entries) = config.entries(None) else { return Vec::new() };
     while let Some(Ok(entry)) = entries.next() {
         let key = entry.name_bytes().to_ascii_lowercase();
@@ -119,11 +109,6 @@ fn kind(key: &str) -> Option<Kind> {
         | ("pager", _) => Kind::Program,
         _ => return None,
     })
-}
-
-/// Whether a config can be read without waiting, or is not there.
-fn is_readable(path: &Path) -> bool {
-    fs::metadata(path).map_or(true, |there| there.is_file() && there.len() <= LARGEST)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::protected::{HEAVY, is_protected, names};
+pub(super) use crate::sys::git::folders as git_folders;
 use crate::sys::read::open_regular;
 
 /// The entries that are looked at.
@@ -176,25 +177,6 @@ pub(super) fn is_git_folder(folder: &Path) -> bool {
         && (folder.join("objects").is_dir() || folder.join("commondir").is_file())
 }
 
-/// The repository's own folders that a `.git` stands for, by their true paths: the one that it is or names, and the one
-/// that this shares with other working trees.
-pub(super) fn git_folders(git: &Path) -> Vec<PathBuf> {
-    let Ok(git) = fs::canonicalize(git) else { return Vec::new() };
-    let folder = if git.is_dir() {
-        Some(git)
-    } else {
-        named_in(&git, "gitdir:", git.parent().unwrap_or(&git))
-    };
-    let Some(folder) = folder else { return Vec::new() };
-    let common = named_in(&folder.join("commondir"), "", &folder);
-    [Some(folder), common].into_iter().flatten().collect()
-}
-
-/// The folder that a file of one line names, from `base`.
-fn named_in(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
-    path_in(file, mark, base).filter(|folder| folder.is_dir())
-}
-
 /// The true path that a file's first line names behind `mark`, from `base`.
 pub(super) fn path_in(file: &Path, mark: &str, base: &Path) -> Option<PathBuf> {
     let mut text = Vec::new();
@@ -268,5 +250,37 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let found = survey(&top, &|_| true);
         assert_eq!(found.kept, [top.join("x"), top.join("sub/.git")]);
+    }
+
+    #[test]
+    fn protected_names_are_found_wherever_they_stand() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        for folder in [".git", "sub/.vscode", "sub/deep/.git", "sub/bare/objects", "sub/bare/refs"]
+        {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        for file in [".bashrc", "sub/deep/.npmrc", "sub/README.md", "sub/bare/HEAD", "rc"] {
+            fs::write(top.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../rc", top.join("sub/.zshrc")).unwrap();
+        let found = survey(&top, &|_| true);
+        let mut kept: Vec<&Path> =
+            found.kept.iter().map(|path| path.strip_prefix(&top).unwrap()).collect();
+        kept.sort();
+        let expect = [
+            ".bashrc",
+            ".git",
+            "rc",
+            "sub/.vscode",
+            "sub/bare",
+            "sub/deep/.git",
+            "sub/deep/.npmrc",
+        ];
+        assert_eq!(kept, expect.map(Path::new));
+        let link =
+            Link { path: top.join("sub/.zshrc"), target: PathBuf::from("../rc"), missing: None };
+        assert_eq!(found.links, [link]);
+        assert!(!found.is_cut);
     }
 }

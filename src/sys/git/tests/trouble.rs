@@ -183,3 +183,38 @@ fn a_folder_that_became_a_file_and_links_are_no_trouble() {
     world.commit("No link");
     assert_eq!(ids(&world.history("link")), world.rev_list("link"));
 }
+
+#[test]
+fn objects_that_are_too_large_are_left_out_and_said() {
+    let mut world = World::new();
+    let first = world.change(&["a"]);
+    let stream = |data: usize| {
+        let head = format!(
+            "commit refs/heads/main\ncommitter A <a@x> 2000000000 +0000\ndata {data}\n{}\nfrom refs/heads/main^0\n",
+            "x".repeat(data)
+        );
+        [head.as_bytes(), b"M 100644 inline a\ndata 4\nnew\n\n"].concat()
+    };
+    world.import(&stream(15 << 20));
+    assert_eq!(world.fresh("a").history.unwrap().touches.len(), 2);
+    world.import(&stream(16 << 20));
+    let look = world.fresh("a");
+    assert!(look.is_trouble && look.history.is_none(), "{look:?}");
+    assert!(look.notes.iter().any(|note| note.contains("over the limit of 16777216")), "{look:?}");
+    // A tree: a name is 4 KiB at most for git, and not here.
+    let id = world.git(["hash-object", "-w", "a"]);
+    let blob = git2::Oid::from_str(id.trim()).unwrap();
+    let name = vec![b'n'; 64 << 20];
+    let tree = [b"100644 ".as_slice(), &name, b"\0", blob.as_bytes()].concat();
+    let repository = git2::Repository::open(&world.top).unwrap();
+    let tree = repository.odb().unwrap().write(git2::ObjectType::Tree, &tree).unwrap();
+    let text = format!(
+        "tree {tree}\nparent {first}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nm\n"
+    );
+    let commit =
+        repository.odb().unwrap().write(git2::ObjectType::Commit, text.as_bytes()).unwrap();
+    world.git(["update-ref", "refs/heads/main", &commit.to_string()]);
+    let look = world.fresh("a");
+    let said = look.history.map(|history| history.notes).unwrap_or(look.notes);
+    assert!(said.iter().any(|note| note.contains("over the limit of 67108864")), "{said:?}");
+}
