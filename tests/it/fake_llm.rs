@@ -313,10 +313,14 @@ impl Script {
                     old.turns[0].1 == opening
                 })
         };
-        // The longest one that it goes on from; a single message is a conversation's start, or its retry.
+        // The longest one that it goes on from; a single message is a conversation's start, or its retry. Conversations of
+        // two files may begin with one prompt in one second.
         let goes_on = (0..self.dialogues.len())
             .filter(|&at| self.dialogues[at].begins(new))
-            .max_by_key(|&at| self.dialogues[at].turns.len());
+            .max_by_key(|&at| {
+                let old = &self.dialogues[at];
+                (old.system == new.system, old.turns.len())
+            });
         if let Some(at) = goes_on {
             let old = std::mem::replace(&mut self.dialogues[at], new.clone());
             let changed = old.system != new.system && new.turns.len() > 1 && !self.may_rewrite;
