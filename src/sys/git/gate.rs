@@ -19,7 +19,7 @@ use super::super::names::shown;
 const FEW_LINES: u64 = 64 << 10;
 
 /// The largest configuration that is read, in bytes; of an included file too.
-const CONFIG: u64 = 4 << 20;
+const CONFIG: u64 = 1 << 20;
 
 /// The largest list of packed refs that is read, in bytes.
 const PACKED_REFS: u64 = 64 << 20;
