@@ -169,16 +169,30 @@ pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Writes a file under a name that is still free; an existing one is an error.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
+    if put_new(path, bytes)? {
+        return Ok(());
+    }
+    bail!("cannot create {}: it is there already", path.display())
+}
+
+/// The same; false where the name is taken.
+fn put_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
+    let write = || -> io::Result<bool> {
         let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        file.persist_noclobber(path)?;
-        Ok(())
+        match file.persist_noclobber(path) {
+            Ok(_) => Ok(true),
+            Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(failed) => Err(failed.error),
+        }
     };
-    write().with_context(|| format!("cannot create {}", path.display()))?;
-    sync_folder(folder)
+    let is_new = write().with_context(|| format!("cannot create {}", path.display()))?;
+    if is_new {
+        sync_folder(folder)?;
+    }
+    Ok(is_new)
 }
 
 /// Copies a file to a name that is still free, private and durable.
@@ -418,14 +432,16 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     create_private_folder(folder)?;
     let taken = names(folder)?;
     let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u64>().ok()).max();
-    let mut n = last.unwrap_or(0) + 1;
+    let mut n = last.unwrap_or(0);
     loop {
+        // Whoever can write there may have named a file so.
+        n = n
+            .checked_add(1)
+            .with_context(|| format!("no number is left in {}", folder.display()))?;
         let path = folder.join(format!("{n}.txt"));
-        match create(&path, bytes) {
-            Ok(()) => return Ok(path),
-            // Another process took the number.
-            Err(_) if exists(&path) => n += 1,
-            Err(error) => return Err(error),
+        if put_new(&path, bytes)? {
+            return Ok(path);
         }
+        // Another process took the number.
     }
 }

@@ -271,6 +271,24 @@ pub(crate) fn run(figures: &mut Figures) {
     }
 }
 
+/// The folder of torn tails cannot be made durable, however often that is tried: one try, one file, and an end.
+fn tails_folder_never_syncs(world: &World, operation: &Operation, figures: &mut Figures) {
+    world.begin_anew();
+    let folder = world.sandbox.root().join("conversations/c.invalid");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, args) = (operation.command)(&world.sandbox);
+    let (log, path) = (world.log.to_str().unwrap(), folder.to_str().unwrap());
+    let mut all = vec!["-p", "-f", "--mount-proc", "timeout", "-s", "KILL", "10", "strace", "-q"];
+    all.extend(["-o", log, "-P", path, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO"]);
+    all.push(&program);
+    all.extend(args.iter().map(String::as_str));
+    let run = world.sandbox.program("unshare", &all).run();
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    let is_error = usize::from(run.code == 1);
+    figures.exactly("repair: exit 1 where the folder of torn tails never syncs", is_error, 1);
+    figures.exactly("repair: files that are left there then", files, 1);
+}
+
 fn one(operation: &Operation, figures: &mut Figures) {
     let worlds = [World::new(operation, "a"), World::new(operation, "b")];
     let (sites, elsewhere) = worlds[0].sites(operation);
@@ -317,6 +335,9 @@ fn one(operation: &Operation, figures: &mut Figures) {
         }
     });
     let (missed, wrong) = (missed.into_inner().unwrap(), wrong.into_inner().unwrap());
+    if operation.name == "repair" {
+        tails_folder_never_syncs(&worlds[0], operation, figures);
+    }
     for what in
         missed.iter().map(|what| format!("not reached: {what}")).chain(wrong.iter().cloned())
     {
