@@ -217,15 +217,24 @@ pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Appends text to a file, private when it is new.
+/// Appends text to a regular file, private when it is new. Never waits at a FIFO.
 pub fn append(path: &Path, text: &str) -> Result<()> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot append to {}", path.display()))
+    let what = || format!("cannot append to {}", path.display());
+    // Looked at first, too: to open a FIFO or a device may do something by itself.
+    let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if !is_other {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(nonblock())
+            .open(path)
+            .with_context(what)?;
+        if file.metadata().with_context(what)?.is_file() {
+            return file.write_all(text.as_bytes()).with_context(what);
+        }
+    }
+    bail!("{}: it is no regular file", what())
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -345,7 +354,7 @@ pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
 }
 
 /// Whether a file holds what its hash says. A command may have written to it, or a crash have left it empty.
-fn is_kept(path: &Path, sha256: &str) -> bool {
+pub(super) fn is_kept(path: &Path, sha256: &str) -> bool {
     let hash = || -> io::Result<Option<String>> {
         let mut file = OpenOptions::new().read(true).custom_flags(nonblock()).open(path)?;
         if !file.metadata()?.is_file() {
