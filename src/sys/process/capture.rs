@@ -394,11 +394,8 @@ impl Spool {
         let sha256 = hex(&self.hash.finalize());
         let path = self.folder.join(format!("{sha256}.txt"));
         file.as_file().sync_all()?;
-        match file.persist_noclobber(&path) {
-            Ok(_) => {}
-            // The same bytes are there already: the temporary file goes with the error.
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.error),
+        if !fs::is_kept(&path, &sha256) {
+            file.persist(&path).map_err(|error| error.error)?;
         }
         File::open(&self.folder)?.sync_all()?;
         Ok(Kept::Named(Spooled { path, sha256 }))
