@@ -38,6 +38,8 @@ pub struct Journal {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
+    /// The lock's note outlasts a power cut from the first append on, whose torn tail it will tell from damage.
+    is_noted: bool,
 }
 
 /// What an append had to do beside appending.
@@ -61,25 +63,35 @@ impl Journal {
         interrupts: &Interrupts,
         waiting: &mut dyn FnMut(&str),
     ) -> Result<Self, LockError> {
-        let lock = lock::take(root, name, timeout, interrupts, waiting)?;
-        let path = root.conversation(name);
-        let mut journal = Self {
-            root: root.clone(),
-            name: name.to_owned(),
-            path,
-            file: None,
-            text: String::new(),
-            pieces: Vec::new(),
-            torn: None,
-            lock: Some(lock),
-        };
-        journal.load()?;
+        let mut journal = Self::unread(root, name);
+        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        journal.load(Some(&mut lock))?;
+        journal.lock = Some(lock);
         Ok(journal)
     }
 
-    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
-    pub fn peek(root: &Root, name: &str) -> Result<Self> {
-        let mut journal = Self {
+    /// Takes the lock of a conversation that is to be put aside or written anew. What its last holder left torn is moved aside
+    /// first, and told where it is; that it cannot be is no error.
+    ///
+    /// # Errors
+    /// The lock did not come free.
+    pub fn lock(
+        root: &Root,
+        name: &str,
+        timeout: Duration,
+        interrupts: &Interrupts,
+        waiting: &mut dyn FnMut(&str),
+    ) -> Result<(Lock, Option<PathBuf>), LockError> {
+        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        let mut journal = Self::unread(root, name);
+        if lock.is_after_crash() {
+            let _ = journal.load(Some(&mut lock));
+        }
+        Ok((lock, journal.torn))
+    }
+
+    fn unread(root: &Root, name: &str) -> Self {
+        Self {
             root: root.clone(),
             name: name.to_owned(),
             path: root.conversation(name),
@@ -88,8 +100,14 @@ impl Journal {
             pieces: Vec::new(),
             torn: None,
             lock: None,
-        };
-        journal.load()?;
+            is_noted: false,
+        }
+    }
+
+    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
+    pub fn peek(root: &Root, name: &str) -> Result<Self> {
+        let mut journal = Self::unread(root, name);
+        journal.load(None)?;
         journal.file = None;
         Ok(journal)
     }
@@ -119,9 +137,17 @@ impl Journal {
         self.torn.as_deref()
     }
 
-    fn load(&mut self) -> Result<()> {
+    /// Reads the file; under its lock, a torn tail is moved aside. Only then the note of a killed holder has served.
+    fn load(&mut self, lock: Option<&mut Lock>) -> Result<()> {
+        self.read(lock.is_none(), lock.as_deref().is_some_and(Lock::is_after_crash))?;
+        if let Some(lock) = lock {
+            lock.settle();
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
         let what = || format!("cannot open the conversation {}", self.path.display());
-        let looks_only = self.lock.is_none();
         let mut file = match OpenOptions::new()
             .read(true)
             .append(!looks_only)
@@ -152,7 +178,6 @@ impl Journal {
                 self.path.display()
             );
         }
-        let after_crash = self.lock.as_ref().is_some_and(Lock::is_after_crash);
         let cut = match parsed.trouble {
             Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
                 Some(offset)
@@ -229,6 +254,10 @@ impl Journal {
 
     fn write(&mut self, addition: &str) -> Result<()> {
         let what = || format!("cannot append to the conversation {}", self.path.display());
+        if !self.is_noted {
+            fs::sync_folder(&self.root.conversations())?;
+            self.is_noted = true;
+        }
         let is_new = self.file.is_none();
         if is_new {
             let file = OpenOptions::new()
@@ -274,6 +303,7 @@ impl Journal {
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
         // The lock of what was left behind goes: whoever edited it may go on there.
         self.lock = Some(lock::take_new(&self.root, &name)?);
+        self.is_noted = false;
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;
