@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -197,7 +197,8 @@ impl Boundary {
         }
         for name in missing {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => sync(&dir).map_err(|errno| Denied::io("sync the folder of", asked, errno))?,
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),
             }
             folder.push(name);
@@ -210,6 +211,15 @@ impl Boundary {
                 })?;
         }
         Ok((dir, folder))
+    }
+}
+
+/// Makes the names in an open folder durable, where it may be read.
+pub(super) fn sync(dir: impl AsFd) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
+        Ok(folder) => rustix::io::retry_on_intr(|| rustix::fs::fsync(&folder)),
+        Err(_) => Ok(()),
     }
 }
 

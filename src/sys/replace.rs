@@ -8,7 +8,7 @@
 
 use super::denied::{Denied, missing};
 use super::names::shown;
-use super::opening::{Opened, same, true_path};
+use super::opening::{Opened, same, sync, true_path};
 use super::read::count_lines;
 use super::stray;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest file that is read for an edit, in bytes.
 const EDIT_LIMIT: u64 = 64 << 20;
@@ -139,7 +139,7 @@ pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<Pa
     }
     check(&opened)?;
     if is_in_place {
-        in_place(&opened, content)?;
+        in_place(&opened, content, previous.as_deref())?;
     } else if !beside(&opened, content)? {
         if opened.is_linked() {
             return Err(Denied::Linked { path: shown(&opened.path) });
@@ -147,7 +147,7 @@ pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<Pa
         if previous.is_none() {
             previous = keep_old(&mut opened, content)?;
         }
-        in_place(&opened, content)?;
+        in_place(&opened, content, previous.as_deref())?;
     }
     Ok(previous)
 }
@@ -186,7 +186,12 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
         && (old.st_mtime, old.st_mtime_nsec) == (now.st_mtime, now.st_mtime_nsec)
 }
 
-fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
+/// Writes over the file itself. A failure on the way says where its `previous` content is.
+fn in_place(
+    opened: &Opened,
+    content: &mut Content<'_>,
+    previous: Option<&Path>,
+) -> Result<(), Denied> {
     let Some((_, old)) = &opened.old else {
         return Err(Denied::Changed { path: shown(&opened.path) });
     };
@@ -205,7 +210,15 @@ fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
     (content.write)(&mut file)
         .and_then(|()| file.set_len(content.bytes))
         .and_then(|()| file.sync_all())
-        .map_err(failed)
+        .map_err(|source| {
+            let path = shown(&opened.path);
+            let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
+            let previous = previous.map_or_else(String::new, |previous| {
+                let kept = shown(previous);
+                format!("; what it held before is in {kept}: copy that over it")
+            });
+            Denied::HalfWritten { path, source, previous }
+        })
 }
 
 /// Fails where so many bytes would not fit, before any is written.
@@ -329,16 +342,7 @@ fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
 /// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), Denied> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
-    match rustix::fs::openat(
-        &opened.dir,
-        ".",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    ) {
-        Ok(folder) => retry_on_intr(|| rustix::fs::fsync(&folder))
-            .map_err(|errno| Denied::io("sync the folder of", &opened.path, errno)),
-        Err(_) => Ok(()),
-    }
+    sync(&opened.dir).map_err(|errno| Denied::io("sync the folder of", &opened.path, errno))
 }
 
 /// A rename that fails where the name is taken; without the kernel's help, the check just before must do.
