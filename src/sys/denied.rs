@@ -125,7 +125,9 @@ pub enum Denied {
         source: anyhow::Error,
     },
     /// A write in place that failed on its way.
-    #[error("cannot write {path}: {source}; it is written in place and may be half written{previous}")]
+    #[error(
+        "cannot write {path}: {source}; it is written in place and may be half written{previous}"
+    )]
     HalfWritten {
         /// The file.
         path: String,

@@ -18,13 +18,36 @@ use super::stray;
 /// The largest kept content that is read back whole, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;
 
-/// Creates a folder for its owner alone, and its parents.
+/// Creates a folder for its owner alone, and its parents, durably.
 pub fn create_private_folder(path: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    make_folders(path, 0o700, &mut Vec::new())
         .with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that it has `made` outlast a power
+/// cut.
+pub(super) fn make_folders(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    let is_missing =
+        |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::DirBuilder::new().mode(mode).create(folder) {
+            Ok(()) => made.push(folder.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    for folder in made {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // A folder that may be written and not read cannot be synced.
+        if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
+            parent.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether anything stands at the path, a broken link too.

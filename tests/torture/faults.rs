@@ -292,6 +292,24 @@ fn tails_folder_never_syncs(world: &World, operation: &Operation, figures: &mut 
 fn one(operation: &Operation, figures: &mut Figures) {
     let worlds = [World::new(operation, "a"), World::new(operation, "b")];
     let (sites, elsewhere) = worlds[0].sites(operation);
+    for (name, made, parent) in [
+        ("repair", "/conversations/c.invalid\"", "/conversations>"),
+        ("create", "\"sub\"", "/work>"),
+    ] {
+        if operation.name == name {
+            let made = sites
+                .iter()
+                .position(|site| site.call.starts_with("mkdir") && site.line.contains(made));
+            let next = made.and_then(|made| {
+                sites[made..].iter().find(|site| site.call == "fsync").map(|site| &site.line)
+            });
+            figures.exactly(
+                &format!("{name}: a folder that it makes is durable before what is in it"),
+                usize::from(next.is_some_and(|line| line.contains(parent))),
+                1,
+            );
+        }
+    }
     if operation.name == "append-new" {
         // A journal's commit hides on ext4 that this is missing: no power cut there would tell.
         let at = |call: &str, end: &str, from: usize| {
