@@ -173,7 +173,8 @@ fn finish(
         block = block.with("exit_code", code);
     }
     block = inline::captured(block.with("seconds", seconds), &finished.stdout);
-    if let Some(why) = why {
+    let left = "processes of this command may still run: they could not be ended within a second";
+    for why in why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())) {
         let output = block.body.take().unwrap_or_default();
         let gap = if output.is_empty() { "" } else { "\n" };
         block = block.body(format!("{output}{gap}[{why}]"));

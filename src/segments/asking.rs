@@ -21,6 +21,9 @@ use crate::sys::{brief_lock, clock, fs};
 /// How often progress is told while nothing is done.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How long is waited for another process that asks for the same summary: one that was stopped never gets it.
+const OTHERS_WORK: Duration = Duration::from_mins(5);
+
 /// Why there is no summary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -231,7 +234,8 @@ impl<'a> Asking<'a> {
         }
         // What comes is to be kept: a folder that cannot be made is found out before anything is paid for.
         fs::create_private_folder(folder)?;
-        let _lock = brief_lock::take(&kept::lock(folder, &key), self.rules.interrupts)
+        let lock = kept::lock(folder, &key);
+        let _lock = brief_lock::take(&lock, OTHERS_WORK, self.rules.interrupts, self.rules.tell)
             .map_err(Failure::interrupted)?;
         // Somebody else may have asked for it meanwhile.
         if let Some(kept) = self.kept(&key) {

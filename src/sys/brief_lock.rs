@@ -9,12 +9,15 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::clock;
+use super::clock::{self, Stopwatch};
 use super::interrupt::Interrupts;
 use crate::exit::Signal;
 
 /// How often a lock that is taken is tried.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// How long is waited before it is said.
+const SAID: Duration = Duration::from_secs(1);
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
@@ -30,12 +33,19 @@ impl Drop for BriefLock {
     }
 }
 
-/// Takes the lock, however long that takes. `None` where there are no locks or the file cannot be made: the work is then
-/// done without.
+/// Takes the lock. `None` where there are no locks, the file cannot be made, or its holder has kept it for `longest`, as one
+/// does that was stopped: the work is then done without. A wait of more than a second is told once.
 ///
 /// # Errors
 /// The signal that came while waiting.
-pub fn take(path: &Path, interrupts: &Interrupts) -> Result<Option<BriefLock>, Signal> {
+pub fn take(
+    path: &Path,
+    longest: Duration,
+    interrupts: &Interrupts,
+    tell: &dyn Fn(&str),
+) -> Result<Option<BriefLock>, Signal> {
+    let watch = Stopwatch::start();
+    let mut told = false;
     loop {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -47,6 +57,18 @@ pub fn take(path: &Path, interrupts: &Interrupts) -> Result<Option<BriefLock>, S
             // The holder before removed the file between our opening it and its lock.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
+                let waited = watch.elapsed();
+                if waited >= longest {
+                    return Ok(None);
+                }
+                if waited >= SAID && !told {
+                    told = true;
+                    tell(&format!(
+                        "another process is at work on the same; waiting for it up to {} s (fuser {} names it)",
+                        longest.as_secs(),
+                        path.display()
+                    ));
+                }
                 if let Some(signal) = clock::sleep_interruptible(PAUSE, interrupts) {
                     return Err(signal);
                 }
@@ -71,6 +93,23 @@ mod tests {
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_holder_that_keeps_it_is_told_of_and_waited_for_no_longer_than_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("k.lock");
+        let held = take(&path, LONG, &Interrupts::none(), &|_| ()).unwrap();
+        let told = std::cell::RefCell::new(Vec::new());
+        let tell = |what: &str| told.borrow_mut().push(what.to_owned());
+        let longest = SAID + Duration::from_millis(300);
+        assert!(take(&path, longest, &Interrupts::none(), &tell).unwrap().is_none());
+        assert_eq!(told.borrow().len(), 1, "{told:?}");
+        assert!(told.borrow()[0].contains("k.lock"), "{told:?}");
+        drop(held);
+        assert!(!path.exists());
+    }
+
     #[test]
     fn one_at_a_time_and_nothing_left() {
         let folder = tempfile::tempdir().unwrap();
@@ -81,7 +120,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..5 {
-                        let lock = take(&path, &interrupts).unwrap();
+                        let lock = take(&path, LONG, &interrupts, &|_| ()).unwrap();
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(1));
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -99,10 +138,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("k.lock");
         let interrupts = Interrupts::none();
-        let held = take(&path, &interrupts).unwrap();
+        let held = take(&path, LONG, &interrupts, &|_| ()).unwrap();
         assert!(held.is_some());
         interrupts.raise(Signal::Term);
-        assert_eq!(take(&path, &interrupts).unwrap_err(), Signal::Term);
-        assert!(take(&folder.path().join("no/k.lock"), &interrupts).unwrap().is_none());
+        assert_eq!(take(&path, LONG, &interrupts, &|_| ()).unwrap_err(), Signal::Term);
+        assert!(
+            take(&folder.path().join("no/k.lock"), LONG, &interrupts, &|_| ()).unwrap().is_none()
+        );
     }
 }

@@ -124,6 +124,18 @@ pub enum Denied {
         /// What went wrong.
         source: anyhow::Error,
     },
+    /// A write in place that failed on its way.
+    #[error(
+        "cannot write {path}: {source}; it is written in place and may be half written{previous}"
+    )]
+    HalfWritten {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+        /// Where its previous content is, and how it comes back; empty where another says that.
+        previous: String,
+    },
     /// The system refused.
     #[error("cannot {what} {path}: {source}")]
     Io {

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Map;
 
+use super::lock::{self, LockError, Wait};
 use super::root::{self, Root};
-use super::{fs, git, lock};
+use super::{fs, git};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
 
 /// The largest index that is read, in bytes.
@@ -131,7 +132,8 @@ pub fn register(
     root: &Root,
     path: &Path,
     new_name: impl FnOnce() -> String,
-) -> Result<(Entry, Vec<String>)> {
+    wait: Wait<'_>,
+) -> Result<(Entry, Vec<String>), LockError> {
     // A look first: mostly there is nothing to write, and the way to a first commit is not gone under the lock.
     let loaded = load(root)?;
     let file = File::look(&loaded.index, path);
@@ -141,7 +143,7 @@ pub fn register(
     {
         return Ok((entry.clone(), loaded.notes));
     }
-    let _lock = lock::take_soon(root, LOCK)?;
+    let _lock = lock::take_soon(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     let entry = match file.entry(root, &loaded.index) {
         Some(entry) => {
@@ -169,7 +171,7 @@ pub fn register(
 ///
 /// # Errors
 /// As of [`register`].
-pub fn settle(root: &Root, conversation: &str) -> Result<()> {
+pub fn settle(root: &Root, conversation: &str, wait: Wait<'_>) -> Result<(), LockError> {
     let is_settled = |entry: &&Entry| {
         entry.conversation == conversation
             && fs::identity(&entry.path).is_some_and(|id| id != entry.file_id)
@@ -177,7 +179,7 @@ pub fn settle(root: &Root, conversation: &str) -> Result<()> {
     if !load(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
         return Ok(());
     }
-    let _lock = lock::take_soon(root, LOCK)?;
+    let _lock = lock::take_soon(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     let index = &mut loaded.index;
     let entries: Vec<Entry> = index.by_file_id.values().filter(is_settled).cloned().collect();
@@ -192,18 +194,18 @@ pub fn settle(root: &Root, conversation: &str) -> Result<()> {
             index.put(file.mended(&entry));
         }
     }
-    save(root, &loaded)
+    Ok(save(root, &loaded)?)
 }
 
 /// Takes out the entries of a file that is gone for good: a working copy. Its conversation stays.
 ///
 /// # Errors
 /// As of [`register`].
-pub fn forget(root: &Root, path: &Path) -> Result<()> {
-    let _lock = lock::take_soon(root, LOCK)?;
+pub fn forget(root: &Root, path: &Path, wait: Wait<'_>) -> Result<(), LockError> {
+    let _lock = lock::take_soon(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     loaded.index.by_file_id.retain(|_, entry| entry.path != path);
-    save(root, &loaded)
+    Ok(save(root, &loaded)?)
 }
 
 /// Writes the index, then puts older ones that are part of it aside, so that they are folded in once.

@@ -18,27 +18,36 @@ use super::stray;
 /// The largest kept content that is read back whole, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;
 
-/// Creates a folder for its owner alone, and its parents. What is durable in a folder is worth no more than the folder's
-/// own name: those of new ones are durable when this returns.
+/// Creates a folder for its owner alone, and its parents, durably.
 pub fn create_private_folder(path: &Path) -> Result<()> {
-    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !exists(folder);
-    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .and_then(|()| missing.iter().rev().try_for_each(|folder| sync_name(folder)))
+    make_folders(path, 0o700, &mut Vec::new())
         .with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Makes the name of a new folder durable. A folder that may be written but not read cannot be synced.
-pub(super) fn sync_name(folder: &Path) -> io::Result<()> {
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match File::open(parent.unwrap_or(Path::new("."))) {
-        Ok(parent) => parent.sync_all(),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Err(error) => Err(error),
+/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that it has `made` outlast a power
+/// cut.
+pub(super) fn make_folders(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    let is_missing =
+        |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::DirBuilder::new().mode(mode).create(folder) {
+            Ok(()) => made.push(folder.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
     }
+    if !fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    for folder in made {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // A folder that may be written and not read cannot be synced.
+        if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
+            sync(&parent)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether anything stands at the path, a broken link too.
@@ -242,16 +251,30 @@ pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Writes a file under a name that is still free; an existing one is an error.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
+    if put_new(path, bytes)? {
+        return Ok(());
+    }
+    bail!("cannot create {}: it is there already", path.display())
+}
+
+/// The same; false where the name is taken.
+fn put_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
+    let write = || -> io::Result<bool> {
         let mut file = stray::new_file(folder)?;
         file.write_all(bytes)?;
         sync(file.as_file())?;
-        file.persist_noclobber(path)?;
-        Ok(())
+        match file.persist_noclobber(path) {
+            Ok(_) => Ok(true),
+            Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(failed) => Err(failed.error),
+        }
     };
-    write().with_context(|| format!("cannot create {}", path.display()))?;
-    sync_folder(folder)
+    let is_new = write().with_context(|| format!("cannot create {}", path.display()))?;
+    if is_new {
+        sync_folder(folder)?;
+    }
+    Ok(is_new)
 }
 
 /// Copies a file to a name that is still free, private and durable.
@@ -276,15 +299,24 @@ pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Appends text to a file, private when it is new.
+/// Appends text to a regular file, private when it is new. Never waits at a FIFO.
 pub fn append(path: &Path, text: &str) -> Result<()> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot append to {}", path.display()))
+    let what = || format!("cannot append to {}", path.display());
+    // Looked at first, too: to open a FIFO or a device may do something by itself.
+    let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if !is_other {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(nonblock())
+            .open(path)
+            .with_context(what)?;
+        if file.metadata().with_context(what)?.is_file() {
+            return file.write_all(text.as_bytes()).with_context(what);
+        }
+    }
+    bail!("{}: it is no regular file", what())
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -404,7 +436,7 @@ pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
 }
 
 /// Whether a file holds what its hash says. A command may have written to it, or a crash have left it empty.
-fn is_kept(path: &Path, sha256: &str) -> bool {
+pub(super) fn is_kept(path: &Path, sha256: &str) -> bool {
     let hash = || -> io::Result<Option<String>> {
         let mut file = OpenOptions::new().read(true).custom_flags(nonblock()).open(path)?;
         if !file.metadata()?.is_file() {
@@ -491,15 +523,17 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     create_private_folder(folder)?;
     let taken = names(folder)?;
     let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u64>().ok()).max();
-    let mut n = last.unwrap_or(0) + 1;
+    let mut n = last.unwrap_or(0);
     loop {
+        // Whoever can write there may have named a file so.
+        n = n
+            .checked_add(1)
+            .with_context(|| format!("no number is left in {}", folder.display()))?;
         let path = folder.join(format!("{n}.txt"));
-        match create(&path, bytes) {
-            Ok(()) => return Ok(path),
-            // Another process took the number.
-            Err(_) if exists(&path) => n += 1,
-            Err(error) => return Err(error),
+        if put_new(&path, bytes)? {
+            return Ok(path);
         }
+        // Another process took the number.
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Journal {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
-    /// Whether the name of the file is durable, and that of the lock's note.
+    /// Whether the name of the file is durable, and that of the lock's note, which tells a torn tail from damage.
     is_noted: bool,
 }
 
@@ -63,26 +63,35 @@ impl Journal {
         interrupts: &Interrupts,
         waiting: &mut dyn FnMut(&str),
     ) -> Result<Self, LockError> {
-        let lock = lock::take(root, name, timeout, interrupts, waiting)?;
-        let path = root.conversation(name);
-        let mut journal = Self {
-            root: root.clone(),
-            name: name.to_owned(),
-            path,
-            file: None,
-            text: String::new(),
-            pieces: Vec::new(),
-            torn: None,
-            lock: Some(lock),
-            is_noted: false,
-        };
-        journal.load()?;
+        let mut journal = Self::unread(root, name);
+        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        journal.load(Some(&mut lock))?;
+        journal.lock = Some(lock);
         Ok(journal)
     }
 
-    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
-    pub fn peek(root: &Root, name: &str) -> Result<Self> {
-        let mut journal = Self {
+    /// Takes the lock of a conversation that is to be put aside or written anew. What its last holder left torn is moved aside
+    /// first, and told where it is; that it cannot be is no error.
+    ///
+    /// # Errors
+    /// The lock did not come free.
+    pub fn lock(
+        root: &Root,
+        name: &str,
+        timeout: Duration,
+        interrupts: &Interrupts,
+        waiting: &mut dyn FnMut(&str),
+    ) -> Result<(Lock, Option<PathBuf>), LockError> {
+        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        let mut journal = Self::unread(root, name);
+        if lock.is_after_crash() {
+            let _ = journal.load(Some(&mut lock));
+        }
+        Ok((lock, journal.torn))
+    }
+
+    fn unread(root: &Root, name: &str) -> Self {
+        Self {
             root: root.clone(),
             name: name.to_owned(),
             path: root.conversation(name),
@@ -92,8 +101,13 @@ impl Journal {
             torn: None,
             lock: None,
             is_noted: false,
-        };
-        journal.load()?;
+        }
+    }
+
+    /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
+    pub fn peek(root: &Root, name: &str) -> Result<Self> {
+        let mut journal = Self::unread(root, name);
+        journal.load(None)?;
         journal.file = None;
         Ok(journal)
     }
@@ -123,9 +137,17 @@ impl Journal {
         self.torn.as_deref()
     }
 
-    fn load(&mut self) -> Result<()> {
+    /// Reads the file; under its lock, a torn tail is moved aside. Only then the note of a killed holder has served.
+    fn load(&mut self, lock: Option<&mut Lock>) -> Result<()> {
+        self.read(lock.is_none(), lock.as_deref().is_some_and(Lock::is_after_crash))?;
+        if let Some(lock) = lock {
+            lock.settle();
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
         let what = || format!("cannot open the conversation {}", self.path.display());
-        let looks_only = self.lock.is_none();
         let mut file = match OpenOptions::new()
             .read(true)
             .append(!looks_only)
@@ -148,7 +170,6 @@ impl Journal {
         file.read_to_end(&mut bytes).with_context(what)?;
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
-        let after_crash = self.lock.as_ref().is_some_and(Lock::is_after_crash);
         let is_hole = after_crash && is_hole(&tail);
         if tail_holds_blocks(&tail) && !is_hole {
             let line = text.matches('\n').count() + 1;
@@ -287,6 +308,7 @@ impl Journal {
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
         // The lock of what was left behind goes: whoever edited it may go on there.
         self.lock = Some(lock::take_new(&self.root, &name)?);
+        self.is_noted = false;
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;

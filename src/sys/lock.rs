@@ -1,7 +1,8 @@
 //! The advisory lock of a conversation, and the note that says who holds it.
 //!
 //! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it when its
-//! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is; it holds no authority.
+//! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is, and the next holder that the
+//! last one was killed; it holds no authority.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -35,12 +36,18 @@ pub struct Lock {
     _file: File,
     run: PathBuf,
     after_crash: bool,
+    is_settled: bool,
 }
 
 impl Lock {
     /// Whether its last holder left its note behind, as one that was killed does.
     pub fn is_after_crash(&self) -> bool {
         self.after_crash
+    }
+
+    /// The conversation was read whole, and what a killed holder left half done is mended: its note says nothing any more.
+    pub fn settle(&mut self) {
+        self.is_settled = true;
     }
 }
 
@@ -61,7 +68,7 @@ pub enum LockError {
         seconds: f64,
     },
     /// A signal came while waiting.
-    #[error("interrupted by {} while waiting for a conversation", .0.name())]
+    #[error("interrupted by {} while waiting for a lock", .0.name())]
     Interrupted(Signal),
     /// The file could not be opened or locked.
     #[error(transparent)]
@@ -82,13 +89,8 @@ pub fn take(
     let watch = Stopwatch::start();
     let mut told = false;
     loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(TryLockError::Error(error)) => {
-                return Err(LockError::Failed(unlockable(&path, &error)));
-            }
+        if try_once(&file, &path)? {
+            break;
         }
         let by = holder(&run);
         if !told {
@@ -114,7 +116,12 @@ pub fn take(
 
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
 pub fn take_new(root: &Root, name: &str) -> Result<Lock> {
-    hold(take_soon(root, name)?, root.run(name))
+    let path = root.locks().join(name);
+    let file = open(&path)?;
+    if !try_once(&file, &path)? {
+        bail!("cannot lock {}: another process holds it", path.display());
+    }
+    hold(file, root.run(name))
 }
 
 /// Leaves the note that says who holds the lock.
@@ -124,48 +131,82 @@ fn hold(file: File, run: PathBuf) -> Result<Lock> {
         Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
     fs::replace_lightly(&run, format!("{text}\n").as_bytes())?;
-    Ok(Lock { _file: file, run, after_crash })
+    Ok(Lock { _file: file, run, after_crash, is_settled: !after_crash })
 }
 
 /// How long a lock is waited for that is held for moments only. A holder that was stopped keeps it for ever.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Takes a lock that is held for moments only: an index's.
-pub fn take_soon(root: &Root, name: &str) -> Result<File> {
-    take_within(root, name, SOON)
+/// How long of that passes before it is said.
+const SAID: Duration = Duration::from_secs(1);
+
+/// How long of that passes before a signal counts: what a run notes at its end is not lost to the signal that ended it.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// What ends a wait for an index early, and to whom the wait is told.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// The signals that end it.
+    pub interrupts: &'a Interrupts,
+    /// Told once for what is waited, when that takes long.
+    pub tell: &'a dyn Fn(&str),
 }
 
-fn take_within(root: &Root, name: &str, longest: Duration) -> Result<File> {
+/// Takes a lock that is held for moments only: an index's.
+///
+/// # Errors
+/// It did not come free, a signal came, or there are no locks.
+pub fn take_soon(root: &Root, name: &str, wait: Wait<'_>) -> Result<File, LockError> {
     let path = root.locks().join(name);
     let file = open(&path)?;
     let watch = Stopwatch::start();
     let mut pause = Duration::from_millis(1);
+    let mut told = false;
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(TryLockError::Error(error)) => {
-                return Err(unlockable(&path, &error));
-            }
-            Err(TryLockError::WouldBlock) if watch.elapsed() < longest => {}
-            Err(TryLockError::WouldBlock) => bail!(
+        if try_once(&file, &path)? {
+            return Ok(file);
+        }
+        let waited = watch.elapsed();
+        if waited >= SOON {
+            return Err(LockError::Failed(anyhow::anyhow!(
                 "cannot lock {}: another process has held it for {} s, which takes moments (fuser names it); end that \
                  process, or let it go on",
                 path.display(),
-                longest.as_secs()
-            ),
+                SOON.as_secs()
+            )));
+        }
+        if let Some(signal) = wait.interrupts.pending().filter(|_| waited >= MOMENT) {
+            return Err(LockError::Interrupted(signal));
+        }
+        if waited >= SAID && !told {
+            told = true;
+            let seconds = SOON.as_secs();
+            (wait.tell)(&format!(
+                "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
+                path.display()
+            ));
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(25));
     }
 }
 
-/// Nothing is written without the lock: two runs on one conversation would mix.
-fn unlockable(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    anyhow::anyhow!(
-        "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or NAGENT_ROOT)",
-        path.display()
-    )
+/// Whether the lock was free, and is ours now.
+fn try_once(file: &File, path: &Path) -> Result<bool> {
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(error)) => {
+                // Nothing is written without the lock: two runs on one conversation would mix.
+                bail!(
+                    "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or NAGENT_ROOT)",
+                    path.display()
+                );
+            }
+        }
+    }
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -189,7 +230,10 @@ fn holder(run: &Path) -> String {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before the lock itself goes; nobody else writes it while we hold the lock.
-        let _ = fs::remove(&self.run);
+        // Before the lock itself goes; nobody else writes it while we hold the lock. Until a tail that a killed holder left
+        // is put aside, the note is all that tells it from damage.
+        if self.is_settled {
+            let _ = fs::remove(&self.run);
+        }
     }
 }

@@ -199,8 +199,10 @@ impl Boundary {
         for name in missing {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
                 // A file in it is worth no more than the folder's own name.
-                Ok(()) => sync_names(&dir)
-                    .map_err(|errno| Denied::io("make durable the folder of", asked, errno))?,
+                Ok(()) => {
+                    sync_names(&dir)
+                        .map_err(|error| Denied::io("sync the folder of", asked, error))?;
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),
             }

@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest file that is read for an edit, in bytes.
 const EDIT_LIMIT: u64 = 64 << 20;
@@ -140,7 +140,7 @@ pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<Pa
     }
     check(&opened)?;
     if is_in_place {
-        in_place(&opened, content)?;
+        in_place(&opened, content, previous.as_deref())?;
     } else if !beside(&opened, content)? {
         if opened.is_linked() {
             return Err(Denied::Linked { path: shown(&opened.path) });
@@ -148,7 +148,7 @@ pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<Pa
         if previous.is_none() {
             previous = keep_old(&mut opened, content)?;
         }
-        in_place(&opened, content)?;
+        in_place(&opened, content, previous.as_deref())?;
     }
     Ok(previous)
 }
@@ -187,7 +187,12 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
         && (old.st_mtime, old.st_mtime_nsec) == (now.st_mtime, now.st_mtime_nsec)
 }
 
-fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
+/// Writes over the file itself. A failure on the way says where its `previous` content is.
+fn in_place(
+    opened: &Opened,
+    content: &mut Content<'_>,
+    previous: Option<&Path>,
+) -> Result<(), Denied> {
     let Some((_, old)) = &opened.old else {
         return Err(Denied::Changed { path: shown(&opened.path) });
     };
@@ -206,7 +211,15 @@ fn in_place(opened: &Opened, content: &mut Content<'_>) -> Result<(), Denied> {
     (content.write)(&mut file)
         .and_then(|()| file.set_len(content.bytes))
         .and_then(|()| sync(&file))
-        .map_err(failed)
+        .map_err(|source| {
+            let path = shown(&opened.path);
+            let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
+            let previous = previous.map_or_else(String::new, |previous| {
+                let kept = shown(previous);
+                format!("; what it held before is in {kept}: copy that over it")
+            });
+            Denied::HalfWritten { path, source, previous }
+        })
 }
 
 /// Fails where so many bytes would not fit, before any is written.
@@ -329,6 +342,7 @@ fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
 
 /// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), Denied> {
+    // A folder that may be entered but not read cannot be synced; the file is in place all the same.
     sync_names(&opened.dir).map_err(|error| Denied::io("sync the folder of", &opened.path, error))
 }
 

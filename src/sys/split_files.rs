@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::fs::{hex, sync_name};
+use super::fs::hex;
 use super::read::open_regular;
 use crate::format::index;
 
@@ -46,13 +46,6 @@ impl Folder {
     /// Opens a folder, and makes it where it is missing, with its parents: for its owner alone if `private`, else as the
     /// umask has it. What a run that was killed has begun there is taken back.
     pub fn open(path: &Path, private: bool) -> io::Result<Self> {
-        let mut missing: Vec<&Path> = path
-            .ancestors()
-            .take_while(|folder| {
-                !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err()
-            })
-            .collect();
-        missing.reverse();
         let mut folder = Self {
             path: path.to_owned(),
             made: Vec::new(),
@@ -62,14 +55,8 @@ impl Folder {
             kept: Vec::new(),
             lock: None,
         };
-        for missing in missing {
-            let mode = if private { 0o700 } else { 0o777 };
-            match fs::DirBuilder::new().mode(mode).create(missing) {
-                Ok(()) => folder.made.push(missing.to_owned()),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mode = if private { 0o700 } else { 0o777 };
+        super::fs::make_folders(path, mode, &mut folder.made)?;
         folder.path = fs::canonicalize(path)?;
         let open = File::open(&folder.path)?;
         if !open.metadata()?.is_dir() {
@@ -167,8 +154,7 @@ impl Folder {
                 File::open(inner)?.sync_all()?;
             }
         }
-        self.sync()?;
-        self.made.iter().try_for_each(|made| sync_name(made))
+        self.sync()
     }
 
     /// Makes what was put in place durable and lets go of the folder. From here on nothing is taken back.

@@ -248,6 +248,7 @@ fn damage_in_the_middle_is_refused_aloud_with_its_line() {
     let damaged = sandbox.conversation();
     let run = sandbox.run(&["again"]).assert_exit(1).no_stdout();
     assert!(run.stderr.chars().any(|c| c.is_ascii_digit()), "a line number in {}", run.stderr);
+    assert!(!run.stderr.contains("--root"), "another root mends nothing: {}", run.stderr);
     assert_eq!(sandbox.conversation(), damaged, "left as it is");
     assert_eq!(sandbox.requests().len(), 1);
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::answers::{Answer, Latch};
 use crate::blocks::{Block, blocks};
-use crate::process_under_test::Running;
+use crate::process_under_test::{Run, Running};
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell};
 
 const KILLS: u64 = 60;
@@ -177,6 +177,97 @@ fn a_tail_torn_within_a_fenced_block_is_moved_aside_by_the_next_run() {
         assert_eq!(result.get("status"), "unknown");
         assert!(sandbox.invalid().iter().any(|torn| *torn == whole[from..=from + at]));
     }
+}
+
+/// `nagent` with no file beyond so many KiB.
+fn with_small_files(sandbox: &Sandbox, kib: u32, args: &str) -> Run {
+    let line = format!("ulimit -f {kib}; exec '{NAGENT}' {args}");
+    sandbox.program("bash", &["-c", &line]).run()
+}
+
+/// A conversation `c` whose last block was torn within whole blocks of another, as a run leaves it that is killed; and its
+/// text up to there.
+fn torn(sandbox: &Sandbox) -> String {
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    let path = sandbox.root().join("conversations/c");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let from = whole.find("<nagent-shell-result").unwrap();
+    let inner = from + whole[from..].find("\n</user-prompt>\n").unwrap();
+    std::fs::write(&path, &whole[..inner + "\n</user-prompt>\n".len()]).unwrap();
+    std::fs::write(sandbox.root().join("conversations/c.run"), "{}").unwrap();
+    sandbox.llm.allow_rewrites();
+    whole[..from].trim_end().to_owned()
+}
+
+fn torn_world() -> (Sandbox, String) {
+    let sandbox = Sandbox::new()
+        .reply(shell("cat ~/.nagent/conversations/c; echo; echo end"))
+        .reply(answer("one"));
+    let before = torn(&sandbox);
+    (sandbox, before)
+}
+
+#[test]
+fn a_torn_tail_that_could_not_be_put_aside_is_by_a_later_run() {
+    let (sandbox, before) = torn_world();
+    for _ in 0..2 {
+        with_small_files(&sandbox, 2, "--conversation c go").assert_exit(1);
+    }
+    let path = sandbox.root().join("conversations/c");
+    assert!(std::fs::read_to_string(&path).unwrap().len() > before.len() + 10, "nothing was cut");
+    sandbox.llm.push(answer("two"));
+    sandbox.run(&["--conversation", "c", "again"]).assert_exit(0).stdout_is("two\n");
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with(&before));
+    assert!(!path.with_extension("run").exists());
+}
+
+#[test]
+fn upkeep_that_takes_the_lock_after_a_kill_puts_the_torn_tail_aside_too() {
+    // The working copy is refused, and the conversation stays.
+    let (sandbox, before) = torn_world();
+    sandbox.llm.push(Answer::error(401, "invalid_api_key"));
+    sandbox.run(&["--conversation", "c", "--edit-conversation", "shorten it"]).assert_exit(3);
+    sandbox.llm.push(answer("two"));
+    sandbox.run(&["--conversation", "c", "again"]).assert_exit(0).stdout_is("two\n");
+    assert!(sandbox.conversation().starts_with(&before));
+
+    // What is put aside can be gone on from.
+    for args in [
+        &["--conversation", "c", "--clear"][..],
+        &["--conversation", "d", "--save-conversation", "c"],
+    ] {
+        let (sandbox, before) = torn_world();
+        sandbox.llm.push(answer("of d"));
+        sandbox.run(&["--conversation", "d", "task"]).assert_exit(0);
+        sandbox.run(args).assert_exit(0);
+        let names = std::fs::read_dir(sandbox.root().join("conversations")).unwrap();
+        let aside = names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .find(|name| name.starts_with("c-"))
+            .unwrap();
+        sandbox.llm.push(answer("two"));
+        sandbox.run(&["--conversation", &aside, "again"]).assert_exit(0).stdout_is("two\n");
+        let text = std::fs::read_to_string(sandbox.root().join("conversations").join(aside));
+        assert!(text.unwrap().starts_with(&before));
+        assert!(!sandbox.root().join("conversations/c.run").exists());
+    }
+}
+
+#[test]
+fn a_save_that_fails_leaves_the_name_what_it_was() {
+    let sandbox = Sandbox::new().reply(answer("one")).reply(answer(&"long ".repeat(20_000)));
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    sandbox.run(&["--conversation", "c", "--save-conversation", "s"]).assert_exit(0);
+    sandbox.run(&["--conversation", "c", "another"]).assert_exit(0);
+    let all = || {
+        let names = std::fs::read_dir(sandbox.root().join("conversations")).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        names.into_iter().map(|path| (std::fs::read(&path).ok(), path)).collect::<Vec<_>>()
+    };
+    let before = all();
+    with_small_files(&sandbox, 60, "--conversation c --save-conversation s").assert_exit(1);
+    assert_eq!(all(), before);
 }
 
 #[test]

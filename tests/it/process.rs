@@ -471,3 +471,17 @@ fn a_trivial_exchange_keeps_under_8_kb_on_disk() {
     assert!(size < 8192, "{size} bytes");
     assert!(sandbox.conversation().contains("done"));
 }
+
+#[test]
+fn a_recording_goes_to_a_regular_file_alone() {
+    let sandbox = Sandbox::new().reply(answer("one"));
+    let fifo = sandbox.work().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for path in ["fifo", "/dev/null"] {
+        let run = sandbox.cmd(&["--record", path, "task"]).spawn();
+        run.wait_up_to(std::time::Duration::from_secs(5))
+            .assert_exit(1)
+            .stderr_has(&[path, "no regular file"]);
+    }
+    assert!(sandbox.requests().is_empty());
+}

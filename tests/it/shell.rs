@@ -89,3 +89,19 @@ fn a_command_inherits_no_descriptor_that_nagent_was_started_with() {
     // ls holds 3 for the folder that it lists.
     assert_eq!(sandbox.block("nagent-shell-result").body.trim(), "0 1 2 3");
 }
+
+#[test]
+fn an_output_that_was_kept_before_and_changed_since_is_kept_anew() {
+    for changed in ["", "something else"] {
+        let sandbox = Sandbox::new();
+        let kept = || {
+            let block = act(&sandbox, &shell("seq 1 100000"), "nagent-shell-result");
+            std::path::PathBuf::from(block.get("output"))
+        };
+        let path = kept();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, changed).unwrap();
+        assert_eq!(kept(), path);
+        assert!(std::fs::read(&path).unwrap() == whole, "{changed:?}");
+    }
+}

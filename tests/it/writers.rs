@@ -93,3 +93,27 @@ fn a_reply_is_durable_before_its_actions_run() {
         result.body
     );
 }
+
+/// A lock that somebody holds who does not let go, as a stopped process.
+fn held(path: &std::path::Path) -> std::fs::File {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+#[test]
+fn a_wait_for_an_index_is_said_and_a_signal_ends_it() {
+    for (index, args) in [
+        ("saved-index.json", &["--conversation", "c", "--save-conversation", "s"][..]),
+        ("file-index.json", &["--file-edit", "a.txt", "change it"]),
+    ] {
+        let sandbox = Sandbox::new().file("a.txt", "text\n").reply(answer("one"));
+        sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+        let _held = held(&sandbox.root().join("conversations/.locks").join(index));
+        let running = sandbox.cmd(args).spawn();
+        crate::sandbox::wait_until("it says so", || running.stderr_so_far().contains(index));
+        running.signal(rustix::process::Signal::TERM);
+        running.wait_up_to(std::time::Duration::from_secs(5)).assert_exit(143);
+    }
+}

@@ -64,7 +64,8 @@ pub(crate) fn member() -> Option<()> {
             for n in 0..count {
                 let path = root.folder.join(format!("file-{number}-{n}"));
                 std::fs::write(&path, "x").unwrap();
-                file_index::register(&root, &path, || format!("of-{number}-{n}")).unwrap();
+                let wait = lock::Wait { interrupts: &interrupts, tell: &|_| () };
+                file_index::register(&root, &path, || format!("of-{number}-{n}"), wait).unwrap();
             }
         }
         "hold" => {

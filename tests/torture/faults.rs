@@ -278,9 +278,45 @@ pub(crate) fn run(figures: &mut Figures) {
     }
 }
 
+/// The folder of torn tails cannot be made durable, however often that is tried: one try, one file, and an end.
+fn tails_folder_never_syncs(world: &World, operation: &Operation, figures: &mut Figures) {
+    world.begin_anew();
+    let folder = world.sandbox.root().join("conversations/c.invalid");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, args) = (operation.command)(&world.sandbox);
+    let (log, path) = (world.log.to_str().unwrap(), folder.to_str().unwrap());
+    let mut all = vec!["-p", "-f", "--mount-proc", "timeout", "-s", "KILL", "10", "strace", "-q"];
+    all.extend(["-o", log, "-P", path, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO"]);
+    all.push(&program);
+    all.extend(args.iter().map(String::as_str));
+    let run = world.sandbox.program("unshare", &all).run();
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    let is_error = usize::from(run.code == 1);
+    figures.exactly("repair: exit 1 where the folder of torn tails never syncs", is_error, 1);
+    figures.exactly("repair: files that are left there then", files, 1);
+}
+
 fn one(operation: &Operation, figures: &mut Figures) {
     let worlds = [World::new(operation, "a"), World::new(operation, "b")];
     let (sites, elsewhere) = worlds[0].sites(operation);
+    for (name, made, parent) in [
+        ("repair", "/conversations/c.invalid\"", "/conversations>"),
+        ("create", "\"sub\"", "/work>"),
+    ] {
+        if operation.name == name {
+            let made = sites
+                .iter()
+                .position(|site| site.call.starts_with("mkdir") && site.line.contains(made));
+            let next = made.and_then(|made| {
+                sites[made..].iter().find(|site| site.call == "fsync").map(|site| &site.line)
+            });
+            figures.exactly(
+                &format!("{name}: a folder that it makes is durable before what is in it"),
+                usize::from(next.is_some_and(|line| line.contains(parent))),
+                1,
+            );
+        }
+    }
     if operation.name == "append-new" {
         // A journal's commit hides on ext4 that this is missing: no power cut there would tell.
         let at = |call: &str, end: &str, from: usize| {
@@ -327,6 +363,9 @@ fn one(operation: &Operation, figures: &mut Figures) {
         }
     });
     let (missed, wrong) = (missed.into_inner().unwrap(), wrong.into_inner().unwrap());
+    if operation.name == "repair" {
+        tails_folder_never_syncs(&worlds[0], operation, figures);
+    }
     for what in
         missed.iter().map(|what| format!("not reached: {what}")).chain(wrong.iter().cloned())
     {

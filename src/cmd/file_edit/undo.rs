@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Args, Ground, nagent};
 use crate::cmd::nagent::changed::{self, Changed, Content};
-use crate::cmd::nagent::start::{lock_problem, missing};
+use crate::cmd::nagent::start::{lock_problem, missing, wait};
 use crate::cmd::settings::{Problem, pick};
 use crate::drive;
 use crate::exit::Exit;
@@ -97,8 +97,9 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         None => replace::remove(opened, &mut keep).map_err(denied)?,
     };
     // Found by its identity when it is moved next.
-    if let Err(error) = file_index::settle(root, &name) {
-        out::line(&format!("nagent-file-edit: note: {error:#}"));
+    let wait = wait(&ground.interrupts);
+    if let Err(error) = file_index::settle(root, &name, wait) {
+        out::line(&format!("nagent-file-edit: note: {}", lock_problem(error).message));
     }
     // From here on the file is changed: a failure to record it is said with that.
     let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Call, rework};
+use super::{Call, rework, start};
 use crate::cmd::settings::{Problem, Settings};
 use crate::exit::Exit;
 use crate::format::file_index::Entry;
@@ -40,7 +40,9 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
     let boundary =
         Boundary::for_file(places, &path).map_err(|denied| refused(&denied.to_string()))?;
     may_be_named(call, &boundary)?;
-    let (entry, notes) = file_index::register(root, &path, || call.name.clone())?;
+    let wait = start::wait(call.interrupts);
+    let (entry, notes) = file_index::register(root, &path, || call.name.clone(), wait)
+        .map_err(start::lock_problem)?;
     for note in notes {
         out::line(&format!("nagent: note: {note}"));
     }
@@ -66,8 +68,9 @@ pub(super) fn may_be_named(call: &Call<'_>, boundary: &Boundary) -> Result<(), P
 
 /// Notes which file it is now, at the end of a run: it may have been written, or made.
 pub(super) fn settle(call: &Call<'_>) {
-    if let Err(error) = file_index::settle(&call.settings.root.value, &call.name) {
-        out::line(&format!("nagent: note: {error:#}"));
+    let wait = start::wait(call.interrupts);
+    if let Err(error) = file_index::settle(&call.settings.root.value, &call.name, wait) {
+        out::line(&format!("nagent: note: {}", start::lock_problem(error).message));
     }
 }
 

@@ -417,14 +417,18 @@ impl Call<'_> {
     }
 }
 
-/// The failure to make or use the root, with what to try.
+/// The failure to make or use the root, with what to try. Another root mends no damage: that is said where the system refused
+/// something alone.
 fn root_problem(error: &anyhow::Error) -> Problem {
-    Problem {
-        exit: Exit::Failed,
-        message: format!(
+    let is_refusal = |cause: &(dyn std::error::Error + 'static)| cause.is::<std::io::Error>();
+    let message = if error.chain().any(is_refusal) {
+        format!(
             "{error:#}; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"
-        ),
-    }
+        )
+    } else {
+        format!("{error:#}")
+    };
+    Problem { exit: Exit::Failed, message }
 }
 
 /// The name of the conversation: flag, then the file's own, then a new one for a nested run, then the environment,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Call, children, upkeep};
+use super::{Call, children, start, upkeep};
 use crate::cmd::settings::Problem;
 use crate::drive::child::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
@@ -52,7 +52,8 @@ impl Drop for Copy<'_> {
         if !self.is_kept {
             // A copy that stays behind is no failure of the edit.
             let _ = fs::remove(&self.path);
-            let _ = file_index::forget(&self.call.settings.root.value, &self.path);
+            let wait = start::wait(self.call.interrupts);
+            let _ = file_index::forget(&self.call.settings.root.value, &self.path, wait);
         }
     }
 }

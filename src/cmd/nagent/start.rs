@@ -23,8 +23,9 @@ use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::clock::{self, Stopwatch};
+use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::Journal;
-use crate::sys::lock::LockError;
+use crate::sys::lock::{LockError, Wait};
 use crate::sys::sandbox::Walls;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
@@ -235,6 +236,11 @@ fn open(call: &Call<'_>) -> Result<Journal, Problem> {
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
     Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting)
         .map_err(lock_problem)
+}
+
+/// How an index is waited for: until a signal comes, and not without a word.
+pub(crate) fn wait(interrupts: &Interrupts) -> Wait<'_> {
+    Wait { interrupts, tell: &|what| out::line(&format!("nagent: {what}")) }
 }
 
 /// A lock that was not had, as an exit.

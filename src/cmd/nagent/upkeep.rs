@@ -18,7 +18,8 @@ use crate::out::{self, Report};
 use crate::protocol::tags;
 use crate::sys::journal::{self, Journal};
 use crate::sys::lock::{self, Lock};
-use crate::sys::{fs, names, root};
+use crate::sys::root::{self, Root};
+use crate::sys::{fs, names};
 
 /// The name of the index's lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
@@ -78,23 +79,34 @@ pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    lock::take(
+    let (lock, torn) = Journal::lock(
         &call.settings.root.value,
         name,
         Duration::from_secs_f64(timeout),
         call.interrupts,
         &mut waiting,
     )
-    .map_err(start::lock_problem)
+    .map_err(start::lock_problem)?;
+    if let Some(torn) = torn {
+        out::line(&format!(
+            "nagent: note: the end of conversation {name} was no whole block, as after a crash; what stood there is in {}",
+            torn.display()
+        ));
+    }
+    Ok(lock)
 }
 
 /// Puts a text in the conversation's place. What stood there is kept under a name of its own first; whatever ends this, and
 /// when, the conversation is the old text or the new one, whole. Its lock is held.
 pub(super) fn exchange(call: &Call<'_>, text: &str) -> Result<Option<PathBuf>, Problem> {
-    let root = &call.settings.root.value;
-    let path = root.conversation(&call.name);
+    put_in_place(&call.settings.root.value, &call.name, text)
+}
+
+/// The same for a conversation of any name.
+fn put_in_place(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>, Problem> {
+    let path = root.conversation(name);
     let archived = if fs::is_there(&path)? {
-        let stem: String = call.name.chars().take(60).collect();
+        let stem: String = name.chars().take(60).collect();
         Some(root.conversation(&format!("{stem}-{}", uuid::Uuid::new_v4())))
     } else {
         None
@@ -231,16 +243,13 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         )));
     }
     let index_path = root.saved_index();
-    let _index_lock = lock::take_soon(root, SAVED_LOCK)?;
+    let wait = start::wait(call.interrupts);
+    let _index_lock = lock::take_soon(root, SAVED_LOCK, wait).map_err(start::lock_problem)?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
     let _target_lock = take_lock(call, name)?;
-    if fs::is_there(&path)? {
-        // An older copy of that name is put aside, not lost.
-        let aside = PathBuf::from(format!("{}-{}", path.display(), uuid::Uuid::new_v4()));
-        fs::rename(&path, &aside)?;
-    }
-    fs::create(&path, journal.text().as_bytes())?;
+    // An older copy of that name is put aside, not lost.
+    put_in_place(root, name, journal.text())?;
     let saved = Saved {
         name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         path: path.display().to_string(),

@@ -3,9 +3,9 @@
 //! it is kept. It knows nothing of processes.
 
 use std::borrow::Cow;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -367,7 +367,7 @@ enum Kept {
 
 impl Spool {
     fn open(folder: &Path, nameless: bool) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        fs::make_folders(folder, 0o700, &mut Vec::new())?;
         let file = if nameless {
             SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
         } else {
@@ -394,11 +394,8 @@ impl Spool {
         let sha256 = hex(&self.hash.finalize());
         let path = self.folder.join(format!("{sha256}.txt"));
         file.as_file().sync_all()?;
-        match file.persist_noclobber(&path) {
-            Ok(_) => {}
-            // The same bytes are there already: the temporary file goes with the error.
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.error),
+        if !fs::is_kept(&path, &sha256) {
+            file.persist(&path).map_err(|error| error.error)?;
         }
         File::open(&self.folder)?.sync_all()?;
         Ok(Kept::Named(Spooled { path, sha256 }))

@@ -20,7 +20,7 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 
-use super::keeper::PATIENCE;
+use super::keeper::{PATIENCE, look_at_numbers};
 
 /// Children that this process had before its first job: an `exec` keeps those of the program before.
 static FOREIGN: OnceLock<Foreign> = OnceLock::new();
@@ -43,6 +43,14 @@ pub(super) fn adopt_orphans() {
         }
         let own = getpid().as_raw_nonzero().get();
         let table = processes();
+        if table.is_empty() {
+            let mut children = HashSet::new();
+            look_at_numbers(Instant::now() + PATIENCE, &mut |pid| {
+                children.insert((pid.as_raw_nonzero().get(), 0));
+                false
+            });
+            return Foreign { children, sessions: HashSet::new() };
+        }
         let children = || table.values().filter(|process| process.parent == own);
         let sessions = children().chain(table.get(&own)).map(|process| process.session);
         Foreign {
@@ -59,33 +67,58 @@ pub(super) fn has_children() -> bool {
 }
 
 /// Kills and reaps every descendant that is below none of the `keepers`. Gives up after a second, with what
-/// cannot be killed.
-pub(super) fn end_orphans(keepers: &[Pid]) {
+/// cannot be killed: false then.
+pub(super) fn end_orphans(keepers: &[Pid]) -> bool {
     let foreign = FOREIGN.get_or_init(Foreign::default);
     let alone = keepers.is_empty() && foreign.children.is_empty();
     let give_up = Instant::now() + PATIENCE;
     loop {
         if alone && reap_all() {
-            return;
+            return true;
         }
+        let table = processes();
         let mut alive = Vec::new();
-        for process in orphans(keepers, foreign) {
+        for process in orphans(&table, keepers, foreign) {
             if process.is_zombie {
                 reap(&process);
             } else if let Some(pidfd) = kill(&process) {
                 alive.push(pidfd);
             }
         }
+        if table.is_empty() {
+            alive = kill_by_number(give_up, keepers, foreign);
+        }
         if alive.is_empty() && !(alone && has_children()) {
-            return;
+            return true;
         }
         let now = Instant::now();
         if now >= give_up {
-            return;
+            return false;
         }
         // Those that died may have had children, which are found in the next round.
         wait_for_all(alive, (now + Duration::from_millis(50)).min(give_up));
     }
+}
+
+/// The same where there is no /proc: this process's own children alone. Their children become that in turn.
+fn kill_by_number(end: Instant, keepers: &[Pid], foreign: &Foreign) -> Vec<OwnedFd> {
+    let mut alive = Vec::new();
+    look_at_numbers(end, &mut |pid| {
+        let number = pid.as_raw_nonzero().get();
+        let is_foreign = foreign.children.iter().any(|(child, _)| *child == number);
+        if is_foreign || keepers.contains(&pid) {
+            return false;
+        }
+        // Not reaped before this function returns: its number is nobody else's.
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        let _ = kill_process_group(pid, Signal::KILL);
+        let is_killed = pidfd_send_signal(&pidfd, Signal::KILL).is_ok();
+        if is_killed {
+            alive.push(pidfd);
+        }
+        is_killed
+    });
+    alive
 }
 
 /// Reaps every child that has ended. True when there is no child left at all.
@@ -180,12 +213,11 @@ fn processes() -> HashMap<i32, Process> {
 }
 
 /// The descendants of this process that no keeper keeps.
-fn orphans(keepers: &[Pid], foreign: &Foreign) -> Vec<Process> {
-    let table = processes();
+fn orphans(table: &HashMap<i32, Process>, keepers: &[Pid], foreign: &Foreign) -> Vec<Process> {
     let mut roots = HashMap::new();
     let mut found = Vec::new();
     for process in table.values() {
-        let Some(root) = root(process, &table) else { continue };
+        let Some(root) = root(process, table) else { continue };
         let is_orphan = *roots.entry(root.pid).or_insert_with(|| is_orphan(root, keepers, foreign));
         // Zombies further down are their parents' to reap; when these are gone they become children.
         if is_orphan && (process.is_child || !process.is_zombie) {

@@ -113,7 +113,7 @@ pub enum Outcome {
     Stopped,
 }
 
-/// A job's result. By now no process of it is left.
+/// A job's result. By now no process of it is left, but for what cannot be killed.
 #[derive(Debug)]
 pub struct Finished {
     /// Which job.
@@ -122,6 +122,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// From its start to its leader's end.
     pub took: Duration,
+    /// Whether no process of it is left.
+    pub all_gone: bool,
     /// What it wrote to stdout; with [`Output::Merged`], to stderr as well.
     pub stdout: Captured,
     /// What it wrote to stderr; empty with [`Output::Merged`].

@@ -270,8 +270,7 @@ fn end(leader: Pid) {
     let _ = kill_process_group(leader, Signal::KILL);
 }
 
-/// Kills and reaps until no child is left: those of the killed become children. False when some stay nevertheless, or
-/// cannot be known.
+/// Kills and reaps until no child is left: those of the killed become children. False when some stay nevertheless.
 fn end_all(ends: Option<&OwnedFd>) -> bool {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -281,7 +280,10 @@ fn end_all(ends: Option<&OwnedFd>) -> bool {
         if has_no_child() {
             return true;
         }
-        if !kill_children() || Instant::now() >= give_up {
+        if !kill_children() {
+            look_at_numbers(give_up, &mut kill_child);
+        }
+        if Instant::now() >= give_up {
             return false;
         }
         let wait = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -319,13 +321,44 @@ fn kill_children() -> bool {
             if byte.is_ascii_digit() {
                 number = number.saturating_mul(10).saturating_add(i32::from(byte - b'0'));
             } else if let Some(child) = Pid::from_raw(std::mem::take(&mut number)) {
-                // The group at one stroke, if it leads one, before its members fork on.
-                let _ = kill_process_group(child, Signal::KILL);
-                let _ = kill_process(child, Signal::KILL);
+                kill_child(child);
             }
         }
     }
     true
+}
+
+/// Kills a child that is not reaped. False when it may not be signalled.
+fn kill_child(child: Pid) -> bool {
+    // The group at one stroke, if it leads one, before its members fork on.
+    let _ = kill_process_group(child, Signal::KILL);
+    kill_process(child, Signal::KILL).is_ok()
+}
+
+/// Where there is no /proc: asks the kernel of number after number whether that is a child of this process, from this
+/// process's own on, and hands over those that are and have not ended. Returns early once one was killed, as its children come
+/// next, and near; at `end` at the latest.
+pub(super) fn look_at_numbers(end: Instant, kill: &mut dyn FnMut(Pid) -> bool) {
+    /// The kernel gives out no higher ones.
+    const NUMBERS: i32 = 1 << 22;
+    /// How many are asked for between two looks at the time.
+    const ROUND: i32 = 1 << 12;
+    let own = getpid().as_raw_nonzero().get();
+    // What is killed again and again and does not go must not hide what has a number far away.
+    let is_early = Instant::now() + PATIENCE / 2 < end;
+    let mut killed = false;
+    for step in 1..NUMBERS {
+        let number = own.saturating_add(step) % NUMBERS;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Some(pid) = Pid::from_raw(number)
+            && matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+        {
+            killed |= kill(pid);
+        }
+        if step % ROUND == 0 && (killed && is_early || Instant::now() >= end) {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ impl Running {
         on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
     ) -> Finished {
         let by_now = self.started.elapsed();
-        let report = self.reap();
+        let (report, all_gone) = self.reap();
 
         // All writers are gone: the pipes end, or are empty.
         let end = self.stdout.capture.bytes().saturating_add(LEFTOVER);
@@ -299,30 +299,33 @@ impl Running {
             id: self.id,
             outcome,
             took: report.map_or(by_now, |report| report.took),
+            all_gone,
             stdout: self.stdout.capture.finish(),
             stderr: self.stderr.capture.finish(),
         }
     }
 
-    /// Reaps the keeper, and ends what it left, which is nothing unless it was killed. Its report, if it made one.
-    pub(super) fn reap(&mut self) -> Option<Report> {
+    /// Reaps the keeper, and ends what it left, which is nothing unless it was killed. Its report, if it made one, and whether
+    /// nothing is left.
+    pub(super) fn reap(&mut self) -> (Option<Report>, bool) {
         let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
         while matches!(wait(), Err(Errno::INTR)) {}
         let report = Report::read(self.orders.as_fd());
-        if report.is_some_and(|report| report.all_gone) {
+        let mut all_gone = report.is_some_and(|report| report.all_gone);
+        if all_gone {
             keepers().retain(|running| *running != self.keeper);
         } else {
-            end_orphans(self.keeper);
+            all_gone = end_orphans(self.keeper);
         }
-        report
+        (report, all_gone)
     }
 }
 
-/// Ends what a keeper left that is reaped by now.
-fn end_orphans(keeper: Pid) {
+/// Ends what a keeper left that is reaped by now. False when some of it stays.
+fn end_orphans(keeper: Pid) -> bool {
     let mut keepers = keepers();
     keepers.retain(|running| *running != keeper);
-    descend::end_orphans(&keepers);
+    descend::end_orphans(&keepers)
 }
 
 impl Stream {

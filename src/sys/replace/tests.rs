@@ -99,6 +99,28 @@ fn nothing_is_written_when_the_old_content_cannot_be_kept() {
 }
 
 #[test]
+fn a_write_in_place_that_fails_on_its_way_says_where_the_previous_content_is() {
+    let (_dir, top, boundary) = world();
+    let (path, other) = (top.join("out/target"), top.join("out/other"));
+    fs::write(&path, "a long content").unwrap();
+    fs::hard_link(&path, &other).unwrap();
+    let mut content = Content {
+        write: &mut |file| {
+            file.write_all(b"sho")?;
+            Err(Errno::IO.into())
+        },
+        bytes: 5,
+        keep_previous: &mut keep,
+        keep: Keep::InPlace,
+    };
+    let error = stream(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"shoong content");
+    let said = error.to_string();
+    let expect = ["out/target", "may be half written", "is in kept:a long content"];
+    assert!(expect.iter().all(|part| said.contains(part)), "{said}");
+}
+
+#[test]
 fn the_target_is_written_in_place_where_it_has_several_hard_links() {
     let (_dir, top, boundary) = world();
     let (path, other) = (top.join("out/target"), top.join("out/other"));
