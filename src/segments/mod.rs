@@ -4,7 +4,7 @@
 //! neither flags nor tags.
 //!
 //! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
-//! and `tape` for what of the file is in memory; [`failure`] is why nothing was done.
+//! `tape` for what of the file is in memory, and `swap` for giving the new files their places; [`failure`] is why nothing was done.
 //!
 //! [`patch`] puts edited segments back, by what [`difference`] finds in them and [`merge`] makes of changes on both sides.
 //!
@@ -29,4 +29,5 @@ pub mod patch;
 pub mod split;
 pub mod summarize;
 pub mod summary_plan;
+mod swap;
 mod tape;

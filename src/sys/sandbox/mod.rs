@@ -5,6 +5,7 @@
 //! ([`crate::sandbox`]), and nothing reads a policy from the working tree.
 //!
 //! - `ground`: which folders are writable and hidden, looked up once a run
+//! - `program`: the `bwrap` of the system
 //! - `stand_ins`: what is to be made because it does not exist
 //! - `survey`: where protected names stand in a writable folder, looked up for each command
 //! - `named`: what a repository's config names, that git reads or runs by itself
@@ -16,13 +17,13 @@ mod ground;
 mod hold;
 pub mod inner;
 mod named;
+mod program;
 mod stand_ins;
 mod survey;
 mod target;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use uuid::Uuid;
 use self::ground::{Ground, Kind, Writable};
 pub use self::hold::{Ended, Hold, UNSAID};
 use self::inner::Built;
+use self::program::{find_bwrap, version_of};
 use self::stand_ins::{awaited, keep_what_has_come, kept_of_git, missing};
 use self::survey::{KEPT, Survey, is_git_folder, survey};
 pub use self::target::permit_target;
@@ -46,9 +48,6 @@ use crate::sandbox::{Mode, Wanted, advice};
 
 /// The executable that stands inside the walls, beside the running one.
 pub const INNER: &str = "nagent-sandbox";
-
-/// Where `bwrap` is looked for: never in `PATH`, which may lead into the working tree.
-const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// The longest that a look at whether walls stand takes.
 const PROBE_TIME: Duration = Duration::from_secs(20);
@@ -160,12 +159,7 @@ impl Walls {
     }
 
     fn try_bwrap(&mut self) -> Result<u32, String> {
-        let path = find_bwrap().ok_or_else(|| {
-            match BWRAP.iter().find(|path| Path::new(path).is_file()) {
-                Some(path) => format!("{path} could be changed by others than the superuser"),
-                None => "it is not installed".to_owned(),
-            }
-        })?;
+        let path = find_bwrap()?;
         let is_root = rustix::process::geteuid().is_root();
         let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
         let mut why = String::new();
@@ -485,22 +479,4 @@ impl Walls {
             ),
         })
     }
-}
-
-/// `bwrap`, if the system has one that only the superuser can change.
-fn find_bwrap() -> Option<PathBuf> {
-    let is_fine = |path: &&Path| {
-        std::fs::metadata(path)
-            .is_ok_and(|there| there.is_file() && there.uid() == 0 && there.mode() & 0o022 == 0)
-    };
-    BWRAP.iter().map(Path::new).find(is_fine).map(Path::to_owned)
-}
-
-fn version_of(bwrap: &Path) -> String {
-    let mut job = Job::new(vec![bwrap.into(), "--version".into()], PathBuf::from("/"), Vec::new());
-    job.timeout = Some(PROBE_TIME);
-    let finished = Interrupts::deaf().ok().and_then(|quiet| process::run(job, &quiet).ok());
-    let text =
-        finished.map(|finished| String::from_utf8_lossy(&finished.stdout.head).trim().to_owned());
-    text.map(|text| text.trim_start_matches("bubblewrap ").to_owned()).unwrap_or_default()
 }
