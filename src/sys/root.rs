@@ -16,9 +16,19 @@ pub struct Root {
 /// Suffixes that files beside a conversation bear; no conversation's name ends so.
 const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
 
+/// The folders that nobody else is to look into. The user's own tools are not among them.
+const OWN: [&str; 7] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "walls"];
+
 impl Root {
-    /// Creates the folders that every run needs, for the owner alone.
+    /// Creates the folders that every run needs, for the owner alone. Those that are there become so, and another user's root
+    /// is refused.
     pub fn prepare(&self) -> Result<()> {
+        let real = fs::real_path(&self.folder);
+        fs::keep_private(real.as_deref().unwrap_or(&self.folder))?;
+        for name in OWN {
+            fs::keep_private(&self.folder.join(name))?;
+        }
         fs::create_private_folder(&self.conversations())?;
         fs::create_private_folder(&self.locks())
     }

@@ -394,3 +394,14 @@ fn an_older_files_mode_stays_and_new_ones_are_private_under_any_umask() {
         assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }
+
+#[test]
+fn a_prompt_leaves_room_for_what_comes_of_it() {
+    let (_folder, root) = world();
+    put(&root, conversation().join("\n"));
+    let journal = open(&root, "c").unwrap();
+    let most = usize::try_from(LIMIT - SPARE).unwrap() - journal.text().len();
+    journal.check_room(most).unwrap();
+    let error = journal.check_room(most + 1).unwrap_err().to_string();
+    assert!(error.contains("--clear"), "{error}");
+}
