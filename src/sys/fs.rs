@@ -18,7 +18,7 @@ use super::stray;
 mod private; // folders for their owner alone
 
 pub(super) use private::make_folders;
-pub use private::{check_owner, create_private_folder, keep_private};
+pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
 
 /// The largest kept content that is read back whole, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;

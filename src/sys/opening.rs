@@ -198,7 +198,7 @@ impl Boundary {
         for name in missing {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
                 Ok(()) => {
-                    sync(&dir).map_err(|errno| Denied::io("sync the folder of", asked, errno))?
+                    sync(&dir).map_err(|errno| Denied::io("sync the folder of", asked, errno))?;
                 }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),

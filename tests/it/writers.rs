@@ -129,7 +129,9 @@ fn what_others_could_read_is_made_private_when_it_is_used() {
     };
     std::fs::create_dir_all(root.join("outputs")).unwrap();
     let folders = ["", "conversations", "conversations/.locks", "outputs"];
-    folders.iter().for_each(|name| set(name, 0o755));
+    for name in folders {
+        set(name, 0o755);
+    }
     set("conversations/c", 0o664);
     sandbox.run(&["--conversation", "c", "again"]).assert_exit(0);
     let mode =
@@ -151,8 +153,10 @@ fn what_another_user_owns_is_refused_before_anything_is_sent() {
     // A plain user can give nothing away, and finds what is root's.
     if owner(&sandbox.root()).is_err() {
         let config = sandbox.root().join("config.json");
-        let args = ["--config", config.to_str().unwrap(), "--root", "/", "task"];
-        return refused(&args, std::path::Path::new("/"));
+        let link = sandbox.work().join(".nagent");
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        let (config, root) = (config.to_str().unwrap(), link.to_str().unwrap());
+        return refused(&["--config", config, "--root", root, "task"], &link);
     }
     refused(&["--conversation", "c", "task"], &sandbox.root());
     assert!(!sandbox.root().join("conversations").exists());

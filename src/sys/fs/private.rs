@@ -15,19 +15,19 @@ pub fn create_private_folder(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that it has `made` outlast a power
+/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that are `new` outlast a power
 /// cut.
 pub(in crate::sys) fn make_folders(
     path: &Path,
     mode: u32,
-    made: &mut Vec<PathBuf>,
+    new: &mut Vec<PathBuf>,
 ) -> io::Result<()> {
     let is_missing =
         |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     for folder in missing.into_iter().rev() {
         match fs::DirBuilder::new().mode(mode).create(folder) {
-            Ok(()) => made.push(folder.to_owned()),
+            Ok(()) => new.push(folder.to_owned()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -35,7 +35,7 @@ pub(in crate::sys) fn make_folders(
     if !fs::metadata(path)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    for folder in made {
+    for folder in new {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
         // A folder that may be written and not read cannot be synced.
         if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
@@ -58,16 +58,17 @@ pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     )
 }
 
-/// Takes the rights of others to a folder of the toolkit's own away, where the file system has such. None is no error, and a
-/// link is what its maker wants.
-pub fn keep_private(folder: &Path) -> Result<()> {
-    let Ok(metadata) = fs::symlink_metadata(folder) else { return Ok(()) };
-    if metadata.is_dir() {
-        check_owner(folder, &metadata)?;
-        let mode = metadata.mode();
-        if mode & 0o077 != 0 {
-            let _ = fs::set_permissions(folder, fs::Permissions::from_mode(mode & 0o700));
-        }
+/// Refuses a folder of another user; one that is not there is none.
+pub fn check_folder_owner(folder: &Path) -> Result<()> {
+    fs::metadata(folder).map_or(Ok(()), |metadata| check_owner(folder, &metadata))
+}
+
+/// Takes the rights of others to a folder of the toolkit's own away, where the file system has such. One that is not there is
+/// no error, and a link is what its maker wants.
+pub fn keep_private(folder: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(folder) else { return };
+    let mode = metadata.mode();
+    if metadata.is_dir() && mode & 0o077 != 0 {
+        let _ = fs::set_permissions(folder, fs::Permissions::from_mode(mode & 0o700));
     }
-    Ok(())
 }
