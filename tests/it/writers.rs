@@ -145,7 +145,7 @@ fn what_others_could_read_is_made_private_when_it_is_used() {
 #[test]
 fn what_another_user_owns_is_refused_before_anything_is_sent() {
     let sandbox = Sandbox::new().reply(answer("one"));
-    let owner = |path: &std::path::Path| std::os::unix::fs::chown(path, Some(65534), None);
+    let owner = |path: &std::path::Path| std::os::unix::fs::chown(path, Some(12345), None);
     let refused = |args: &[&str], path: &std::path::Path| {
         let run = sandbox.run(args).assert_exit(1).no_stdout();
         run.stderr_has(&[path.to_str().unwrap(), "belongs to the user with id", "--root"]);
