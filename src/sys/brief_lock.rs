@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn a_holder_that_keeps_it_is_told_of_and_waited_for_no_longer_than_asked() {

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -15,40 +15,15 @@ pub use crate::format::hex::hex;
 
 use super::stray;
 
+mod private; // folders for their owner alone
+#[cfg(test)]
+pub(super) mod synced; // what was made durable, for tests
+
+pub(super) use private::make_folders;
+pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
+
 /// The largest kept content that is read back whole, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;
-
-/// Creates a folder for its owner alone, and its parents, durably.
-pub fn create_private_folder(path: &Path) -> Result<()> {
-    make_folders(path, 0o700, &mut Vec::new())
-        .with_context(|| format!("cannot create the folder {}", path.display()))
-}
-
-/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that it has `made` outlast a power
-/// cut.
-pub(super) fn make_folders(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> io::Result<()> {
-    let is_missing =
-        |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
-    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
-    for folder in missing.into_iter().rev() {
-        match fs::DirBuilder::new().mode(mode).create(folder) {
-            Ok(()) => made.push(folder.to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    if !fs::metadata(path)?.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
-    }
-    for folder in made {
-        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-        // A folder that may be written and not read cannot be synced.
-        if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
-            sync(&parent)?;
-        }
-    }
-    Ok(())
-}
 
 /// Whether anything stands at the path, a broken link too.
 pub fn exists(path: &Path) -> bool {
@@ -93,6 +68,14 @@ pub fn size(path: &Path) -> Option<u64> {
 
 /// A file's text, when it is there. Never waits at a FIFO; at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
+    let Some(bytes) = read_bytes(path, limit)? else { return Ok(None) };
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
+}
+
+/// The same for what may be no text.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(path);
     let file = match opened {
         Ok(file) => file,
@@ -114,9 +97,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
     file.take(limit)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
+    Ok(Some(bytes))
 }
 
 /// The flag that keeps an open from waiting at a FIFO.
@@ -147,57 +128,6 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
     #[cfg(test)]
     synced::note(file);
     file.sync_all()
-}
-
-/// What was made durable, for tests: a disk that loses the rest is no test's.
-#[cfg(test)]
-pub(super) mod synced {
-    use std::cell::RefCell;
-    use std::fs::File;
-    use std::os::unix::fs::MetadataExt;
-    use std::path::Path;
-
-    thread_local! {
-        static SYNCED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(in crate::sys) fn note(file: &File) {
-        let is = file.metadata().unwrap();
-        let size = if is.is_dir() { 0 } else { is.size() };
-        SYNCED.with_borrow_mut(|synced| synced.push((is.ino(), size)));
-    }
-
-    /// The file as it is now was made durable since the last call, and after it its folder.
-    #[track_caller]
-    pub(in crate::sys) fn check(path: &Path) {
-        let (file, folder, synced) = take(path);
-        assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
-        assert!(folder > file, "{}: its name was made durable: {synced:?}", path.display());
-    }
-
-    /// The file as it is now was made durable; its name was there before.
-    #[track_caller]
-    pub(in crate::sys) fn check_content(path: &Path) {
-        let (file, _, synced) = take(path);
-        assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
-    }
-
-    /// The folder of what is gone was made durable.
-    #[track_caller]
-    pub(in crate::sys) fn check_folder(path: &Path) {
-        let (_, folder, synced) = take(path);
-        assert!(folder.is_some(), "{}: the folder was made durable: {synced:?}", path.display());
-    }
-
-    type Synced = (Option<usize>, Option<usize>, Vec<(u64, u64)>);
-
-    fn take(path: &Path) -> Synced {
-        let synced = SYNCED.take();
-        let at = |what: Option<(u64, u64)>| synced.iter().rposition(|found| Some(*found) == what);
-        let file = std::fs::metadata(path).ok().map(|is| (is.ino(), is.size()));
-        let folder = std::fs::metadata(path.parent().unwrap()).unwrap();
-        (at(file), at(Some((folder.ino(), 0))), synced)
-    }
 }
 
 /// Makes the names in a folder durable.
@@ -379,7 +309,6 @@ pub type State = (u64, u64, u64, (i64, i64), (i64, i64));
 
 /// The state of a file, which tells without reading it whether it has changed; `None` where there is none.
 pub fn state(path: &Path) -> Option<State> {
-    use std::os::unix::fs::MetadataExt;
     let data = fs::metadata(path).ok()?;
     let (modified, changed) =
         ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
@@ -388,7 +317,6 @@ pub fn state(path: &Path) -> Option<State> {
 
 /// What a file is, whatever it is called: device, inode and time of birth, since inodes are reused.
 pub fn identity(path: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
     let metadata = fs::metadata(path).ok()?;
     let born = metadata
         .created()

@@ -7,10 +7,10 @@
 // No panic: what is read here, anybody may have written.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ use crate::format::conversation::{self, Kind, Piece, Trouble};
 
 /// The largest conversation that is read, in bytes. No model's window holds a hundredth of it.
 pub const LIMIT: u64 = 1 << 30;
+
+/// What of [`LIMIT`] is left to replies and results of the run that a prompt begins.
+const SPARE: u64 = 256 << 20;
 
 /// An open conversation.
 #[derive(Debug)]
@@ -163,6 +166,13 @@ impl Journal {
         if !metadata.is_file() {
             bail!("{}: it is no regular file", what());
         }
+        if !looks_only {
+            fs::check_owner(&self.path, &metadata)?;
+            if metadata.mode() & 0o077 != 0 {
+                // An older tool or an editor made it so. Where there are no modes, there are none to take away.
+                let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
+            }
+        }
         if metadata.len() > LIMIT {
             bail!("{}: it has {} bytes, over the limit of {LIMIT}", what(), metadata.len());
         }
@@ -217,6 +227,20 @@ impl Journal {
         }
         self.file = Some(file);
         Ok(())
+    }
+
+    /// Refuses a new prompt that leaves too little room for what comes of it: a conversation that has grown past [`LIMIT`] could
+    /// not be opened again.
+    pub fn check_room(&self, more: usize) -> Result<()> {
+        let bytes = (self.text.len() as u64).saturating_add(more as u64);
+        if bytes.saturating_add(SPARE) <= LIMIT {
+            return Ok(());
+        }
+        bail!(
+            "conversation {} would have {bytes} bytes of the {LIMIT} that one may have, and {SPARE} stay for what a run adds: \
+             --clear puts it aside for a new one, --edit-conversation shortens it",
+            self.name
+        )
     }
 
     /// Appends text, durably. On a failed write the file is cut back to its old length.

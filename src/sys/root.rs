@@ -16,9 +16,26 @@ pub struct Root {
 /// Suffixes that files beside a conversation bear; no conversation's name ends so.
 const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
 
+/// What the root is called where nobody names another.
+const NAME: &str = ".nagent";
+
+/// The folders that nobody else is to look into. The user's own tools are not among them.
+const OWN: [&str; 7] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "walls"];
+
 impl Root {
-    /// Creates the folders that every run needs, for the owner alone.
+    /// Creates the folders that every run needs, for the owner alone. Those that are there become so, and another user's root
+    /// is refused.
     pub fn prepare(&self) -> Result<()> {
+        // Under another name it is a folder that the user has chosen, which others may share.
+        if self.folder.file_name().is_some_and(|name| name == NAME) {
+            fs::check_folder_owner(&self.folder)?;
+            fs::keep_private(&self.folder);
+        }
+        fs::check_folder_owner(&self.conversations())?;
+        for name in OWN {
+            fs::keep_private(&self.folder.join(name));
+        }
         fs::create_private_folder(&self.conversations())?;
         fs::create_private_folder(&self.locks())
     }

@@ -11,6 +11,7 @@ use crate::answers::Answer;
 use crate::sandbox::{Sandbox, answer};
 
 const PATCH: &str = env!("CARGO_BIN_EXE_nagent-file-patch");
+const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
 const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 
 /// A file of this size that takes no room.
@@ -60,6 +61,34 @@ fn an_index_of_segments_that_is_too_large_is_named() {
     hollow(&sandbox.work().join("split/index.json"), (256 << 20) + 1);
     let run = sandbox.program(PATCH, &["--index", "split/index.json"]).run().assert_exit(1);
     run.no_stdout().stderr_has(&["index.json"]);
+}
+
+#[test]
+fn an_index_of_another_split_that_is_too_large_is_refused_or_not_believed() {
+    let sandbox = Sandbox::new().file("a.txt", "one\n");
+    let split = || sandbox.program(SPLIT, &["--file", "a.txt", "--output", "out"]).run();
+    // What a run left that was killed before its index was whole.
+    hollow(&sandbox.work().join("out/.nagent-split-0/index.json"), (1 << 30) + 1);
+    split().assert_exit(0);
+    hollow(&sandbox.work().join("out/index.json"), (1 << 30) + 1);
+    split().assert_exit(1).no_stdout().stderr_has(&["out/index.json", "limit"]);
+}
+
+#[test]
+fn a_split_of_a_conversation_whose_index_is_too_large_is_made_anew() {
+    let large = "a line of text\n".repeat(10_000);
+    let sandbox = Sandbox::new().file("large.txt", &large);
+    let read = "<nagent-file-read path=\"large.txt\"/>";
+    for name in ["c", "c"] {
+        sandbox.llm.push(read);
+        sandbox.llm.push(answer("done"));
+        sandbox.run(&["--conversation", name, "read"]).assert_exit(0);
+        let splits = sandbox.root().join("splits/c");
+        for split in std::fs::read_dir(&splits).unwrap() {
+            hollow(&split.unwrap().path().join("index.json"), (64 << 20) + 1);
+        }
+    }
+    assert_eq!(std::fs::read_dir(sandbox.root().join("splits/c")).unwrap().count(), 2);
 }
 
 #[test]

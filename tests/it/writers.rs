@@ -117,3 +117,55 @@ fn a_wait_for_an_index_is_said_and_a_signal_ends_it() {
         running.wait_up_to(std::time::Duration::from_secs(5)).assert_exit(143);
     }
 }
+
+#[test]
+fn what_others_could_read_is_made_private_when_it_is_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new().reply(answer("one")).reply(answer("two"));
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    let root = sandbox.root();
+    let set = |name: &str, mode| {
+        std::fs::set_permissions(root.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir_all(root.join("outputs")).unwrap();
+    let folders = ["", "conversations", "conversations/.locks", "outputs"];
+    for name in folders {
+        set(name, 0o755);
+    }
+    set("conversations/c", 0o664);
+    sandbox.run(&["--conversation", "c", "again"]).assert_exit(0);
+    let mode =
+        |name: &str| std::fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o777;
+    for name in folders {
+        assert_eq!(mode(name), 0o700, "{name:?}");
+    }
+    assert_eq!(mode("conversations/c"), 0o600);
+}
+
+#[test]
+fn what_another_user_owns_is_refused_before_anything_is_sent() {
+    let sandbox = Sandbox::new().reply(answer("one"));
+    let owner = |path: &std::path::Path| std::os::unix::fs::chown(path, Some(12345), None);
+    let refused = |args: &[&str], path: &std::path::Path| {
+        let run = sandbox.run(args).assert_exit(1).no_stdout();
+        run.stderr_has(&[path.to_str().unwrap(), "belongs to the user with id", "--root"]);
+    };
+    // A plain user can give nothing away, and finds what is root's.
+    if owner(&sandbox.root()).is_err() {
+        let config = sandbox.root().join("config.json");
+        let link = sandbox.work().join(".nagent");
+        std::os::unix::fs::symlink("/", &link).unwrap();
+        let (config, root) = (config.to_str().unwrap(), link.to_str().unwrap());
+        return refused(&["--config", config, "--root", root, "task"], &link);
+    }
+    refused(&["--conversation", "c", "task"], &sandbox.root());
+    assert!(!sandbox.root().join("conversations").exists());
+    std::os::unix::fs::chown(sandbox.root(), Some(0), None).unwrap();
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    let path = sandbox.root().join("conversations/c");
+    owner(&path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    refused(&["--conversation", "c", "again"], &path);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(sandbox.requests().len(), 1);
+}

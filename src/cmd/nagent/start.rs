@@ -108,6 +108,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     // Told before anything is stored: the conversation stays one that fits.
     let bytes = world.journal.text().len()
         + opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum::<usize>();
+    world.journal.check_room(bytes - world.journal.text().len())?;
     if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
         return Err(Problem { exit: Exit::Provider, message: error.message });
     }

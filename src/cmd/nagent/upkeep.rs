@@ -24,6 +24,9 @@ use crate::sys::{fs, names};
 /// The name of the index's lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
 
+/// The largest index of saved conversations that is read, in bytes.
+const INDEX_LIMIT: u64 = 64 << 20;
+
 /// The longest summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;
 
@@ -288,7 +291,7 @@ fn summary(journal: &Journal) -> String {
 
 /// The index of saved conversations; empty when it is not there.
 pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
-    let Some(text) = fs::read_text(path, 64 << 20)? else { return Ok(SavedIndex::default()) };
+    let Some(text) = fs::read_text(path, INDEX_LIMIT)? else { return Ok(SavedIndex::default()) };
     serde_json::from_str(&text).map_err(|error| Problem {
         exit: Exit::Failed,
         message: format!(

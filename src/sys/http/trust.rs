@@ -10,6 +10,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::sys::fs;
+
+/// The largest file of certificates that is read, in bytes. All that a system trusts has a quarter of one MiB.
+const LIMIT: u64 = 16 << 20;
+
 /// A configuration that believes nobody, for clients that speak plain HTTP alone: no time goes into roots.
 pub(super) fn nobody() -> Result<ClientConfig, String> {
     config(RootCertStore::empty())
@@ -45,7 +50,9 @@ fn given(variable: Option<OsString>) -> Option<PathBuf> {
 
 /// Adds a file's certificates, and says how many could be used.
 fn add(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
-    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    let pem = fs::read_bytes(path, LIMIT)
+        .map_err(|error| format!("{error:#}"))?
+        .ok_or_else(|| "it is not there".to_owned())?;
     Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
 }
 
@@ -78,6 +85,18 @@ mod tests {
         check(Some(Path::new("")), Some(Path::new("")), Ok(()));
         check(Some(&file), None, Err("holds no certificate"));
         check(Some(&folder.path().join("gone")), None, Err("SSL_CERT_FILE names"));
+        let large = folder.path().join("large");
+        std::fs::File::create(&large).unwrap().set_len(LIMIT + 1).unwrap();
+        check(Some(&large), None, Err("over the limit"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.path().join("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        check(Some(&folder.path().join("fifo")), None, Err("no regular file"));
         check(None, Some(folder.path()), Ok(()));
         check(None, Some(&folder.path().join("gone")), Err("SSL_CERT_DIR names"));
     }

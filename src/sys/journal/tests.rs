@@ -410,15 +410,26 @@ fn ten_thousand_turns_are_read_and_appended_to() {
 }
 
 #[test]
-fn an_older_files_mode_stays_and_new_ones_are_private_under_any_umask() {
+fn an_older_file_is_made_private_and_new_ones_are_so_under_any_umask() {
     let (_folder, root) = world();
     put(&root, "<system>\none\n</system>\n");
     let path = root.conversation("c");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     open(&root, "c").unwrap().append("<system>\ntwo\n</system>\n").unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     open(&root, "new").unwrap().append("<system>\ntwo\n</system>\n").unwrap();
     for path in [root.conversation("new"), root.locks().join("new")] {
         assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     }
+}
+
+#[test]
+fn a_prompt_leaves_room_for_what_comes_of_it() {
+    let (_folder, root) = world();
+    put(&root, conversation().join("\n"));
+    let journal = open(&root, "c").unwrap();
+    let most = usize::try_from(LIMIT - SPARE).unwrap() - journal.text().len();
+    journal.check_room(most).unwrap();
+    let error = journal.check_room(most + 1).unwrap_err().to_string();
+    assert!(error.contains("--clear"), "{error}");
 }

@@ -85,7 +85,8 @@ fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
     let (word, other) = (word(), word());
     let first = jobs.start(job(&hidden(&word))).unwrap();
     let limit = Some(Duration::from_millis(600));
-    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
+    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("; sleep 0.1", "; sleep 60")) })
+        .unwrap();
     let interrupts = Interrupts::none();
     assert_eq!(jobs.next(&interrupts).unwrap().id, first);
     // The other's orphan, and its shell, which has the word among its arguments.
@@ -116,7 +117,8 @@ fn a_job_that_kills_its_keeper_does_not_harm_its_neighbours() {
     let script = format!("{}; kill -9 $PPID; sleep 60", hidden(&word));
     let first = jobs.start(job(&script)).unwrap();
     let limit = Some(Duration::from_millis(600));
-    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("0.1", "60")) }).unwrap();
+    jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("; sleep 0.1", "; sleep 60")) })
+        .unwrap();
     let interrupts = Interrupts::none();
     let finished = jobs.next(&interrupts).unwrap();
     assert_eq!((finished.id, finished.outcome), (first, Outcome::Killed { signal: 9 }));

@@ -1,0 +1,74 @@
+//! Folders of the toolkit's own: made for their owner alone, durably; kept so; refused where they are another user's.
+//!
+//! Nothing in them is looked at here.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Creates a folder for its owner alone, and its parents, durably.
+pub fn create_private_folder(path: &Path) -> Result<()> {
+    make_folders(path, 0o700, &mut Vec::new())
+        .with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that are `new` outlast a power
+/// cut.
+pub(in crate::sys) fn make_folders(
+    path: &Path,
+    mode: u32,
+    new: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    let is_missing =
+        |path: &&Path| !path.as_os_str().is_empty() && fs::symlink_metadata(path).is_err();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    for folder in missing.into_iter().rev() {
+        match fs::DirBuilder::new().mode(mode).create(folder) {
+            Ok(()) => new.push(folder.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    for folder in new {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // A folder that may be written and not read cannot be synced.
+        if let Ok(parent) = File::open(parent.unwrap_or(Path::new("."))) {
+            super::sync(&parent)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what another user owns: what is written there would be out of that user's reach, or in it.
+pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
+    let (owner, me) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner == me {
+        return Ok(());
+    }
+    bail!(
+        "{} belongs to the user with id {owner}, and this runs as {me}: run it as that user (sudo -u '#{owner}'), give it \
+         to this one (chown), or use another root (--root DIR, NAGENT_ROOT)",
+        path.display()
+    )
+}
+
+/// Refuses a folder of another user; one that is not there is none.
+pub fn check_folder_owner(folder: &Path) -> Result<()> {
+    fs::metadata(folder).map_or(Ok(()), |metadata| check_owner(folder, &metadata))
+}
+
+/// Takes the rights of others to a folder of the toolkit's own away, where the file system has such. One that is not there is
+/// no error, and a link is what its maker wants.
+pub fn keep_private(folder: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(folder) else { return };
+    let mode = metadata.mode();
+    if metadata.is_dir() && mode & 0o077 != 0 {
+        let _ = fs::set_permissions(folder, fs::Permissions::from_mode(mode & 0o700));
+    }
+}
