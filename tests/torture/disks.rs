@@ -28,6 +28,7 @@ const CASES: &[Case] = &[
     ("a root that fills up within a run", fills_up),
     ("a read-only root refuses before the model is asked", read_only),
     ("a root of somebody else refuses before the model is asked", somebody_elses),
+    ("somebody else's conversations refuse the superuser", superuser),
     ("a full disk at a replacement", |sandbox| full_work(sandbox, "apply")),
     ("a full disk at a split", |sandbox| full_work(sandbox, "split")),
     ("a full disk at a patch", |sandbox| full_work(sandbox, "patch")),
@@ -148,8 +149,23 @@ fn somebody_elses(sandbox: &Sandbox) -> Result<(), String> {
     let args =
         ["--reuid=65534", "--regid=65534", "--clear-groups", NAGENT, "--conversation", "c", "task"];
     let run = sandbox.program("setpriv", &args).run();
-    refused(&run, &["/home/.nagent", "ermission denied"])?;
+    refused(&run, &["/home/.nagent", "belongs to the user with id 0"])?;
     expect("the model was asked", sandbox.llm.all_requests().is_empty())
+}
+
+/// What it wrote there would be out of its owner's reach.
+fn superuser(sandbox: &Sandbox) -> Result<(), String> {
+    sandbox.llm.push(answer("one"));
+    sandbox.run(&["-q", "--conversation", "c", "hi"]).assert_exit(0);
+    let asked = sandbox.llm.all_requests().len();
+    for owned in [sandbox.root(), sandbox.root().join("conversations/c")] {
+        let path = owned.to_str().unwrap();
+        system(&["chown", "65534", path])?;
+        let run = sandbox.run(&["-q", "--conversation", "c", "more"]);
+        refused(&run, &["belongs to the user with id 65534"])?;
+        system(&["chown", "0", path])?;
+    }
+    expect("the model was asked", sandbox.llm.all_requests().len() == asked)
 }
 
 fn source(sandbox: &Sandbox) -> String {
