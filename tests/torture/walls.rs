@@ -409,6 +409,6 @@ fn cost(figures: &mut Figures) {
         times.sort();
         let p50 = times[times.len() / 2].as_millis();
         // Twice the walls: once to see whether they stand, once for the command.
-        figures.row(&format!("{}: `true`, p50 in ms", variant.name), p50, "under 1000", p50 < 1000);
+        figures.row(&format!("{}: `true`, p50 in ms", variant.name), p50, "under 250", p50 < 250);
     }
 }
