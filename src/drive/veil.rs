@@ -197,16 +197,40 @@ impl World<'_> {
     }
 
     fn mask_in_segments(&self, path: &Path) -> Option<String> {
+        // Without shapes the only masks are those of this process's own keys.
+        let is_on = self.veil.redactor.borrow().finds_shapes();
         let path = self.folder.join(path);
-        let text = fs::read_text(&path, INDEX_LIMIT).ok().flatten()?;
-        let index = index::parse(&text).ok()?;
+        // What is no index, or none that can be read, puts nothing back.
+        let index = match looked_through(&path, INDEX_LIMIT) {
+            Ok(text) => index::parse(&text).ok()?,
+            Err(refusal) => return refusal.filter(|_| is_on),
+        };
         let folder = path.parent()?;
         split::edited(&path, &index, &self.asked_to_stop()).iter().find_map(|name| {
-            let text = fs::read_text(&folder.join(name), SEGMENT).ok().flatten()?;
-            let refusal = self.veil.refusal(&text)?;
+            let refusal = match looked_through(&folder.join(name), SEGMENT) {
+                Ok(text) => self.veil.refusal(&text)?,
+                Err(refusal) => return refusal.filter(|_| is_on),
+            };
             Some(format!("{name}: {refusal}"))
         })
     }
+}
+
+/// A file to look for masks in, whatever else it holds; else why nothing may be put back that it takes part in. `Err(None)`:
+/// there is no such file.
+fn looked_through(path: &Path, limit: u64) -> Result<String, Option<String>> {
+    let (mut file, metadata) = read::open_regular(path).map_err(|_| None)?;
+    if metadata.len() > limit {
+        return Err(Some(format!(
+            "nothing was changed: {} has more than {} MiB, too much to look for masks of credentials in it; without \
+             --redact it is not looked for them",
+            path.display(),
+            limit >> 20
+        )));
+    }
+    let bytes = fs::read_all(&mut file).map_err(|error| Some(format!("{error:#}")))?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The key of this root, made when there is none.
