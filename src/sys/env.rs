@@ -1,6 +1,6 @@
 //! The environment as one value, read once: variables, working folder, host, the shell that we were started from.
 //!
-//! Which of them are credentials is [`credential`]'s matter. What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
+//! Which of them are credentials is `credential`'s matter. What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
 //! of credentials are wiped from the block that others can read ([`keep_private`]); from then on this copy is all there is.
 
 use std::ffi::{CStr, OsStr, OsString};
