@@ -69,7 +69,7 @@ quality:
 torture:
 	$(CARGO) test --locked --test torture -- $(PART)
 
-# Breaks the safety code, one place at a time, and sees the tests turn red. About a minute each.
+# Breaks the safety code, one place at a time, and sees the tests turn red. About a quarter of a minute each.
 mutants:
 	@mutants/run $(MUTANT)
 

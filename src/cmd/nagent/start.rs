@@ -106,9 +106,10 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         return show_request(&world, &opening);
     }
     // Told before anything is stored: the conversation stays one that fits.
-    let bytes = world.journal.text().len()
-        + opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum::<usize>();
-    world.journal.check_room(bytes - world.journal.text().len())?;
+    let added: usize =
+        opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum();
+    world.journal.check_room(added)?;
+    let bytes = world.journal.text().len() + added;
     if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
         return Err(Problem { exit: Exit::Provider, message: error.message });
     }

@@ -192,6 +192,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::sandbox::materials::{self, Materials};
+    use crate::sandbox::{Mode, Wanted};
 
     #[test]
     fn the_way_to_a_file_ends_at_the_first_name_that_is_not_there() {
@@ -237,6 +239,12 @@ mod tests {
         let found = walk(&top, &|_| true, 20);
         assert_eq!(found.kept, [top.join(".git")]);
         assert!(found.is_cut);
+        // What is said of the bounds is what they are.
+        let wanted = Wanted { mode: Mode::Workspace, ..Wanted::default() };
+        let materials = Materials { no_bwrap: None, landlock: 7 };
+        let gaps = materials::gaps(&wanted, &materials, false).join("\n");
+        assert!(gaps.contains("100,000 entries") && gaps.contains("0.2 s"), "{gaps}");
+        assert_eq!((ENTRIES, TIME), (100_000, Duration::from_millis(200)));
     }
 
     #[test]

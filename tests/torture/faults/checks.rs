@@ -216,6 +216,25 @@ pub(crate) fn index(after: &After, wrong: &mut Vec<String>) {
     }
 }
 
+/// A conversation that was written anew is the old one or the new, and the old text is somewhere.
+pub(crate) fn rewritten(
+    old: &String,
+    now: &str,
+    is_new: bool,
+    after: &After,
+    wrong: &mut Vec<String>,
+) {
+    if !is_new && now != old {
+        wrong.push("the conversation is neither the old nor the new".to_owned());
+    }
+    if is_new && !texts(after).contains(old) {
+        wrong.push("the old text was not kept".to_owned());
+    }
+    if after.run.code == 0 && !is_new {
+        wrong.push("exit 0 and the old text".to_owned());
+    }
+}
+
 pub(crate) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong: &mut Vec<String>) {
     let text = |name: &str| world.before.text(format!("{CONVERSATIONS}/{name}"));
     let (old, now) = (text("c"), after.state.text(format!("{CONVERSATIONS}/c")));
@@ -223,15 +242,7 @@ pub(crate) fn exchanged(world: &World, after: &After, with: Option<&str>, wrong:
         Some(name) => now == text(name),
         None => now.starts_with("<initial_context") && !now.contains("<user-prompt"),
     };
-    if !is_new && now != old {
-        wrong.push("the conversation is neither the old nor the new".to_owned());
-    }
-    if is_new && !texts(after).contains(&old) {
-        wrong.push("the old text was not kept".to_owned());
-    }
-    if after.run.code == 0 && !is_new {
-        wrong.push("exit 0 and the old text".to_owned());
-    }
+    rewritten(&old, &now, is_new, after, wrong);
     if after.run.code == 1 && !is_new {
         // A copy that says nothing more does not stay.
         let names = after.state.names(CONVERSATIONS);
