@@ -186,6 +186,8 @@ pub(crate) fn instructions(text: &str) -> Vec<String> {
     // A line each: what stands around the tags in it goes along.
     found
         .extend(text.lines().filter(|line| TAGS.is_match(line)).map(|line| line.trim().to_owned()));
+    // What was cut in a result names other places than it did: the folder above the world, for one.
+    found.retain(|one| !one.contains('…'));
     found
 }
 
