@@ -4,15 +4,18 @@ PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize nagent-sandbox
+# Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
+TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
+	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install live bench quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall live bench quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
 
 # The main job on this folder, with recorded replies: no key, no network.
 demo: build
-	@demo/run
+	@demo/run $(TARGET_DIR)/release/nagent
 
 # All tests. cargo-nextest runs them faster where it is installed; without it cargo's own runner does, the unit tests
 # one by one: those of processes look for orphans, and would find each other's.
@@ -27,28 +30,34 @@ test:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --test torture -- -D warnings
+	NAGENT_BIN=$(TARGET_DIR)/debug $(CARGO) clippy --locked --manifest-path torture/Cargo.toml \
+		--target-dir $(TARGET_DIR) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# The executables to $(PREFIX)/bin, their pages to $(PREFIX)/share/man.
+# The executables go to $(PREFIX)/bin and their pages to $(PREFIX)/share/man; DESTDIR is put before both, for packagers.
+BIN = $(DESTDIR)$(PREFIX)/bin
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 install: build
-	install -d "$(PREFIX)/bin"
-	install -m 755 $(addprefix target/release/,$(TOOLS)) "$(PREFIX)/bin"
-	install -d "$(PREFIX)/share/man/man1"
-	install -m 644 man/*.1 "$(PREFIX)/share/man/man1"
+	install -d "$(BIN)" "$(MAN)"
+	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(TOOLS)) "$(BIN)"
+	install -m 644 man/*.1 "$(MAN)"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
+
+# Removes what install put there, and leaves ~/.nagent alone.
+uninstall:
+	rm -f $(patsubst %,"$(BIN)/%",$(TOOLS)) $(patsubst %,"$(MAN)/%.1",$(TOOLS))
 
 # One real exchange with every provider whose key is set.
 live: build
-	@demo/live
+	@demo/live $(TARGET_DIR)/release
 
 # The figures of speed, beside curl and a bare loop, beside cat, sha256sum, diff and a bare parse, and beside git log, as
 # tables.
 bench: build
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent target/release/nagent
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin target/release
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench -- --nagent $(TARGET_DIR)/release/nagent
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-files -- speed --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed \
-		--command "target/release/nagent-file-edit --history --json"
+		--command "$(TARGET_DIR)/release/nagent-file-edit --history --json"
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.
@@ -67,7 +76,9 @@ quality:
 # injections, then thirty seconds of each fuzz target and all mutants. PART="kills walls" runs some of it. What cannot run
 # here fails.
 torture:
-	$(CARGO) test --locked --test torture -- $(PART)
+	$(CARGO) build --locked
+	NAGENT_BIN=$(TARGET_DIR)/debug $(CARGO) run --locked --manifest-path torture/Cargo.toml \
+		--target-dir $(TARGET_DIR) -- $(PART)
 
 # Breaks the safety code, one place at a time, and sees the tests turn red. About a quarter of a minute each.
 mutants:

@@ -34,7 +34,7 @@ pub(crate) fn mutants(figures: &mut Figures) {
 
 /// What a script of the project printed, and whether it went well.
 fn run(script: &str, arguments: &[&str]) -> (String, bool) {
-    let mut command = Command::new(format!("{}/{script}", env!("CARGO_MANIFEST_DIR")));
+    let mut command = Command::new(format!("{}/../{script}", env!("CARGO_MANIFEST_DIR")));
     let out = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let out = out.unwrap_or_else(|error| panic!("{script} cannot be started: {error}"));
     let said = String::from_utf8_lossy(&out.stdout).into_owned();

@@ -2,32 +2,32 @@
 //!
 //! Each part is a file. It needs what its head says (root, strace, loop devices, namespaces, bwrap), and fails where that is
 //! missing: a case that cannot run is a failed case. A part writes its figures into a table with what was to be reached;
-//! the run fails when one was not. Arguments name the parts to run; none: all. It stands on the ground of the tests.
+//! the run fails when one was not. Arguments name the parts to run; none: all. It shares the helpers of `tests/it`.
 #![expect(clippy::disallowed_methods, reason = "tests make the world that the executables run in")]
 #![expect(clippy::unwrap_used, reason = "in a test, an unwrap is an assertion")]
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 #![allow(clippy::pedantic, reason = "probes of a kernel read better as they are called")]
 #![allow(dead_code, unused_imports, reason = "each part takes what it needs of the common ground")]
 
-#[path = "../it/answers.rs"]
+#[path = "../../tests/it/answers.rs"]
 mod answers;
-#[path = "../it/blocks.rs"]
+#[path = "../../tests/it/blocks.rs"]
 mod blocks;
-#[path = "../it/durability.rs"]
+#[path = "../../tests/it/durability.rs"]
 mod durability;
-#[path = "../it/fake_llm.rs"]
+#[path = "../../tests/it/fake_llm.rs"]
 mod fake_llm;
-#[path = "../it/injected.rs"]
+#[path = "../../tests/it/injected.rs"]
 mod injected;
-#[path = "../it/process_under_test.rs"]
+#[path = "../../tests/it/process_under_test.rs"]
 mod process_under_test;
-#[path = "../it/sandbox.rs"]
+#[path = "../../tests/it/sandbox.rs"]
 mod sandbox;
-#[path = "../it/server_faults.rs"]
+#[path = "../../tests/it/server_faults.rs"]
 mod server_faults;
-#[path = "../it/soak.rs"]
+#[path = "../../tests/it/soak.rs"]
 mod soak;
-#[path = "../it/wire.rs"]
+#[path = "../../tests/it/wire.rs"]
 mod wire;
 
 mod figures; // the table
