@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 
 use crate::exit::Exit;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 
 /// What makes a tool.
 pub trait Tool: Parser {
@@ -24,7 +25,7 @@ pub trait Tool: Parser {
     fn json(&self) -> bool;
 
     /// Does the work.
-    fn run(self) -> Report;
+    fn run(self) -> Result<Report, Problem>;
 }
 
 /// The whole of a `main`.
@@ -43,7 +44,8 @@ pub fn main<T: Tool>() -> ExitCode {
     crate::sys::env::keep_private();
     // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
     panic::set_hook(Box::new(|_| ()));
-    let report = panic::catch_unwind(AssertUnwindSafe(|| args.run())).unwrap_or_else(|cause| {
+    let report = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)))
+    .unwrap_or_else(|cause| {
         let cause = cause
             .downcast_ref::<String>()
             .map(String::as_str)

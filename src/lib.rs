@@ -7,6 +7,7 @@
 //! Values and text, without effects:
 //!
 //! - [`exit`]: the exit codes of all executables
+//! - [`problem`]: the error that ends a tool: an exit code and a message
 //! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index, the index of segments
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
@@ -91,6 +92,7 @@ pub mod history;
 pub mod llm;
 pub mod memory;
 pub mod out;
+pub mod problem;
 pub mod prompt;
 pub mod protocol;
 pub mod redact;

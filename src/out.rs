@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::exit::Exit;
 use crate::format::harmless;
+use crate::problem::Problem;
 use crate::sys::terminal;
 
 /// What a command has to say at its end.
@@ -92,6 +93,12 @@ impl Report {
         self.last_line = other.last_line.or(self.last_line);
         self.error = other.error.or(self.error);
         self
+    }
+}
+
+impl From<Problem> for Report {
+    fn from(problem: Problem) -> Self {
+        Self::failed(problem.exit, problem.message)
     }
 }
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Applied, Refusal};
 use crate::cli::Tool;
-use crate::cmd::settings::Problem;
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
 use crate::format::unified::parse::{self, FileDiff};
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::segments::diff_text;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::denied::Denied;
@@ -77,8 +77,8 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
@@ -89,7 +89,7 @@ enum Edits {
 }
 
 fn refused(message: impl Into<String>) -> Problem {
-    Problem { exit: Exit::Failed, message: message.into() }
+    Problem::failed(message.into())
 }
 
 fn denied(denied: Denied) -> Problem {
@@ -102,11 +102,11 @@ fn run(args: &Args) -> Result<Report, Problem> {
             "stdin is a terminal, where nothing was given: {SHAPES}"
         )));
     }
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
-    let input = match stdin::read(&interrupts).map_err(|error| Problem::failed(&error))? {
+    let interrupts = Interrupts::install()?;
+    let input = match stdin::read(&interrupts)? {
         Ok(input) => input,
         Err(signal) => {
-            return Err(Problem { exit: Exit::Signal(signal), message: "interrupted".to_owned() });
+            return Err(Problem::new(Exit::Signal(signal), "interrupted".to_owned()));
         }
     };
     let edits = edits(&Bytes::of(&input)?.text)?;

@@ -8,6 +8,7 @@ use crate::cli::Tool;
 use crate::cmd::progress_line::{Line, Unit};
 use crate::exit::Exit;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::segments::patch::{self, Failure, Hooks, Patched, Plan};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
@@ -68,13 +69,13 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
+    fn run(self) -> Result<Report, Problem> {
         match run(&self) {
-            Ok(patched) => report(&patched),
+            Ok(patched) => Ok(report(&patched)),
             Err(Failure::Interrupted(signal)) => {
-                Report::failed(Exit::Signal(signal), Failure::Interrupted(signal).to_string())
+                Err(Problem::new(Exit::Signal(signal), Failure::Interrupted(signal).to_string()))
             }
-            Err(failure) => Report::failed(Exit::Failed, failure.to_string()),
+            Err(failure) => Err(Problem::failed(failure.to_string())),
         }
     }
 }

@@ -8,11 +8,12 @@ use serde_json::Value;
 use crate::cli::Tool;
 use crate::cmd::model_args::ModelArgs;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::cmd::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::segments::failure::{Failure, Kind};
 use crate::segments::split::{self, Hooks, Plan, Split};
 use crate::segments::summarize::Summarizer;
@@ -90,13 +91,13 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
     let home = env.home();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::cli::Tool;
 use crate::cmd::model_args::ModelArgs;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::cmd::summaries::{self, Writers};
 use crate::exit::Exit;
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::segments::asking::{Failure, Rules};
 use crate::segments::split::Split;
 use crate::segments::summarize::{FileSummary, Summarizer};
@@ -67,13 +68,13 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
     let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
     let absolute = |path: &Path| folder.join(expand_home(path, env.home().as_deref()));

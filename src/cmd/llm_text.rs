@@ -6,12 +6,13 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::cmd::model_args::ModelArgs;
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::drive::patient;
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
 use crate::llm::{Ask, Message, Role, Stop};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::prompt;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
@@ -56,24 +57,22 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
     let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
-    let text = fs::read_text(&args.file, journal::LIMIT)?.ok_or_else(|| Problem {
-        exit: Exit::Failed,
-        message: format!("file not found: {}", args.file.display()),
-    })?;
+    let text = fs::read_text(&args.file, journal::LIMIT)?
+        .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
     if text.is_empty() {
-        return Err(Problem {
-            exit: Exit::Failed,
-            message: format!("{} is empty, there is nothing to send", args.file.display()),
-        });
+        return Err(Problem::failed(format!(
+            "{} is empty, there is nothing to send",
+            args.file.display()
+        )));
     }
     let settings = Settings::resolve(&args.model, &env)?;
     for note in &settings.notes {
@@ -88,10 +87,10 @@ fn run(args: &Args) -> Result<Report, Problem> {
         conversation::Parsed::default()
     };
     if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
-        return Err(Problem {
-            exit: Exit::Failed,
-            message: format!("{} is damaged at line {line}: {message}", args.file.display()),
-        });
+        return Err(Problem::failed(format!(
+            "{} is damaged at line {line}: {message}",
+            args.file.display()
+        )));
     }
     let (system, messages) = if args.as_conversation {
         prompt::messages(&text, &parsed.pieces)

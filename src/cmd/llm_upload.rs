@@ -7,13 +7,14 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::cmd::model_args::ModelArgs;
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::drive::{patient, upload};
 use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, Remote};
 use crate::llm::route::Route;
 use crate::llm::{Ask, Message, Role, Stop, sniff};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::read_error::ReadError;
@@ -63,8 +64,8 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
@@ -72,7 +73,7 @@ impl Tool for Args {
 const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
     let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
     if args.prompt.trim().is_empty() {
@@ -154,7 +155,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
 }
 
 fn failed(message: String) -> Problem {
-    Problem { exit: Exit::Failed, message }
+    Problem::failed(message)
 }
 
 fn line(text: &str) {

@@ -10,6 +10,7 @@ use clap::Parser;
 use crate::cli::Tool;
 use crate::exit::Exit;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::sandbox::plan::Plan;
 use crate::sandbox::{Mode, Wanted};
 use crate::sys::env::Env;
@@ -81,56 +82,43 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
+    fn run(self) -> Result<Report, Problem> {
         match &self.within {
             Some(plan) => within(plan, &self.command),
-            None => around(&self).unwrap_or_else(|report| *report),
+            None => around(&self),
         }
     }
 }
 
-/// A report of failure.
-type Failure = Box<Report>;
-
-fn failed(why: impl Into<String>) -> Failure {
-    Box::new(Report::failed(Exit::Failed, why))
-}
-
-fn usage(error: impl Into<String>) -> Failure {
-    Box::new(Report::failed(Exit::Usage, error))
-}
-
 /// The inner stage. It returns only when the command was not started, or none was to be.
-fn within(plan: &str, command: &[OsString]) -> Report {
-    let plan: Plan = match serde_json::from_str(plan) {
-        Ok(plan) => plan,
-        Err(error) => return *usage(format!("--within is the inner stage's own: {error}")),
-    };
+fn within(plan: &str, command: &[OsString]) -> Result<Report, Problem> {
+    let plan: Plan = serde_json::from_str(plan)
+        .map_err(|error| Problem::usage(format!("--within is the inner stage's own: {error}")))?;
     match inner::enter(&plan, command) {
-        Ok(built) => Report::exactly(serde_json::to_string(&built).unwrap_or_default()),
-        Err(Failed::Walls(why)) => Report::failed(Exit::Failed, why),
+        Ok(built) => Ok(Report::exactly(serde_json::to_string(&built).unwrap_or_default())),
+        Err(Failed::Walls(why)) => Err(Problem::failed(why)),
         Err(Failed::Command { found, why }) => {
-            Report::failed(Exit::Command(if found { 126 } else { 127 }), why)
+            Err(Problem::new(Exit::Command(if found { 126 } else { 127 }), why))
         }
     }
 }
 
 /// The outer stage: builds the walls, runs the command in them, and removes what was made for it.
-fn around(args: &Args) -> Result<Report, Failure> {
+fn around(args: &Args) -> Result<Report, Problem> {
     if args.command.is_empty() && !args.status {
-        return Err(usage(
+        return Err(Problem::usage(
             "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
         ));
     }
     if args.json && !args.status {
-        return Err(usage(
+        return Err(Problem::usage(
             "--json goes with --status: what a command prints passes through untouched",
         ));
     }
     let wanted =
         Wanted { mode: args.sandbox, no_network: args.no_network, write: args.write.clone() };
     if !wanted.any() && !args.status {
-        return Err(usage(
+        return Err(Problem::usage(
             "--sandbox off without --no-network has no walls; run the command without this",
         ));
     }
@@ -138,12 +126,12 @@ fn around(args: &Args) -> Result<Report, Failure> {
     let folder = env
         .folder
         .clone()
-        .map_err(|error| usage(format!("cannot tell the working folder: {error}")))?;
+        .map_err(|error| Problem::usage(format!("cannot tell the working folder: {error}")))?;
     let home = env.home();
     let root = args.root.clone().or_else(|| env.get_os("NAGENT_ROOT").map(PathBuf::from));
     let root =
         root.or_else(|| home.as_ref().map(|home| home.join(".nagent"))).ok_or_else(|| {
-            usage("there is no home folder: set HOME or NAGENT_ROOT, or give --root DIR")
+            Problem::usage("there is no home folder: set HOME or NAGENT_ROOT, or give --root DIR")
         })?;
     let root = folder.join(expand_home(&root, home.as_deref()));
     let toplevel = git::toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
@@ -159,18 +147,19 @@ fn around(args: &Args) -> Result<Report, Failure> {
         config: config.as_deref(),
     };
     let built = Walls::build_of(&wanted, places, !args.only_landlock);
-    let walls = built.map_err(|missing| failed(missing.0))?;
+    let walls = built.map_err(|missing| Problem::failed(missing.0))?;
     if args.status {
         return Ok(status(walls.as_ref()));
     }
-    let Some(walls) = walls else { return Err(usage("there are no walls to build")) };
+    let Some(walls) = walls else { return Err(Problem::usage("there are no walls to build")) };
     run(args, &env, &walls, &folder)
 }
 
-fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Result<Report, Failure> {
-    let interrupts =
-        Interrupts::install().map_err(|error| failed(format!("cannot catch signals: {error}")))?;
-    let walled = walls.wrap(args.command.clone(), folder).map_err(|missing| failed(missing.0))?;
+fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()
+        .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
+    let walled =
+        walls.wrap(args.command.clone(), folder).map_err(|missing| Problem::failed(missing.0))?;
     let mut variables = env.for_commands(&args.pass_env, &[]);
     variables.retain(|(name, _)| !walled.env.iter().any(|(set, _)| set == name));
     variables.extend(walled.env);
@@ -179,8 +168,8 @@ fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Resul
         output: Output::Inherited,
         ..Job::new(walled.argv, folder.to_owned(), variables)
     };
-    let finished =
-        process::run(job, &interrupts).map_err(|error: StartError| failed(error.to_string()))?;
+    let finished = process::run(job, &interrupts)
+        .map_err(|error: StartError| Problem::failed(error.to_string()))?;
     let ended = walled.hold.end();
     for note in &ended.notes {
         out::line(&format!("nagent-sandbox: {note}"));
@@ -196,7 +185,7 @@ fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Resul
         && !matches!(exit, Exit::Signal(_))
     {
         if why == UNSAID {
-            return Err(failed(format!(
+            return Err(Problem::failed(format!(
                 "{UNSAID}, and the command did not run; nagent-sandbox --status tells what the walls are made of here"
             )));
         }

@@ -8,14 +8,13 @@ use std::time::Duration;
 use super::model_args::ModelArgs;
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
-use crate::drive::ask::{AskError, Model, Source};
-use crate::exit::Exit;
+use crate::drive::ask::{Model, Source};
 use crate::llm::command::Preset;
 use crate::llm::limits;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
 use crate::llm::wire::Wire;
-use crate::out::Report;
+use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::root::Root;
@@ -34,51 +33,6 @@ pub struct Setting<T> {
     pub value: T,
     /// `flag`, the name of a variable, the path of the config file, or `default`.
     pub from: String,
-}
-
-/// A failure before anything was done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The exit code that it calls for.
-    pub exit: Exit,
-    /// What to tell the user.
-    pub message: String,
-}
-
-impl Problem {
-    /// Wrong usage, wrong configuration, no credential.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
-    }
-
-    /// The tool could not do it.
-    pub fn failed(error: &anyhow::Error) -> Self {
-        Self { exit: Exit::Failed, message: format!("{error:#}") }
-    }
-}
-
-impl From<Problem> for Report {
-    fn from(problem: Problem) -> Self {
-        Self::failed(problem.exit, problem.message)
-    }
-}
-
-impl From<AskError> for Problem {
-    fn from(error: AskError) -> Self {
-        match error {
-            AskError::Interrupted(signal) => Self {
-                exit: Exit::Signal(signal),
-                message: format!("interrupted by {}", signal.name()),
-            },
-            AskError::Api(error) => Self { exit: Exit::Provider, message: error.message },
-        }
-    }
-}
-
-impl From<anyhow::Error> for Problem {
-    fn from(error: anyhow::Error) -> Self {
-        Self::failed(&error)
-    }
 }
 
 /// What is in force.

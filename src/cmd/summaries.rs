@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::drive::ask::{AskError, Source};
 use crate::drive::patient;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::llm::{Ask, Message};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::segments::asking::{Failure, Rules, Totals, Voice};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;

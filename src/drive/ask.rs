@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::exit::Signal;
+use crate::exit::{Exit, Signal};
 use crate::format::conversation::Piece;
 use crate::llm::attachment::{self, Attachment};
 use crate::llm::command::Preset;
@@ -21,6 +21,7 @@ use crate::llm::replay::{self, Recording};
 use crate::llm::route::{self, Route};
 use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, Reply, Stop, Usage, command, estimate};
+use crate::problem::Problem;
 use crate::redact::Redactor;
 use crate::sys::env::Env;
 use crate::sys::env::program as program_in;
@@ -84,6 +85,15 @@ pub enum AskError {
     Interrupted(Signal),
     /// The provider, or the way to it, failed.
     Api(ApiError),
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Interrupted(signal) => Self::interrupted(signal),
+            AskError::Api(error) => Self::new(Exit::Provider, error.message),
+        }
+    }
 }
 
 impl From<ApiError> for AskError {

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Stopwatch;
 use super::interrupt::Interrupts;
-use super::root::Root;
+use super::root::{self, Root};
 use super::{clock, fs};
-use crate::exit::Signal;
+use crate::exit::{Exit, Signal};
+use crate::problem::Problem;
 
 /// The process at work on a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +74,16 @@ pub enum LockError {
     /// The file could not be opened or locked.
     #[error(transparent)]
     Failed(#[from] anyhow::Error),
+}
+
+impl From<LockError> for Problem {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Interrupted(signal) => Self::new(Exit::Signal(signal), error.to_string()),
+            LockError::Busy { .. } => Self::failed(error.to_string()),
+            LockError::Failed(error) => root::explain_refusal(&error),
+        }
+    }
 }
 
 /// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is told once for whom.

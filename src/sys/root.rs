@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::fs;
+use crate::problem::Problem;
 
 /// The root folder, `~/.nagent` unless named otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,18 @@ impl Root {
     pub fn path(&self) -> &Path {
         &self.folder
     }
+}
+
+/// The failure to make or use the root, with what to try. Where the system refused something, another root helps; a damaged
+/// file is not helped by it.
+pub fn explain_refusal(error: &anyhow::Error) -> Problem {
+    let is_refusal = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
+    let hint = if is_refusal {
+        "; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"
+    } else {
+        ""
+    };
+    Problem::failed(format!("{error:#}{hint}"))
 }
 
 /// Checks the name of a conversation.

@@ -101,13 +101,14 @@ fn the_modules_that_a_file_names_are_found() {
 
 #[test]
 fn layers_point_one_way() {
-    const PURE: [&str; 12] = [
-        "exit", "format", "protocol", "apply", "llm", "turn", "prompt", "code", "history",
-        "memory", "sandbox", "redact",
+    const PURE: [&str; 13] = [
+        "exit", "problem", "format", "protocol", "apply", "llm", "turn", "prompt", "code",
+        "history", "memory", "sandbox", "redact",
     ];
     let may = |layer: &str, other: &str| match layer {
         _ if layer == other => true,
         "exit" => false,
+        "problem" => other == "exit",
         "format" => ["exit", "protocol"].contains(&other),
         _ if PURE.contains(&layer) => PURE.contains(&other),
         "out" | "cli" => !["bin", "cmd", "drive", "segments"].contains(&other),

@@ -15,9 +15,10 @@ use crate::cli::Tool;
 use crate::cmd::file_memory;
 use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::model_args::{ModelArgs, seconds};
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::cmd::wall_args::WallArgs;
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 
@@ -152,8 +153,8 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(Report::from)
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
@@ -231,7 +232,7 @@ struct Ground {
 
 impl Ground {
     fn find(args: &Args) -> Result<Self, Problem> {
-        let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+        let interrupts = Interrupts::install()?;
         let env = Env::read();
         let settings = Settings::resolve(&args.model, &env)?;
         Ok(Self { interrupts, env, settings })

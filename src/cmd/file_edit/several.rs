@@ -13,10 +13,10 @@ use super::{Args, Ground, USAGE, in_our_words, nagent, one, plain};
 use crate::cli::Tool;
 use crate::cmd::nagent::changed;
 use crate::cmd::nagent::input::{self, Prompt};
-use crate::cmd::settings::Problem;
 use crate::drive::child::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::segments::diff_text::DiffText;
 use crate::sys::clock::Stopwatch;
 use crate::sys::names::shown;
@@ -100,10 +100,10 @@ pub(super) fn run(args: &Args) -> Result<Report, Problem> {
 }
 
 fn interrupted(signal: Signal) -> Problem {
-    Problem {
-        exit: Exit::Signal(signal),
-        message: format!("interrupted by {} while reading stdin", signal.name()),
-    }
+    Problem::new(
+        Exit::Signal(signal),
+        format!("interrupted by {} while reading stdin", signal.name()),
+    )
 }
 
 /// What several files cannot have.

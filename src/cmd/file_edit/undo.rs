@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::{Args, Ground, nagent};
 use crate::cmd::nagent::changed::{self, Changed, Content};
-use crate::cmd::nagent::start::{lock_problem, missing, wait};
-use crate::cmd::settings::{Problem, pick};
+use crate::cmd::nagent::start::{missing, wait};
+use crate::cmd::settings::pick;
 use crate::drive;
 use crate::exit::Exit;
 use crate::format::conversation::Block;
 use crate::memory::changes::{Change, NO_FILE, changes, killed};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::protocol::tags;
 use crate::segments::diff_text::DiffText;
 use crate::sys::boundary::{Boundary, Places};
@@ -99,7 +100,7 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
     // Found by its identity when it is moved next.
     let wait = wait(&ground.interrupts);
     if let Err(error) = file_index::settle(root, &name, wait) {
-        out::line(&format!("nagent-file-edit: note: {}", lock_problem(error).message));
+        out::line(&format!("nagent-file-edit: note: {}", Problem::from(error).message));
     }
     // From here on the file is changed: a failure to record it is said with that.
     let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref())
@@ -130,7 +131,7 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
 }
 
 fn failed(message: String) -> Problem {
-    Problem { exit: Exit::Failed, message }
+    Problem::failed(message)
 }
 
 fn denied(denied: Denied) -> Problem {
@@ -146,7 +147,7 @@ fn open(args: &Args, ground: &Ground, name: &str) -> Result<Journal, Problem> {
     };
     root.prepare()?;
     Journal::open(root, name, Duration::from_secs_f64(timeout), &ground.interrupts, &mut waiting)
-        .map_err(lock_problem)
+        .map_err(Problem::from)
 }
 
 fn boundary(ground: &Ground, path: &Path) -> Result<Boundary, Problem> {

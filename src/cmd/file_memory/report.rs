@@ -6,11 +6,12 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::commits;
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::history::text::{self, Extent, Summaries};
 use crate::history::{Change, History, Sort, Touch};
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::{expand_home, shown};
@@ -34,12 +35,12 @@ pub fn history_report(
     let look = git::history(&file, &root.history(), &|| interrupts.pending().is_some());
     if let Some(signal) = interrupts.pending() {
         let message = format!("interrupted by {} while reading the history", signal.name());
-        return Err(Problem { exit: Exit::Signal(signal), message });
+        return Err(Problem::new(Exit::Signal(signal), message));
     }
     let Some(history) = look.history.filter(|history| !history.touches.is_empty()) else {
         let why = look.notes.join("; ");
         let message = format!("{} has no history: {why}", shown(&file));
-        return Err(Problem { exit: Exit::Failed, message });
+        return Err(Problem::failed(message));
     };
     let (summaries, _) = commits::kept(&root.summaries(), &history.touches, usize::MAX);
     let notes: Vec<&String> = look.notes.iter().chain(&history.notes).collect();

@@ -2,9 +2,9 @@
 
 use super::Call;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::Problem;
 use crate::cmd::summaries::{self, Writers};
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::segments::dialogue::Digest;
 use crate::sys::journal::Journal;
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{Call, rework, start};
-use crate::cmd::settings::{Problem, Settings};
-use crate::exit::Exit;
+use crate::cmd::settings::Settings;
 use crate::format::file_index::Entry;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
 use crate::sys::names::shown;
@@ -41,8 +41,7 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
         Boundary::for_file(places, &path).map_err(|denied| refused(&denied.to_string()))?;
     may_be_named(call, &boundary)?;
     let wait = start::wait(call.interrupts);
-    let (entry, notes) = file_index::register(root, &path, || call.name.clone(), wait)
-        .map_err(start::lock_problem)?;
+    let (entry, notes) = file_index::register(root, &path, || call.name.clone(), wait)?;
     for note in notes {
         out::line(&format!("nagent: note: {note}"));
     }
@@ -70,7 +69,7 @@ pub(super) fn may_be_named(call: &Call<'_>, boundary: &Boundary) -> Result<(), P
 pub(super) fn settle(call: &Call<'_>) {
     let wait = start::wait(call.interrupts);
     if let Err(error) = file_index::settle(&call.settings.root.value, &call.name, wait) {
-        out::line(&format!("nagent: note: {}", start::lock_problem(error).message));
+        out::line(&format!("nagent: note: {}", Problem::from(error).message));
     }
 }
 
@@ -115,7 +114,7 @@ fn described(call: &Call<'_>, entry: &Entry) -> Value {
 }
 
 fn refused(why: &str) -> Problem {
-    Problem { exit: Exit::Failed, message: format!("--file-edit: {why}") }
+    Problem::failed(format!("--file-edit: {why}"))
 }
 
 /// The path without links, as far as it exists.

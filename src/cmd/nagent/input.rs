@@ -2,9 +2,9 @@
 //! otherwise; input that stands ready and is ignored is told.
 
 use super::Args;
-use crate::cmd::settings::Problem;
 use crate::exit::Signal;
 use crate::out;
+use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{stdin, terminal};
 

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Call, upkeep};
-use crate::cmd::settings::{self, Problem};
+use crate::cmd::settings;
 use crate::drive;
 use crate::drive::ask::AskError;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::out::Report;
+use crate::problem::Problem;
 use crate::sys::fs;
 
 /// Every provider: name, default model, credential. Needs no credential, no network, no root.
@@ -43,10 +44,7 @@ pub(super) fn models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider()?;
     let mut source = call.settings.source(call.env, &folder, true)?;
     let mut models = source.model.list(call.interrupts).map_err(|error| match error {
-        AskError::Interrupted(signal) => Problem {
-            exit: Exit::Signal(signal),
-            message: format!("interrupted by {}", signal.name()),
-        },
+        AskError::Interrupted(signal) => Problem::interrupted(signal),
         AskError::Api(error) => Problem {
             exit: if settings::preset(provider).is_some() { Exit::Failed } else { Exit::Provider },
             message: drive::name_cause(&error, source.credential.as_deref(), ""),

@@ -23,11 +23,12 @@ use clap::{Parser, ValueEnum};
 use crate::cli::Tool;
 use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::model_args::{ModelArgs, seconds};
-use crate::cmd::settings::{Problem, Settings};
+use crate::cmd::settings::Settings;
 use crate::cmd::wall_args::WallArgs;
 use crate::drive::child::DEPTH;
 use crate::exit::Exit;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::protocol;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
@@ -211,8 +212,8 @@ impl Tool for Args {
         self.json
     }
 
-    fn run(self) -> Report {
-        run(&self).unwrap_or_else(|problem| Report::failed(problem.exit, problem.message))
+    fn run(self) -> Result<Report, Problem> {
+        run(&self)
     }
 }
 
@@ -246,7 +247,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, Problem> {
     if !report.json.is_empty() && !args.has_work() && !args.looks_around() {
         return Ok(report);
     }
-    let interrupts = Interrupts::install().map_err(|error| Problem::failed(&error.into()))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
     let settings = Settings::resolve(&args.model, &env)?;
     let parents: Vec<String> = env
@@ -337,21 +338,18 @@ impl Call<'_> {
             )));
         }
         if let Some(folder_error) = self.env.folder.as_ref().err() {
-            return Err(Problem {
-                exit: Exit::Failed,
-                message: format!(
-                    "the working folder cannot be told ({folder_error}); cd to one that exists"
-                ),
-            });
+            return Err(Problem::failed(format!(
+                "the working folder cannot be told ({folder_error}); cd to one that exists"
+            )));
         }
         let has_command = args.has_upkeep() || args.looks_around() && !args.edit_conversation;
         let prompt = input::prompt(args, has_command || args.show_request, self.interrupts)?;
         let prompt = match prompt {
             input::Prompt::Interrupted(signal) => {
-                return Err(Problem {
-                    exit: Exit::Signal(signal),
-                    message: format!("interrupted by {} while reading stdin", signal.name()),
-                });
+                return Err(Problem::new(
+                    Exit::Signal(signal),
+                    format!("interrupted by {} while reading stdin", signal.name()),
+                ));
             }
             input::Prompt::None => None,
             input::Prompt::Text(text) => Some(text),
@@ -360,7 +358,7 @@ impl Call<'_> {
             return Err(Problem::usage(NO_PROMPT));
         }
         if !args.show_request {
-            self.settings.root.value.prepare().map_err(|error| root_problem(&error))?;
+            self.settings.root.value.prepare().map_err(|error| root::explain_refusal(&error))?;
         }
         if let Some(path) = &args.file_edit
             && !args.show_request
@@ -415,20 +413,6 @@ impl Call<'_> {
         ));
         Ok(())
     }
-}
-
-/// The failure to make or use the root, with what to try. Another root mends no damage: that is said where the system refused
-/// something alone.
-fn root_problem(error: &anyhow::Error) -> Problem {
-    let is_refusal = |cause: &(dyn std::error::Error + 'static)| cause.is::<std::io::Error>();
-    let message = if error.chain().any(is_refusal) {
-        format!(
-            "{error:#}; conversations are kept below the root: --root DIR or NAGENT_ROOT names another"
-        )
-    } else {
-        format!("{error:#}")
-    };
-    Problem { exit: Exit::Failed, message }
 }
 
 /// The name of the conversation: flag, then the file's own, then a new one for a nested run, then the environment,

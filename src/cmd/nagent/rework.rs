@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{Call, children, start, upkeep};
-use crate::cmd::settings::Problem;
 use crate::drive::child::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::sys::env::PARENTS;
 use crate::sys::journal::{self, Journal};
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
@@ -188,7 +188,7 @@ fn ended_badly(call: &Call<'_>, finished: &Finished, answer: Option<&Answer>) ->
     };
     if let Some(signal) = interrupted {
         let message = format!("interrupted by {}", signal.name());
-        return Some(Problem { exit: Exit::Signal(signal), message });
+        return Some(Problem::new(Exit::Signal(signal), message));
     }
     let code = match (finished.outcome, answer) {
         (Outcome::Ended { code: 0 }, Some(_)) => return None,
@@ -200,7 +200,7 @@ fn ended_badly(call: &Call<'_>, finished: &Finished, answer: Option<&Answer>) ->
         let said = finished.stderr.head_text();
         format!("it gave no answer that can be read; it said: {}", said.trim())
     });
-    Some(Problem { exit: exit(code), message: format!("the edit failed: {why}") })
+    Some(Problem::new(exit(code), format!("the edit failed: {why}")))
 }
 
 /// The exit that a child's code is.
@@ -300,7 +300,7 @@ fn with_answer(mut report: Report, answer: Option<Answer>) -> Report {
 }
 
 fn failed(message: String) -> Problem {
-    Problem { exit: Exit::Failed, message }
+    Problem::failed(message)
 }
 
 #[cfg(test)]

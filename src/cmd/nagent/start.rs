@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_edit, file_memory, root_problem, walls};
+use super::{Call, file_edit, file_memory, walls};
 use crate::cmd::TOOLS;
-use crate::cmd::settings::{Problem, pick};
+use crate::cmd::settings::pick;
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::ask::{AskError, Source};
 use crate::drive::veil::Veil;
@@ -19,13 +19,14 @@ use crate::llm::Ask;
 use crate::llm::price;
 use crate::llm::provider::Provider;
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::journal::Journal;
-use crate::sys::lock::{LockError, Wait};
+use crate::sys::lock::Wait;
 use crate::sys::sandbox::Walls;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
@@ -111,7 +112,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     world.journal.check_room(added)?;
     let bytes = world.journal.text().len() + added;
     if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
-        return Err(Problem { exit: Exit::Provider, message: error.message });
+        return Err(Problem::new(Exit::Provider, error.message));
     }
     let rules = Rules {
         limits,
@@ -194,10 +195,7 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                 }
             },
             Err(AskError::Interrupted(signal)) => {
-                return Err(Problem {
-                    exit: Exit::Signal(signal),
-                    message: format!("interrupted by {}", signal.name()),
-                });
+                return Err(Problem::interrupted(signal));
             }
             Err(AskError::Api(_)) if guessed => {
                 call.settings.provider = None;
@@ -208,7 +206,7 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                     .unwrap_or_else(|| Problem::usage("no provider")));
             }
             Err(AskError::Api(error)) => {
-                return Err(Problem { exit: Exit::Provider, message: error.to_string() });
+                return Err(Problem::new(Exit::Provider, error.to_string()));
             }
         }
     }
@@ -237,23 +235,12 @@ fn open(call: &Call<'_>) -> Result<Journal, Problem> {
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
     Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting)
-        .map_err(lock_problem)
+        .map_err(Problem::from)
 }
 
 /// How an index is waited for: until a signal comes, and not without a word.
 pub(crate) fn wait(interrupts: &Interrupts) -> Wait<'_> {
     Wait { interrupts, tell: &|what| out::line(&format!("nagent: {what}")) }
-}
-
-/// A lock that was not had, as an exit.
-pub(crate) fn lock_problem(error: LockError) -> Problem {
-    match error {
-        LockError::Interrupted(signal) => {
-            Problem { exit: Exit::Signal(signal), message: error.to_string() }
-        }
-        LockError::Busy { .. } => Problem { exit: Exit::Failed, message: error.to_string() },
-        LockError::Failed(error) => root_problem(&error),
-    }
 }
 
 /// What the model is told about its surroundings, where it may write, and the walls around its commands.
@@ -333,7 +320,7 @@ fn opening(
         let (block, _) = world.run_action(&action)?;
         if block.get("status") != Some("ok") {
             let why = block.body.unwrap_or_default();
-            return Err(Problem { exit: Exit::Failed, message: format!("--read {path}: {why}") });
+            return Err(Problem::failed(format!("--read {path}: {why}")));
         }
         blocks.push(block);
     }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 use super::{Call, file_memory, start};
-use crate::cmd::settings::{Problem, pick};
+use crate::cmd::settings::pick;
 use crate::context;
 use crate::drive;
-use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
 use crate::out::{self, Report};
+use crate::problem::Problem;
 use crate::protocol::tags;
 use crate::sys::journal::{self, Journal};
 use crate::sys::lock::{self, Lock};
@@ -88,8 +88,7 @@ pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
         Duration::from_secs_f64(timeout),
         call.interrupts,
         &mut waiting,
-    )
-    .map_err(start::lock_problem)?;
+    )?;
     if let Some(torn) = torn {
         out::line(&format!(
             "nagent: note: the end of conversation {name} was no whole block, as after a crash; what stood there is in {}",
@@ -162,7 +161,7 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
         root::check_name(name).map_err(Problem::usage)?;
         root.conversation(name)
     };
-    let failed = |message: String| Problem { exit: Exit::Failed, message };
+    let failed = |message: String| Problem::failed(message);
     // An older tool kept conversations in the root itself.
     let old = root.path().join(name);
     let path = if !is_path && !fs::exists(&path) && fs::size(&old).is_some() { old } else { path };
@@ -228,10 +227,10 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
     let journal = Journal::peek(root, &call.name)?;
     if journal.text().is_empty() {
-        return Err(Problem {
-            exit: Exit::Failed,
-            message: format!("conversation {} is empty, there is nothing to save", call.name),
-        });
+        return Err(Problem::failed(format!(
+            "conversation {} is empty, there is nothing to save",
+            call.name
+        )));
     }
     root::check_name(name).map_err(Problem::usage)?;
     let path = root.conversation(name);
@@ -247,7 +246,7 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     }
     let index_path = root.saved_index();
     let wait = start::wait(call.interrupts);
-    let _index_lock = lock::take_soon(root, SAVED_LOCK, wait).map_err(start::lock_problem)?;
+    let _index_lock = lock::take_soon(root, SAVED_LOCK, wait)?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
     let _target_lock = take_lock(call, name)?;
@@ -292,11 +291,10 @@ fn summary(journal: &Journal) -> String {
 /// The index of saved conversations; empty when it is not there.
 pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
     let Some(text) = fs::read_text(path, INDEX_LIMIT)? else { return Ok(SavedIndex::default()) };
-    serde_json::from_str(&text).map_err(|error| Problem {
-        exit: Exit::Failed,
-        message: format!(
+    serde_json::from_str(&text).map_err(|error| {
+        Problem::failed(format!(
             "{} is no index of conversations: {error}; mend it or move it away",
             path.display()
-        ),
+        ))
     })
 }

@@ -5,8 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Call;
-use crate::cmd::settings::Problem;
-use crate::exit::Exit;
+use crate::problem::Problem;
 use crate::sandbox::Mode;
 use crate::sys::git;
 use crate::sys::sandbox::{self, Places, Walls};
@@ -43,10 +42,8 @@ impl Call<'_> {
             sandbox::permit_target(&wanted, places, target)
                 .map_err(|missing| Problem::usage(missing.to_string()))?;
         }
-        Walls::build(&wanted, places).map_err(|missing| Problem {
-            exit: Exit::Failed,
-            message: format!("{missing}{}", self.asked_by()),
-        })
+        Walls::build(&wanted, places)
+            .map_err(|missing| Problem::failed(format!("{missing}{}", self.asked_by())))
     }
 
     /// Which setting asks for walls, where it is no flag: the user may not think of it.

@@ -1,0 +1,53 @@
+//! The one error that ends a tool: an exit code, and the message for its user. Functions whose error is only reported,
+//! never examined, return it; `?` converts what [`anyhow`] and the system say.
+
+use std::io;
+
+use crate::exit::{Exit, Signal};
+
+/// Why a tool ends without having done its work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// The exit code.
+    pub exit: Exit,
+    /// What failed, on what, why, and what to do about it.
+    pub message: String,
+}
+
+impl Problem {
+    /// Ends the tool with any exit code.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// Wrong usage, wrong configuration, no credential: exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// The tool could not do it: exit code 1.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    /// A signal ended the work.
+    pub fn interrupted(signal: Signal) -> Self {
+        Self::new(Exit::Signal(signal), format!("interrupted by {}", signal.name()))
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    /// Keeps the exit code of a `Problem` that travelled as an [`anyhow::Error`].
+    fn from(error: anyhow::Error) -> Self {
+        let message = format!("{error:#}");
+        let exit = error.downcast_ref::<Self>().map_or(Exit::Failed, |problem| problem.exit);
+        Self { exit, message }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}
