@@ -12,6 +12,7 @@ use super::{World, shown};
 use crate::format::conversation::Block;
 use crate::memory::changes::NO_FILE;
 use crate::segments::difference;
+use crate::sys::file_stamp::FileStamp;
 use crate::sys::read_error::ReadError;
 use crate::sys::{fs, read};
 
@@ -47,7 +48,7 @@ pub struct RunChange {
 #[derive(Debug, Default)]
 pub struct Own {
     /// What the target looked like when the model was last asked, and what it held.
-    held: Option<(Option<fs::State>, Content)>,
+    held: Option<(Option<FileStamp>, Content)>,
     /// What somebody else has left there, from which on changes are the run's.
     since: Option<Content>,
     /// The run's changes before that.
@@ -90,7 +91,7 @@ impl World<'_> {
     /// Notes what the target holds before the model is asked.
     pub(super) fn before_asking(&mut self) {
         let (Some(_), Some(target)) = (&self.before, self.boundary.target()) else { return };
-        let now = fs::state(target);
+        let now = FileStamp::of(target);
         if self.own.held.as_ref().is_none_or(|(known, _)| *known != now) {
             // What cannot be read cannot be told apart.
             self.own.held = content(target, None).ok().flatten().map(|held| (now, held));
@@ -105,7 +106,7 @@ impl World<'_> {
         let (Some(before), Some(target)) = (&self.before, self.boundary.target()) else {
             return Ok(());
         };
-        let now = fs::state(target);
+        let now = FileStamp::of(target);
         let Some((_, held)) = self.own.held.take_if(|(known, _)| *known != now) else {
             return Ok(());
         };

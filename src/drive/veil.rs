@@ -15,6 +15,7 @@ use crate::format::index;
 use crate::protocol::Action;
 use crate::redact::{Redactor, Stream};
 use crate::segments::split;
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::process::capture::Captured;
 use crate::sys::root::Root;
@@ -246,7 +247,7 @@ fn key(root: &Root, is_look: bool) -> Result<String> {
     }
     root.prepare()?;
     // Another run may have made one at the same time: whichever is there counts.
-    if let Err(error) = fs::create(&path, new.as_bytes())
+    if let Err(error) = AtomicFile::new(&path).create(new.as_bytes())
         && read()?.is_none()
     {
         return Err(error);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
 
 /// The largest file of a summary that is read, in bytes.
@@ -44,7 +45,7 @@ pub fn read(folder: &Path, key: &str) -> Option<Kept> {
 pub fn write(folder: &Path, key: &str, kept: &Kept) -> Result<()> {
     let mut text = serde_json::to_string_pretty(kept).context("cannot describe a summary")?;
     text.push('\n');
-    fs::replace(&path(folder, key), text.as_bytes())
+    AtomicFile::new(&path(folder, key)).write(text.as_bytes())
 }
 
 fn path(folder: &Path, key: &str) -> PathBuf {
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(read(folder.path(), "k"), Some(kept.clone()));
         write(folder.path(), "k", &Kept { summary: " ".into(), ..kept }).unwrap();
         assert_eq!(read(folder.path(), "k"), None);
-        fs::replace(&folder.path().join("k.json"), b"{\"summary\": \"x\"").unwrap();
+        AtomicFile::new(&folder.path().join("k.json")).write(b"{\"summary\": \"x\"").unwrap();
         assert_eq!(read(folder.path(), "k"), None);
     }
 }

@@ -16,6 +16,7 @@ use super::split::{self, Hooks, Plan, Split};
 use super::summary_plan::{self as plan, Kind, Limit, Sizes};
 use crate::exit::Exit;
 use crate::format::index::{self, Index};
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::names::shown;
 use crate::sys::{fs, slice};
 
@@ -152,7 +153,7 @@ impl<'a> Summarizer<'a> {
     ) -> Result<Summary, Failure> {
         let result = self.fill(index, progress);
         let Some(path) = index_path else { return result };
-        let written = fs::replace_with_its_mode(path, index::format(index).as_bytes());
+        let written = AtomicFile::new(path).keep_mode().write(index::format(index).as_bytes());
         // What ended the work matters more than what ended its record.
         result.and_then(|summary| Ok(written.map(|()| summary)?))
     }

@@ -15,8 +15,8 @@
 //! ```
 
 use super::denied::Denied;
+use super::file_stamp::FileStamp;
 use super::names::{expand_home, shown};
-use super::opening::same;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -278,7 +278,9 @@ impl Target {
     }
 
     fn is_same(&self, stat: &Stat) -> bool {
-        self.handle.as_ref().is_some_and(|(_, known)| same(known, stat))
+        self.handle
+            .as_ref()
+            .is_some_and(|(_, known)| FileStamp::from(known).same_file(&FileStamp::from(stat)))
     }
 }
 

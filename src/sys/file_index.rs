@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Map;
 
+use super::atomic_file::AtomicFile;
 use super::lock::{self, LockError, Wait};
 use super::root::{self, Root};
 use super::{fs, git};
@@ -210,7 +211,7 @@ pub fn forget(root: &Root, path: &Path, wait: Wait<'_>) -> Result<(), LockError>
 
 /// Writes the index, then puts older ones that are part of it aside, so that they are folded in once.
 fn save(root: &Root, loaded: &Loaded) -> Result<()> {
-    fs::replace(&root.file_index(), loaded.index.format().as_bytes())?;
+    AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
     for path in &loaded.old {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut aside = path.with_file_name(format!("folded-{name}"));

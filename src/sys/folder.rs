@@ -4,7 +4,7 @@
 //! folder may be written was asked of [`super::boundary`] before, by the file that it was opened for.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::clock::Stopwatch;
 use super::denied::Denied;
 use super::interrupt::Interrupts;
+use super::lock::{WaitError, wait_lock};
 use super::opening::Opened;
 use crate::exit::Signal;
 
@@ -154,24 +154,11 @@ impl Folder {
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
         let file = File::from(file);
-        let watch = Stopwatch::start();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Held(file)),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
-                    continue;
-                }
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-            if watch.elapsed() >= longest {
-                return Err(NoLock::Busy);
-            }
-            if let Some(signal) =
-                super::clock::sleep_interruptible(Duration::from_millis(25), interrupts)
-            {
-                return Err(NoLock::Interrupted(signal));
-            }
+        match wait_lock(&file, longest, interrupts, &mut |_| ()) {
+            Ok(()) => Ok(Held(file)),
+            Err(WaitError::TimedOut) => Err(NoLock::Busy),
+            Err(WaitError::Interrupted(signal)) => Err(NoLock::Interrupted(signal)),
+            Err(WaitError::Failed(error)) => Err(failed(error)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Files of the toolkit's own: private, durable, named in every error.
 //!
-//! Two ways to write and no third: create-or-replace through a temporary file, and (in [`super::journal`]) append.
+//! Two ways to write and no third: [`AtomicFile`], and (in [`super::journal`]) append.
 //! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
 
 use std::fs::{self, File, OpenOptions};
@@ -13,12 +13,13 @@ use sha2::{Digest, Sha256};
 
 pub use crate::format::hex::hex;
 
-use super::stray;
+use super::atomic_file::AtomicFile;
+use super::durable::rename_to_free_name;
+use super::temp_files::TempFile;
 
 mod private; // folders for their owner alone
-#[cfg(test)]
-pub(super) mod synced; // what was made durable, for tests
 
+pub use super::durable::sync_folder;
 pub(super) use private::make_folders;
 pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
 
@@ -122,104 +123,13 @@ pub fn empty_folder() -> Result<EmptyFolder> {
     folder.map(EmptyFolder).context("cannot make a temporary folder")
 }
 
-/// Makes durable what a file holds, or the names that a folder has. All in this file and in [`super::replace`] goes through
-/// here, where tests see what is.
-pub(super) fn sync(file: &File) -> io::Result<()> {
-    #[cfg(test)]
-    synced::note(file);
-    file.sync_all()
-}
-
-/// Makes the names in a folder durable.
-pub fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path)
-        .and_then(|folder| sync(&folder))
-        .with_context(|| format!("cannot make the folder {} durable", path.display()))
-}
-
-/// Writes a whole file, private and durable: readers see the old content or the new.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
-        let mut file = stray::new_file(folder)?;
-        file.write_all(bytes)?;
-        sync(file.as_file())?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))?;
-    sync_folder(folder)
-}
-
-/// The same for a file that others may read too: it keeps the mode that it has.
-pub fn replace_with_its_mode(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
-        let mode = fs::metadata(path)?.permissions();
-        let mut file = stray::new_file(folder)?;
-        file.write_all(bytes)?;
-        file.as_file().set_permissions(mode)?;
-        sync(file.as_file())?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))?;
-    sync_folder(folder)
-}
-
-/// The same for a file that nobody has to find after a power cut: replaced whole, not synced.
-pub fn replace_lightly(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<()> {
-        let mut file = stray::new_file(folder)?;
-        file.write_all(bytes)?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Writes a file under a name that is still free; an existing one is an error.
-pub fn create(path: &Path, bytes: &[u8]) -> Result<()> {
-    if put_new(path, bytes)? {
-        return Ok(());
-    }
-    bail!("cannot create {}: it is there already", path.display())
-}
-
-/// The same; false where the name is taken.
-fn put_new(path: &Path, bytes: &[u8]) -> Result<bool> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let write = || -> io::Result<bool> {
-        let mut file = stray::new_file(folder)?;
-        file.write_all(bytes)?;
-        sync(file.as_file())?;
-        match file.persist_noclobber(path) {
-            Ok(_) => Ok(true),
-            Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(failed) => Err(failed.error),
-        }
-    };
-    let is_new = write().with_context(|| format!("cannot create {}", path.display()))?;
-    if is_new {
-        sync_folder(folder)?;
-    }
-    Ok(is_new)
-}
-
 /// Copies a file to a name that is still free, private and durable.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    let folder = to.parent().unwrap_or(Path::new("."));
     let copy = || -> io::Result<()> {
         let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
-        let mut file = stray::new_file(folder)?;
-        copy_rest(&mut old, file.as_file_mut())?;
-        sync(file.as_file())?;
-        file.persist_noclobber(to)?;
-        Ok(())
+        AtomicFile::new(to).write_with(true, &mut |new| copy_rest(&mut old, new))
     };
-    copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    sync_folder(folder)
+    copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 /// What is left to read of an open file.
@@ -251,22 +161,9 @@ pub fn append(path: &Path, text: &str) -> Result<()> {
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    rustix::fs::renameat_with(
-        rustix::fs::CWD,
-        from,
-        rustix::fs::CWD,
-        to,
-        rustix::fs::RenameFlags::NOREPLACE,
-    )
-    .or_else(|error| {
-        // Some file systems know no such flag.
-        if exists(to) || error != rustix::io::Errno::INVAL {
-            Err(error)
-        } else {
-            rustix::fs::rename(from, to)
-        }
-    })
-    .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
+    let here = rustix::fs::CWD;
+    rename_to_free_name(here, from.as_os_str(), here, to.as_os_str())
+        .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
     sync_folder(to.parent().unwrap_or(Path::new(".")))
 }
 
@@ -302,17 +199,6 @@ pub fn modified(path: &Path) -> u64 {
         .ok()
         .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
         .map_or(0, |time| time.as_secs())
-}
-
-/// Device, inode, size, and the times of the last change in seconds and nanoseconds: another content has another state.
-pub type State = (u64, u64, u64, (i64, i64), (i64, i64));
-
-/// The state of a file, which tells without reading it whether it has changed; `None` where there is none.
-pub fn state(path: &Path) -> Option<State> {
-    let data = fs::metadata(path).ok()?;
-    let (modified, changed) =
-        ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
-    Some((data.dev(), data.ino(), data.size(), modified, changed))
 }
 
 /// What a file is, whatever it is called: device, inode and time of birth, since inodes are reused.
@@ -358,7 +244,7 @@ pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let path = outputs.join(format!("{sha256}.txt"));
     if !is_kept(&path, &sha256) {
         create_private_folder(outputs)?;
-        replace(&path, bytes)?;
+        AtomicFile::new(&path).write(bytes)?;
     }
     Ok(path)
 }
@@ -379,18 +265,16 @@ pub(super) fn is_kept(path: &Path, sha256: &str) -> bool {
 pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     create_private_folder(outputs)?;
     let mut keep = || -> io::Result<PathBuf> {
-        let mut new = stray::new_file(outputs)?;
-        let sha256 = read_hashed(file, &mut |bytes| new.write_all(bytes))?;
-        let path = outputs.join(format!("{sha256}.txt"));
+        let mut new = TempFile::create(outputs)?;
+        let sha256 = read_hashed(file, &mut |bytes| new.file_mut().write_all(bytes))?;
+        let name = format!("{sha256}.txt");
+        let path = outputs.join(&name);
         if !is_kept(&path, &sha256) {
-            sync(new.as_file())?;
-            new.persist(&path)?;
+            new.persist_durably(name.as_ref(), false)?;
         }
         Ok(path)
     };
-    let path = keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))?;
-    sync_folder(outputs)?;
-    Ok(path)
+    keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
 }
 
 /// Reads a file to its end, piece by piece, and gives the SHA-256 of what was read.
@@ -458,33 +342,34 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
             .checked_add(1)
             .with_context(|| format!("no number is left in {}", folder.display()))?;
         let path = folder.join(format!("{n}.txt"));
-        if put_new(&path, bytes)? {
-            return Ok(path);
+        let created = AtomicFile::new(&path).create(bytes);
+        let kind = |error: &anyhow::Error| error.downcast_ref::<io::Error>().map(io::Error::kind);
+        match created {
+            // Another process took the number.
+            Err(error) if kind(&error) == Some(io::ErrorKind::AlreadyExists) => {}
+            result => return result.map(|()| path),
         }
-        // Another process took the number.
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::synced;
     use super::*;
 
     #[test]
-    fn what_is_written_is_durable_with_its_name() {
+    fn what_is_copied_and_renamed_is_durable_with_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        replace(&path("a"), b"one").unwrap();
-        synced::check(&path("a"));
-        replace(&path("a"), b"other").unwrap();
-        synced::check(&path("a"));
-        replace_with_its_mode(&path("a"), b"others").unwrap();
-        synced::check(&path("a"));
-        create(&path("b"), b"one").unwrap();
-        synced::check(&path("b"));
+        fs::write(path("b"), "one").unwrap();
         copy(&path("b"), &path("c")).unwrap();
         synced::check(&path("c"));
         rename(&path("c"), &path("d")).unwrap();
         synced::check_folder(&path("d"));
+        fs::write(path("e"), "taken").unwrap();
+        rename(&path("d"), &path("e")).unwrap_err();
+        copy(&path("d"), &path("e")).unwrap_err();
+        assert_eq!(fs::read(path("e")).unwrap(), b"taken");
     }
 
     #[test]

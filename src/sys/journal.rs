@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::file_stamp::FileStamp;
 use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{self, Lock, LockError};
@@ -320,10 +321,12 @@ impl Journal {
     /// Whether the file at the path is no longer the one that was opened, at the length that was left.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
-        let (Ok(ours), Ok(now)) = (file.metadata(), std::fs::metadata(&self.path)) else {
-            return true;
-        };
-        (ours.dev(), ours.ino()) != (now.dev(), now.ino()) || now.len() != self.text.len() as u64
+        match (FileStamp::of_open(file), FileStamp::of(&self.path)) {
+            (Some(ours), Some(now)) => {
+                !ours.same_file(&now) || now.size() != self.text.len() as u64
+            }
+            _ => true,
+        }
     }
 
     /// Goes on in a new file that holds what this run has seen.
@@ -332,7 +335,6 @@ impl Journal {
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
         // The lock of what was left behind goes: whoever edited it may go on there.
         self.lock = Some(lock::take_new(&self.root, &name)?);
-        self.is_noted = false;
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;

@@ -5,12 +5,12 @@
 //! last one was killed; it holds no authority.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Stopwatch;
@@ -97,41 +97,28 @@ pub fn take(
     let path = root.locks().join(name);
     let file = open(&path)?;
     let run = root.run(name);
-    let watch = Stopwatch::start();
-    let mut told = false;
-    loop {
-        if try_once(&file, &path)? {
-            break;
+    let mut is_reported = false;
+    let waited = wait_lock(&file, timeout, interrupts, &mut |_| {
+        if !std::mem::replace(&mut is_reported, true) {
+            waiting(&holder(&run));
         }
-        let by = holder(&run);
-        if !told {
-            told = true;
-            if !timeout.is_zero() {
-                waiting(&by);
-            }
-        }
-        if watch.elapsed() >= timeout {
-            return Err(LockError::Busy {
-                name: name.to_owned(),
-                by,
-                seconds: timeout.as_secs_f64(),
-            });
-        }
-        let pause = Duration::from_millis(25).min(timeout.saturating_sub(watch.elapsed()));
-        if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
-            return Err(LockError::Interrupted(signal));
-        }
+    });
+    match waited {
+        Ok(()) => Ok(hold(file, run)?),
+        Err(WaitError::TimedOut) => Err(LockError::Busy {
+            name: name.to_owned(),
+            by: holder(&run),
+            seconds: timeout.as_secs_f64(),
+        }),
+        Err(error) => Err(error.of_lock(&path)),
     }
-    Ok(hold(file, run)?)
 }
 
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
 pub fn take_new(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
     let file = open(&path)?;
-    if !try_once(&file, &path)? {
-        bail!("cannot lock {}: another process holds it", path.display());
-    }
+    file.try_lock().with_context(|| format!("cannot lock {}", path.display()))?;
     hold(file, root.run(name))
 }
 
@@ -141,18 +128,24 @@ fn hold(file: File, run: PathBuf) -> Result<Lock> {
     let me =
         Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
-    fs::replace_lightly(&run, format!("{text}\n").as_bytes())?;
+    // Written in place: what is missing of it after a crash is read as an unknown holder.
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&run)
+        .and_then(|mut note| note.write_all(format!("{text}\n").as_bytes()))
+        .with_context(|| format!("cannot write {}", run.display()))?;
     Ok(Lock { _file: file, run, after_crash, is_settled: !after_crash })
 }
 
-/// How long a lock is waited for that is held for moments only. A holder that was stopped keeps it for ever.
-const SOON: Duration = Duration::from_secs(30);
+/// How long an index's lock is waited for, which is held for moments only. A process that was stopped keeps it.
+const INDEX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long of that passes before it is said.
-const SAID: Duration = Duration::from_secs(1);
-
-/// How long of that passes before a signal counts: what a run notes at its end is not lost to the signal that ended it.
-const MOMENT: Duration = Duration::from_millis(500);
+/// How long of that passes before the user is told.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// What ends a wait for an index early, and to whom the wait is told.
 #[derive(Clone, Copy)]
@@ -170,53 +163,94 @@ pub struct Wait<'a> {
 pub fn take_soon(root: &Root, name: &str, wait: Wait<'_>) -> Result<File, LockError> {
     let path = root.locks().join(name);
     let file = open(&path)?;
-    let watch = Stopwatch::start();
-    let mut pause = Duration::from_millis(1);
-    let mut told = false;
-    loop {
-        if try_once(&file, &path)? {
-            return Ok(file);
-        }
-        let waited = watch.elapsed();
-        if waited >= SOON {
-            return Err(LockError::Failed(anyhow::anyhow!(
-                "cannot lock {}: another process has held it for {} s, which takes moments (fuser names it); end that \
-                 process, or let it go on",
-                path.display(),
-                SOON.as_secs()
-            )));
-        }
-        if let Some(signal) = wait.interrupts.pending().filter(|_| waited >= MOMENT) {
-            return Err(LockError::Interrupted(signal));
-        }
-        if waited >= SAID && !told {
-            told = true;
-            let seconds = SOON.as_secs();
+    let seconds = INDEX_PATIENCE.as_secs();
+    let mut is_reported = false;
+    let waited = wait_lock(&file, INDEX_PATIENCE, wait.interrupts, &mut |waited| {
+        if waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
             (wait.tell)(&format!(
                 "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
                 path.display()
             ));
         }
-        std::thread::sleep(pause);
-        pause = (2 * pause).min(Duration::from_millis(25));
+    });
+    match waited {
+        Ok(()) => Ok(file),
+        Err(WaitError::TimedOut) => Err(LockError::Failed(anyhow::anyhow!(
+            "cannot lock {}: another process has held it for {seconds} s, which takes moments (fuser names it); end that \
+             process, or let it go on",
+            path.display()
+        ))),
+        Err(error) => Err(error.of_lock(&path)),
     }
 }
 
-/// Whether the lock was free, and is ours now.
-fn try_once(file: &File, path: &Path) -> Result<bool> {
+/// Why the wait for a lock ended without it.
+#[derive(Debug)]
+pub enum WaitError {
+    /// Another process kept the lock for all of the time.
+    TimedOut,
+    /// A signal came.
+    Interrupted(Signal),
+    /// The file system has no locks, or refused.
+    Failed(io::Error),
+}
+
+impl WaitError {
+    fn of_lock(self, path: &Path) -> LockError {
+        match self {
+            Self::TimedOut => {
+                LockError::Failed(anyhow::anyhow!("cannot lock {}: it is in use", path.display()))
+            }
+            Self::Interrupted(signal) => LockError::Interrupted(signal),
+            // Nothing is written without the lock: two runs on one conversation would mix.
+            Self::Failed(error) => LockError::Failed(anyhow::anyhow!(
+                "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or \
+                 NAGENT_ROOT)",
+                path.display()
+            )),
+        }
+    }
+}
+
+/// How long a wait lasts at least before a signal ends it: what a run notes at its end is not lost to the signal that ended
+/// the run.
+const SIGNAL_GRACE: Duration = Duration::from_millis(500);
+
+/// The longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_millis(25);
+
+/// Takes the exclusive lock of an open file, waiting up to `patience`. The lock lasts until the file is closed.
+///
+/// `report` is called after each try in vain, with the time waited so far; not where there is no patience at all.
+pub fn wait_lock(
+    file: &File,
+    patience: Duration,
+    interrupts: &Interrupts,
+    report: &mut dyn FnMut(Duration),
+) -> Result<(), WaitError> {
+    let watch = Stopwatch::start();
+    let mut pause = Duration::from_millis(1);
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => return Ok(false),
-            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
-            Err(TryLockError::Error(error)) => {
-                // Nothing is written without the lock: two runs on one conversation would mix.
-                bail!(
-                    "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or NAGENT_ROOT)",
-                    path.display()
-                );
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                continue;
             }
+            Err(TryLockError::Error(error)) => return Err(WaitError::Failed(error)),
         }
+        let waited = watch.elapsed();
+        if waited >= patience {
+            return Err(WaitError::TimedOut);
+        }
+        report(waited);
+        pause = pause.min(patience - waited);
+        if waited < SIGNAL_GRACE {
+            std::thread::sleep(pause);
+        } else if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
+            return Err(WaitError::Interrupted(signal));
+        }
+        pause = (2 * pause).min(MAX_PAUSE);
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
 //! - [`fs`], [`root`], [`lock`], [`journal`]: the toolkit's own files, and the conversation among them
+//! - [`atomic_file`], [`file_stamp`]: replacing a file in one step; whether a file is still the same
 //! - [`file_index`]: which conversation belongs to a file of the user's
 //! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`mod@slice`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
@@ -21,13 +22,16 @@
     reason = "the ban on effects is lifted here and nowhere else"
 )]
 
+pub mod atomic_file;
 pub mod boundary;
 pub mod brief_lock;
 pub mod clock;
 pub mod context_files;
 pub mod denied;
+mod durable;
 pub mod env;
 pub mod file_index;
+pub mod file_stamp;
 pub mod folder;
 pub mod fs;
 pub mod git;
@@ -49,6 +53,8 @@ pub mod sandbox;
 pub mod slice;
 pub mod split_files;
 pub mod stdin;
-mod stray;
+#[cfg(test)]
+mod synced;
+mod temp_files;
 pub mod terminal;
 pub mod tools;

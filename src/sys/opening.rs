@@ -6,16 +6,15 @@
 
 use super::boundary::{Boundary, is_git};
 use super::denied::Denied;
-use super::fs::sync;
+use super::durable::sync_names;
+use super::file_stamp::FileStamp;
 use super::names::{expand_home, shown};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -23,10 +22,7 @@ use std::path::{Path, PathBuf};
 const LINKS: usize = 40;
 
 /// How a folder is opened only to stand on it.
-#[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A file that may be written, by the folder that was opened and its name in there.
 #[derive(Debug)]
@@ -146,7 +142,7 @@ impl Boundary {
             .map_err(|errno| Denied::io("open", asked, errno))?;
         let opened =
             rustix::fs::fstat(&file).map_err(|errno| Denied::io("look at", asked, errno))?;
-        if !same(&stat, &opened) {
+        if !FileStamp::from(&stat).same_file(&FileStamp::from(&opened)) {
             return Err(Denied::Changed { path: shown(asked) });
         }
         let writable =
@@ -224,21 +220,6 @@ enum Step {
     Link(PathBuf),
 }
 
-/// Device and inode; one file as long as one of the two is held open.
-pub(super) fn same(a: &Stat, b: &Stat) -> bool {
-    a.st_dev == b.st_dev && a.st_ino == b.st_ino
-}
-
-/// Makes the names in a folder durable.
-pub(super) fn sync_names(dir: &OwnedFd) -> std::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // A folder that may be entered but not read cannot be synced; what is in it is in place all the same.
-    match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
-        Ok(folder) => sync(&File::from(folder)),
-        Err(_) => Ok(()),
-    }
-}
-
 /// Where a last component that is a link leads to.
 fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<PathBuf, Denied> {
     let path = folder.join(name);
@@ -261,27 +242,16 @@ fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<Pat
 
 /// The path of an open folder, checked to lead back to it.
 pub(super) fn true_path(dir: &OwnedFd, opened_as: &Path) -> io::Result<PathBuf> {
-    let path = match path_of(dir) {
-        Some(path) => path,
-        None => fs::canonicalize(opened_as)?,
-    };
+    let path = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+        .ok()
+        .filter(|path| path.is_absolute());
+    // Without procfs, the path that it was opened by must do.
+    let path = path.map_or_else(|| fs::canonicalize(opened_as), Ok)?;
     let here = rustix::fs::fstat(dir)?;
     match rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(there) if same(&here, &there) => Ok(path),
+        Ok(there) if FileStamp::from(&here).same_file(&FileStamp::from(&there)) => Ok(path),
         _ => Err(io::Error::other("the folder was moved or removed meanwhile")),
     }
-}
-
-#[cfg(target_os = "linux")]
-fn path_of(dir: &OwnedFd) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
-        .ok()
-        .filter(|path| path.is_absolute())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn path_of(_: &OwnedFd) -> Option<PathBuf> {
-    None
 }
 
 #[cfg(test)]

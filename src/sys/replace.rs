@@ -7,17 +7,17 @@
 //! folder, never through a path. What may be written is not decided here.
 
 use super::denied::{Denied, missing};
-use super::fs::sync;
+use super::durable::{sync, sync_names};
+use super::file_stamp::FileStamp;
 use super::names::shown;
-use super::opening::{Opened, same, sync_names, true_path};
+use super::opening::{Opened, true_path};
 use super::read::count_lines;
-use super::stray;
+use super::temp_files::TempFile;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::{Errno, retry_on_intr};
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read for an edit, in bytes.
@@ -181,10 +181,7 @@ fn check(opened: &Opened) -> Result<(), Denied> {
 }
 
 fn is_unchanged(old: &Stat, now: &Stat) -> bool {
-    same(old, now)
-        && old.st_size == now.st_size
-        && old.st_nlink == now.st_nlink
-        && (old.st_mtime, old.st_mtime_nsec) == (now.st_mtime, now.st_mtime_nsec)
+    FileStamp::from(old).is_unchanged(&FileStamp::from(now))
 }
 
 /// Writes over the file itself. A failure on the way says where its `previous` content is.
@@ -223,7 +220,6 @@ fn in_place(
 }
 
 /// Fails where so many bytes would not fit, before any is written.
-#[cfg(target_os = "linux")]
 fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
     use rustix::fs::FallocateFlags;
     let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -240,63 +236,24 @@ fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn make_room(_: &File, _: u64) -> std::io::Result<()> {
-    Ok(())
-}
-
 /// Writes a new file and gives it the name. False where the owner cannot be given to a new file.
 fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
-    let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
+    let failed = |error: std::io::Error| Denied::io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
-    stray::sweep_beside(&opened.dir);
-    let unnamed = unnamed(opened, mode);
-    let is_unnamed = unnamed.is_some();
-    let mut file = unnamed.map_or_else(|| named(opened, &name, mode), Ok)?;
-    stray::hold(&file);
-    let result = fill(opened, &mut file, content).and_then(|is_alike| {
-        if !is_alike {
-            return Ok(false);
-        }
-        if is_unnamed {
-            give_name(opened, &file, &name)?;
-        }
-        swap(opened, OsStr::new(&name)).map(|()| true)
-    });
-    if !matches!(result, Ok(true)) {
-        // The error that led here says more than one about this.
-        _ = rustix::fs::unlinkat(&opened.dir, &name, AtFlags::empty());
+    let dir = opened.dir.try_clone().map_err(failed)?;
+    let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
+    if !fill(opened, new.file_mut(), content)? {
+        return Ok(false);
     }
-    result
-}
-
-/// A new file in the folder, by a name that nobody else has.
-fn named(opened: &Opened, name: &str, mode: Mode) -> Result<File, Denied> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(&opened.dir, name, flags, mode)
-        .map(File::from)
-        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
-}
-
-/// A new file in the folder that has no name yet, so that nothing of it stays after a kill. Not every file system has
-/// such files, and to name one takes procfs.
-#[cfg(target_os = "linux")]
-fn unnamed(opened: &Opened, mode: Mode) -> Option<File> {
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-    rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXEC_OK).ok()?;
-    rustix::fs::openat(&opened.dir, ".", flags, mode).ok().map(File::from)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn unnamed(_: &Opened, _: Mode) -> Option<File> {
-    None
-}
-
-fn give_name(opened: &Opened, file: &File, name: &str) -> Result<(), Denied> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::linkat(rustix::fs::CWD, path, &opened.dir, name, AtFlags::SYMLINK_FOLLOW)
-        .map_err(|errno| Denied::io("write beside", &opened.path, errno))
+    check(opened)?;
+    match new.persist(&opened.name, opened.old.is_none()) {
+        Ok(()) => sync_folder(opened).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(Denied::Changed { path: shown(&opened.path) })
+        }
+        Err(error) => Err(Denied::io("replace", &opened.path, error)),
+    }
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.
@@ -323,37 +280,10 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
     Ok(true)
 }
 
-/// Gives the new file the name, in one step, and makes that durable.
-fn swap(opened: &Opened, new: &OsStr) -> Result<(), Denied> {
-    check(opened)?;
-    let (dir, name) = (&opened.dir, &opened.name);
-    let renamed = if opened.old.is_some() {
-        rustix::fs::renameat(dir, new, dir, name)
-    } else {
-        rename_to_free_name(dir, new, name)
-    };
-    match renamed {
-        Ok(()) => {}
-        Err(Errno::EXIST) => return Err(Denied::Changed { path: shown(&opened.path) }),
-        Err(errno) => return Err(Denied::io("replace", &opened.path, errno)),
-    }
-    sync_folder(opened)
-}
-
 /// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), Denied> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
     sync_names(&opened.dir).map_err(|error| Denied::io("sync the folder of", &opened.path, error))
-}
-
-/// A rename that fails where the name is taken; without the kernel's help, the check just before must do.
-fn rename_to_free_name(dir: &impl AsFd, new: &OsStr, name: &OsStr) -> rustix::io::Result<()> {
-    #[cfg(target_os = "linux")]
-    match rustix::fs::renameat_with(dir, new, dir, name, rustix::fs::RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-        result => return result,
-    }
-    rustix::fs::renameat(dir, new, dir, name)
 }
 
 #[cfg(test)]

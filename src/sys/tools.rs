@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::atomic_file::AtomicFile;
 use super::env::Env;
 use super::fs;
 use super::interrupt::Interrupts;
@@ -83,7 +84,7 @@ pub fn discover(
     if now != old && interrupts.pending().is_none() {
         // A cache only: when it cannot be kept, the tools are asked again.
         if let Ok(text) = serde_json::to_string_pretty(&now) {
-            let _ = fs::replace_lightly(&cache_path, text.as_bytes());
+            let _ = AtomicFile::new(&cache_path).without_sync().write(text.as_bytes());
         }
     }
     let tools = paths

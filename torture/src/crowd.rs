@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nagent::sys::atomic_file::AtomicFile;
 use nagent::sys::interrupt::Interrupts;
 use nagent::sys::journal::Journal;
 use nagent::sys::root::Root;
@@ -51,11 +52,8 @@ pub(crate) fn member() -> Option<()> {
                 let path = root.conversation("c");
                 let text = fs::read_text(&path, 1 << 30).unwrap().unwrap_or_default();
                 let space = if text.is_empty() { "" } else { "\n" };
-                fs::replace(
-                    &path,
-                    format!("{text}{space}<system>\nreplacer {n}.\n</system>\n").as_bytes(),
-                )
-                .unwrap();
+                let text = format!("{text}{space}<system>\nreplacer {n}.\n</system>\n");
+                AtomicFile::new(&path).write(text.as_bytes()).unwrap();
                 drop(held);
                 std::thread::sleep(Duration::from_millis(5));
             }

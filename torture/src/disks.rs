@@ -236,7 +236,7 @@ fn full_save(sandbox: &Sandbox) -> Result<(), String> {
             &format!("left behind: {names:?}"),
             !names
                 .iter()
-                .any(|name| name.starts_with(".new-") || name.starts_with("c-") || name == "s"),
+                .any(|name| name.starts_with(".nagent-") || name.starts_with("c-") || name == "s"),
         )?;
     }
     Ok(())

@@ -242,8 +242,7 @@ impl World {
         self.bystanders(&end, wrong);
         for path in end.0.keys() {
             let name = path.file_name().unwrap().to_string_lossy();
-            let is_left = name.starts_with(".new-")
-                || name.starts_with(".nagent-") && name != ".nagent"
+            let is_left = name.starts_with(".nagent-") && name != ".nagent"
                 || name.ends_with(".run")
                 || name.ends_with(".nagent-new")
                 || name.ends_with(".nagent-ours");

@@ -81,7 +81,7 @@ pub(crate) fn run(figures: &mut Figures) {
         if path.with_extension("run").exists() {
             figures.miss("a run's note stays".to_owned());
         }
-        let left = |name: String| name.starts_with(".new-");
+        let left = |name: String| name.starts_with(".nagent-");
         if std::fs::read_dir(sandbox.root().join("conversations")).unwrap().flatten().any(|entry| {
             left(entry.file_name().to_string_lossy().into_owned()) && is_old(&entry.path())
         }) {

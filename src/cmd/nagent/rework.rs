@@ -15,6 +15,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::PARENTS;
 use crate::sys::journal::{self, Journal};
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
@@ -75,7 +76,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let context = upkeep::fresh_context(call)?;
     let stem: String = call.name.chars().take(50).collect();
     let copy = root.conversation(&format!("{stem}-edit-{}", uuid::Uuid::new_v4().simple()));
-    fs::create(&copy, text.as_bytes())?;
+    AtomicFile::new(&copy).create(text.as_bytes())?;
     let mut copy = Copy { call, path: copy, text, is_kept: false };
     if !call.quiet && terminal::stderr_is_terminal() {
         out::line(&format!("nagent: a copy of conversation {} is being edited", call.name));

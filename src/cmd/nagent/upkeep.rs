@@ -16,6 +16,7 @@ use crate::format::conversation::{self, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::protocol::tags;
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::journal::{self, Journal};
 use crate::sys::lock::{self, Lock};
 use crate::sys::root::{self, Root};
@@ -115,7 +116,7 @@ fn put_in_place(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>, 
     };
     let before = fs::identity(&path);
     let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy(&path, archived));
-    if let Err(error) = copied.and_then(|()| fs::replace(&path, text.as_bytes())) {
+    if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
         // Where it stands as it stood, the copy says nothing more. Where the new one has its name already, and only that
         // could not be made durable, the copy is all that is left of the old one.
         if let Some(archived) = archived.filter(|_| before.is_some()) {
@@ -262,7 +263,7 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     index.conversations.push(saved.clone());
     let text =
         serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
-    fs::replace(&index_path, format!("{text}\n").as_bytes())?;
+    AtomicFile::new(&index_path).write(format!("{text}\n").as_bytes())?;
     let conversation = root.conversation(&call.name).display().to_string();
     let text = format!(
         "saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",

@@ -6,6 +6,7 @@ use super::*;
 use crate::format::index::Segment;
 use crate::llm::{Message, Reply, Stop, Usage};
 use crate::segments::asking::Voice;
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
 
 /// What a model says to what it is sent; "no" is a failure.
@@ -33,7 +34,7 @@ impl World {
     /// An index over a source, cut at these bytes, all of it on one line.
     fn index(&self, source: &[u8], cuts: &[u64]) -> Index {
         let path = self.path("source").display().to_string();
-        fs::replace(Path::new(&path), source).unwrap();
+        AtomicFile::new(Path::new(&path)).write(source).unwrap();
         let size = source.len() as u64;
         let ends = cuts.iter().copied().chain([size]);
         let starts = [0].into_iter().chain(cuts.iter().copied());
@@ -180,7 +181,7 @@ fn what_came_before_a_failure_stays_in_the_index_and_costs_nothing_again() {
 fn a_source_that_changed_since_the_split_is_not_summarised_as_it_was() {
     let world = World::new();
     let mut index = world.index(b"aabb", &[2]);
-    fs::replace(&world.path("source"), b"aaXX").unwrap();
+    AtomicFile::new(&world.path("source")).write(b"aaXX").unwrap();
     let failure = world.run(&mut index, &usual).0.unwrap_err();
     assert!(
         failure.exit == Exit::Failed && failure.message.contains("split it again"),

@@ -13,6 +13,7 @@ use git2::Oid;
 use super::super::fs;
 use super::walk::Earlier;
 use crate::history::kept::{self, Kept, Key, Rest};
+use crate::sys::atomic_file::AtomicFile;
 
 /// Heads that are kept for a path.
 const HEADS: usize = 4;
@@ -91,7 +92,7 @@ impl Store {
         let folder = self.folder(&kept.key.path);
         fs::create_private_folder(&folder)?;
         let name = format!("{}.json", kept.key.head);
-        fs::replace_lightly(&folder.join(&name), text.as_bytes())?;
+        AtomicFile::new(&folder.join(&name)).without_sync().write(text.as_bytes())?;
         let mut others: Vec<(u64, PathBuf)> = fs::names(&folder)?
             .into_iter()
             .filter(|other| *other != name && other.strip_suffix(".json").is_some())

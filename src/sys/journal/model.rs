@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::tests::{get, open, world};
 use super::*;
+use crate::sys::atomic_file::AtomicFile;
 
 /// What may happen.
 #[derive(Debug, Clone)]
@@ -113,13 +114,13 @@ proptest! {
                 }
                 Step::Save if !model.is_empty() => {
                     let other = format!("saved-{number}");
-                    fs::create(&root.conversation(&other), journal.text().as_bytes()).unwrap();
+                    AtomicFile::new(&root.conversation(&other)).create(journal.text().as_bytes()).unwrap();
                     saved = Some((other, model.clone()));
                 }
                 Step::Load => {
                     if let Some((other, held)) = &saved {
                         drop(journal);
-                        fs::replace(&root.conversation(&name), get(&root, other).as_bytes()).unwrap();
+                        AtomicFile::new(&root.conversation(&name)).write(get(&root, other).as_bytes()).unwrap();
                         journal = open(&root, &name).unwrap();
                         model.clone_from(held);
                     }

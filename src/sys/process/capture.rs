@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
 
 use crate::sys::fs::{self, hex};
-use crate::sys::stray;
+use crate::sys::temp_files::TempFile;
 
 /// What one stream gave.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -355,7 +354,7 @@ struct Spool {
 
 #[derive(Debug)]
 enum SpoolFile {
-    Named(NamedTempFile),
+    Named(TempFile),
     Nameless(File),
 }
 
@@ -371,7 +370,7 @@ impl Spool {
         let file = if nameless {
             SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
         } else {
-            SpoolFile::Named(stray::new_file(folder)?)
+            SpoolFile::Named(TempFile::create(folder)?)
         };
         Ok(Self { folder: folder.to_owned(), file, hash: Sha256::new() })
     }
@@ -380,7 +379,7 @@ impl Spool {
         match &mut self.file {
             SpoolFile::Named(file) => {
                 self.hash.update(chunk);
-                file.write_all(chunk)
+                file.file_mut().write_all(chunk)
             }
             SpoolFile::Nameless(file) => file.write_all(chunk),
         }
@@ -392,12 +391,11 @@ impl Spool {
             SpoolFile::Named(file) => file,
         };
         let sha256 = hex(&self.hash.finalize());
-        let path = self.folder.join(format!("{sha256}.txt"));
-        file.as_file().sync_all()?;
+        let name = format!("{sha256}.txt");
+        let path = self.folder.join(&name);
         if !fs::is_kept(&path, &sha256) {
-            file.persist(&path).map_err(|error| error.error)?;
+            file.persist_durably(name.as_ref(), false)?;
         }
-        File::open(&self.folder)?.sync_all()?;
         Ok(Kept::Named(Spooled { path, sha256 }))
     }
 }

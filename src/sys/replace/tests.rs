@@ -1,7 +1,7 @@
 //! Tests of replacing files: what stays, what is kept, and what a change in between does.
 
 use super::super::boundary::{Boundary, Places};
-use super::super::fs::synced;
+use super::super::synced;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -154,7 +154,6 @@ fn another_file_is_parted_from_its_other_names() {
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn what_would_not_fit_is_not_begun() {
     let (_dir, top, boundary) = world();
@@ -216,17 +215,6 @@ fn what_changed_since_it_was_opened_is_left_alone() {
     assert_eq!(names(&top.join("out/folder")), [] as [&str; 0]);
 }
 
-#[test]
-fn a_name_that_is_taken_at_the_last_instant_is_not_replaced() {
-    let (_dir, top, boundary) = world();
-    let opened = boundary.open_for_write(&top.join("in/new")).unwrap();
-    fs::write(top.join("in/temporary"), "x").unwrap();
-    fs::write(top.join("in/new"), "taken").unwrap();
-    let result = rename_to_free_name(&opened.dir, OsStr::new("temporary"), OsStr::new("new"));
-    assert_eq!(result, Err(Errno::EXIST));
-}
-
-#[cfg(target_os = "linux")]
 #[test]
 fn a_racer_that_swaps_folder_and_link_gets_nothing_out() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};

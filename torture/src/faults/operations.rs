@@ -208,7 +208,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 let run = world.sandbox.run(&["--list-conversations"]);
                 if run.code != 0
                     || !run.stdout.contains("the first prompt")
-                    || run.stdout.contains(".new-")
+                    || run.stdout.contains(".nagent-")
                 {
                     wrong.push(format!("the list afterwards: {} {}", run.stdout, run.stderr));
                 }

@@ -56,7 +56,7 @@ fn what_does_not_fit_is_in_a_file_named_for_its_hash() {
 #[test]
 fn what_a_killed_run_left_goes_with_the_next_output() {
     let folder = tempfile::tempdir().unwrap();
-    let left = folder.path().join(".new-a1B2c3");
+    let left = folder.path().join(".nagent-0123456789abcdef0123456789abcdef.tmp");
     std::fs::write(&left, "half of it").unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
     File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();

@@ -1,0 +1,114 @@
+//! Writes a file in one step: readers see the old content or the new one, never a part.
+//!
+//! The content goes into a new file in the same folder, which is then renamed. This is for the toolkit's own files; files of
+//! the user's are written through [`super::replace`], which asks the write boundary first and uses the same new files.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::temp_files::TempFile;
+
+/// How a file is written: for its owner alone and durably, unless an option says otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct AtomicFile<'a> {
+    path: &'a Path,
+    keeps_mode: bool,
+    is_durable: bool,
+}
+
+impl<'a> AtomicFile<'a> {
+    /// The file at this path, which need not exist. Its folder must.
+    pub fn new(path: &'a Path) -> Self {
+        Self { path, keeps_mode: false, is_durable: true }
+    }
+
+    /// Keeps the permissions that the file has, for a file that others may read. It must exist.
+    #[must_use]
+    pub fn keep_mode(self) -> Self {
+        Self { keeps_mode: true, ..self }
+    }
+
+    /// Skips the two syncs, for a file that may be lost in a power cut: a cache.
+    #[must_use]
+    pub fn without_sync(self) -> Self {
+        Self { is_durable: false, ..self }
+    }
+
+    /// Writes the file, replacing the one that is there.
+    pub fn write(self, bytes: &[u8]) -> Result<()> {
+        self.write_with(false, &mut |file| file.write_all(bytes))
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Writes a new file.
+    ///
+    /// # Errors
+    /// As of [`AtomicFile::write`]. An [`io::Error`] of the kind `AlreadyExists` where the name is taken.
+    pub fn create(self, bytes: &[u8]) -> Result<()> {
+        self.write_with(true, &mut |file| file.write_all(bytes))
+            .with_context(|| format!("cannot create {}", self.path.display()))
+    }
+
+    /// Writes what `fill` puts into the file; `no_clobber` as in [`AtomicFile::create`].
+    pub fn write_with(
+        self,
+        no_clobber: bool,
+        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut new = TempFile::create(self.path.parent().unwrap_or(Path::new(".")))?;
+        fill(new.file_mut())?;
+        if self.keeps_mode {
+            new.file_mut().set_permissions(fs::metadata(self.path)?.permissions())?;
+        }
+        if self.is_durable {
+            new.persist_durably(name, no_clobber)
+        } else {
+            new.persist(name, no_clobber)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::synced;
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_durable_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        for content in ["one", "other"] {
+            AtomicFile::new(&path).write(content.as_bytes()).unwrap();
+            synced::check(&path);
+        }
+        AtomicFile::new(&path).keep_mode().write(b"others").unwrap();
+        synced::check(&path);
+        let path = dir.path().join("b");
+        AtomicFile::new(&path).create(b"one").unwrap();
+        synced::check(&path);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_is_private_unless_its_mode_is_kept_and_a_taken_name_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        AtomicFile::new(&path).without_sync().write(b"one").unwrap();
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        AtomicFile::new(&path).keep_mode().write(b"two").unwrap();
+        assert_eq!(mode(), 0o640);
+        let taken = AtomicFile::new(&path).create(b"three").unwrap_err();
+        let kind = taken.downcast_ref::<io::Error>().map(io::Error::kind);
+        assert_eq!(kind, Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

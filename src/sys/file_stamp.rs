@@ -1,0 +1,87 @@
+//! Whether a file is still the same one, and whether it was changed: answered without reading it.
+
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Stat};
+
+/// What identifies a file and its content: device, inode, size, and the times of its last changes.
+///
+/// A change within one tick of the file system's clock that also keeps the size is not noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileStamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    /// Seconds and nanoseconds, of the content and of the inode.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// The stamp of the file at a path, symbolic links followed. `None` where there is none.
+    pub fn of(path: &Path) -> Option<Self> {
+        rustix::fs::statat(CWD, path, AtFlags::empty()).ok().as_ref().map(Self::from)
+    }
+
+    /// The stamp of an open file.
+    pub fn of_open(file: impl std::os::fd::AsFd) -> Option<Self> {
+        rustix::fs::fstat(file).ok().as_ref().map(Self::from)
+    }
+
+    /// Whether the other stamp is of the same file, whatever its content. Inodes are reused, so this is certain only while
+    /// one of the two files is held open.
+    pub fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Whether the other stamp is of the same file with the same content.
+    pub fn is_unchanged(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    /// The size of the file in bytes.
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.size).unwrap_or(0)
+    }
+}
+
+impl From<&Stat> for FileStamp {
+    #[allow(
+        clippy::useless_conversion,
+        clippy::cast_possible_wrap,
+        reason = "widths differ by architecture"
+    )]
+    fn from(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev.into(),
+            inode: stat.st_ino.into(),
+            size: stat.st_size.into(),
+            modified: (stat.st_mtime.into(), stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime.into(), stat.st_ctime_nsec as i64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_stamp_tells_the_same_file_from_the_same_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("a"), dir.path().join("b"));
+        assert_eq!(FileStamp::of(&path), None);
+        fs::write(&path, "one").unwrap();
+        let before = FileStamp::of(&path).unwrap();
+        assert!(before.is_unchanged(&FileStamp::of_open(fs::File::open(&path).unwrap()).unwrap()));
+        fs::write(&path, "longer").unwrap();
+        let after = FileStamp::of(&path).unwrap();
+        assert!(before.same_file(&after) && !before.is_unchanged(&after));
+        assert_eq!(after.size(), 6);
+        fs::write(&other, "longer").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(!after.same_file(&FileStamp::of(&path).unwrap()));
+    }
+}

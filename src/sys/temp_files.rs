@@ -1,0 +1,184 @@
+//! New files that do not have their name yet, and the removal of those that killed runs left behind.
+//!
+//! A new file is called `.nagent-{32 digits}.tmp` until it is renamed, and its maker holds a lock (`flock`) on it; the
+//! kernel frees the lock however the maker ends. A file of ours that nobody has locked and that is older than an hour is
+//! removed when the next new file is made in its folder. Nothing else is ever removed here.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+
+use super::durable::{rename_to_free_name, sync, sync_names};
+
+/// Minimum age of a file that is removed: its maker may be between creating and locking it.
+const MIN_AGE: Duration = Duration::from_hours(1);
+
+/// Maximum number of names that are looked at in one folder.
+const MAX_NAMES: usize = 20_000;
+
+/// A new file in a folder. It is removed when it is dropped before it has its name.
+#[derive(Debug)]
+pub(super) struct TempFile {
+    dir: OwnedFd,
+    file: File,
+    name: String,
+    has_own_name: bool,
+}
+
+impl TempFile {
+    /// Creates a file for its owner alone in a folder.
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;
+        Self::create_in(dir, Mode::from_raw_mode(0o600))
+    }
+
+    /// Creates a file in an open folder. The umask applies to `mode`.
+    pub(super) fn create_in(dir: OwnedFd, mode: Mode) -> io::Result<Self> {
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if let Ok(dir) = rustix::fs::openat(&dir, ".", readable, Mode::empty()) {
+            remove_leftovers(&dir);
+        }
+        let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&dir, &name, flags, mode)?);
+        // On a file system without locks, only the age protects it.
+        _ = file.try_lock();
+        Ok(Self { dir, file, name, has_own_name: false })
+    }
+
+    /// The file, to be written.
+    pub(super) fn file_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Gives the file its name, in one step. What has that name already is replaced, or with `no_clobber` is an error
+    /// (`AlreadyExists`).
+    pub(super) fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+        if no_clobber {
+            rename_to_free_name(&self.dir, self.name.as_ref(), &self.dir, name)?;
+        } else {
+            rustix::fs::renameat(&self.dir, &self.name, &self.dir, name)?;
+        }
+        self.has_own_name = true;
+        Ok(())
+    }
+
+    /// Like [`TempFile::persist`]; content and name also survive a power cut.
+    pub(super) fn persist_durably(mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+        sync(&self.file)?;
+        self.persist(name, no_clobber)?;
+        sync_names(&self.dir)
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        if !self.has_own_name {
+            // The error that led here says more than one about this would.
+            _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+fn is_temp_name(name: &str) -> bool {
+    name.strip_prefix(".nagent-").and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(|word| {
+        word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Removes what killed runs left in a folder, once per folder and process. What cannot be removed stays.
+fn remove_leftovers(dir: impl AsFd) {
+    static DONE: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+    let Ok(stat) = rustix::fs::fstat(&dir) else { return };
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if done.contains(&(stat.st_dev, stat.st_ino)) {
+        return;
+    }
+    done.push((stat.st_dev, stat.st_ino));
+    let Ok(entries) = Dir::read_from(&dir) else { return };
+    for entry in entries.flatten().take(MAX_NAMES) {
+        if entry.file_name().to_str().is_ok_and(is_temp_name) {
+            _ = remove_leftover(&dir, entry.file_name());
+        }
+    }
+}
+
+/// Removes a file that nobody has locked and nobody has written to for an hour.
+fn remove_leftover(dir: impl AsFd, name: &std::ffi::CStr) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?);
+    let stat = rustix::fs::fstat(&file)?;
+    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
+        && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let written = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
+    let is_old = SystemTime::now().duration_since(written).is_ok_and(|age| age > MIN_AGE);
+    if is_ours && is_old && file.try_lock().is_ok() {
+        rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_old_unlocked_files_of_ours_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |digit: &str| format!(".nagent-{}.tmp", digit.repeat(32));
+        let removed = [name("0"), name("a")];
+        let kept = [
+            name("1"),
+            name("2"),
+            name("3") + "0",
+            format!("x{}", name("4")),
+            ".nagent-notes.tmp".to_owned(),
+        ];
+        let long_ago = SystemTime::now() - 2 * MIN_AGE;
+        for name in removed.iter().chain(&kept) {
+            let path = folder.path().join(name);
+            fs::write(&path, "x").unwrap();
+            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        let locked = File::open(folder.path().join(&kept[0])).unwrap();
+        locked.try_lock().unwrap();
+        let young = File::options().write(true).open(folder.path().join(&kept[1])).unwrap();
+        young.set_modified(SystemTime::now()).unwrap();
+        fs::create_dir(folder.path().join(name("5"))).unwrap();
+        remove_leftovers(File::open(folder.path()).unwrap());
+        for name in &removed {
+            assert!(!folder.path().join(name).exists(), "{name}");
+        }
+        for name in &kept {
+            assert!(folder.path().join(name).exists(), "{name}");
+        }
+        assert!(folder.path().join(name("5")).exists());
+    }
+
+    #[test]
+    fn a_new_file_is_locked_until_it_is_closed_and_removed_unless_it_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut new = TempFile::create(folder.path()).unwrap();
+        let other = File::open(folder.path().join(&new.name)).unwrap();
+        assert!(other.try_lock().is_err());
+        new.persist("name".as_ref(), true).unwrap();
+        drop(new);
+        other.try_lock().unwrap();
+        let mut second = TempFile::create(folder.path()).unwrap();
+        let taken = second.persist("name".as_ref(), true).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        drop(second);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
