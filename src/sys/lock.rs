@@ -244,7 +244,7 @@ pub fn wait_lock(
             return Err(WaitError::TimedOut);
         }
         report(waited);
-        pause = pause.min(patience - waited);
+        pause = pause.min(patience.saturating_sub(waited));
         if waited < SIGNAL_GRACE {
             std::thread::sleep(pause);
         } else if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
