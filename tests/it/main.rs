@@ -33,6 +33,7 @@ mod file_undo; // changes that runs made, taken back
 mod file_writes; // how the file is written: whole, with its mode, where it is
 mod forged; // seventy spellings of tags, by every way into a conversation
 mod forgery; // what results, names and outputs may hold, and what commands may know
+mod imports; // which file of src needs which: no cycles, layers that point one way
 mod injections; // what comes of orders in documents, with walls off
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead
@@ -58,7 +59,7 @@ mod split; // large files into segments: all bytes kept, nothing of anybody lost
 mod summarize; // summaries: what is asked, kept, joined, refused
 mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to be read
 mod terminal; // what reaches a terminal, whoever wrote it
-mod tidy; // head comments, layers, sizes, leftovers
+mod tidy; // head comments, sizes, leftovers
 mod upload; // a file and a prompt in: each provider's ways, refusals, removal
 mod walls; // nagent-sandbox: what it refuses before anything runs
 mod writers; // one writer: the lock, edits between and during runs, forks

@@ -1,4 +1,4 @@
-//! What the compiler does not check: head comments, the direction of the layers, sizes, leftovers.
+//! What the compiler does not check: head comments, sizes, leftovers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,11 +35,11 @@ fn below(folder: &str) -> Vec<String> {
     found
 }
 
-fn text(name: &str) -> String {
+pub(crate) fn text(name: &str) -> String {
     std::fs::read_to_string(top().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn rust_files(folder: &str) -> Vec<String> {
+pub(crate) fn rust_files(folder: &str) -> Vec<String> {
     let rust =
         |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "rs");
     below(folder).into_iter().filter(rust).collect()
@@ -56,75 +56,6 @@ fn every_file_opens_with_what_it_is_for() {
         rust_files("src").into_iter().chain(rust_files("tests/it")).chain(rust_files("bench/src"));
     let found: Vec<_> = names.filter(|name| !text(name).starts_with("//! ")).collect();
     none("these files do not open with //!", &found);
-}
-
-/// The layer that a file belongs to: `turn` for src/turn.rs, `format` for all of src/format/.
-fn layer(name: &str) -> &str {
-    let path = name.strip_prefix("src/").unwrap();
-    path.split('/').next().unwrap().trim_end_matches(".rs")
-}
-
-/// The modules of the crate that a file names, comments left out.
-fn named(source: &str) -> BTreeSet<String> {
-    let code: String = source
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    let words = Regex::new(r"[{}]|\w+(?:::)?").unwrap();
-    let mut found = BTreeSet::new();
-    for path in Regex::new(r"\b(?:crate|nagent)::(\w+)").unwrap().captures_iter(&code) {
-        found.insert(path[1].to_owned());
-    }
-    for group in Regex::new(r"\b(?:crate|nagent)::\{([^;]*)\}\s*;").unwrap().captures_iter(&code) {
-        let mut depth = 0;
-        for word in words.find_iter(&group[1]) {
-            match word.as_str() {
-                "{" => depth += 1,
-                "}" => depth -= 1,
-                _ if depth == 0 && !group[1][..word.start()].ends_with("::") => {
-                    found.insert(word.as_str().trim_end_matches(':').to_owned());
-                }
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
-#[test]
-fn the_modules_that_a_file_names_are_found() {
-    let source = "use crate::sys::fs;\n// crate::bin\nuse crate::{exit::Exit, format::{edit, index}, turn};\nlet x = crate::llm::Ask;";
-    let expect = ["exit", "format", "llm", "sys", "turn"].map(str::to_owned);
-    assert_eq!(named(source), BTreeSet::from(expect));
-}
-
-#[test]
-fn layers_point_one_way() {
-    const PURE: [&str; 13] = [
-        "exit", "problem", "format", "protocol", "apply", "llm", "turn", "prompt", "code",
-        "history", "memory", "sandbox", "redact",
-    ];
-    let may = |layer: &str, other: &str| match layer {
-        _ if layer == other => true,
-        "exit" => false,
-        "problem" => other == "exit",
-        "format" => ["exit", "protocol"].contains(&other),
-        _ if PURE.contains(&layer) => PURE.contains(&other),
-        "out" | "cli" => !["bin", "cmd", "drive", "segments"].contains(&other),
-        "sys" => !["bin", "cmd", "drive", "segments", "cli", "out"].contains(&other),
-        "segments" => !["bin", "cmd", "cli", "out", "drive"].contains(&other),
-        "drive" => !["bin", "cmd", "cli", "out"].contains(&other),
-        "cmd" => other != "bin",
-        _ => true,
-    };
-    let mut found = Vec::new();
-    for name in rust_files("src") {
-        let others = named(&text(&name));
-        let wrong = others.iter().filter(|other| !may(layer(&name), other));
-        found.extend(wrong.map(|other| format!("{name} names {other}")));
-    }
-    none("imports that run up the layers", &found);
 }
 
 #[test]
