@@ -16,8 +16,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use crate::diff::parse::DiffHunk;
 use crate::format::edit::Block;
-use crate::format::unified::parse::Hunk;
 use lines::File;
 use std::fmt;
 use std::ops::Range;
@@ -187,16 +187,16 @@ pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
 ///
 /// A hunk is looked up as a block is, by all of its old lines. Its line number counts where its lines stand more than once:
 /// if they begin at that very line in one of the places, that one is meant.
-pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<Applied, Vec<Refusal>> {
+pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusal>> {
     let whole = |body: &str| {
         if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
     };
-    let block = |hunk: &Hunk| Block {
+    let block = |hunk: &DiffHunk| Block {
         search: whole(&hunk.old),
         replace: whole(&hunk.new),
         line: hunk.line,
     };
-    let hint = |hunk: &Hunk| {
+    let hint = |hunk: &DiffHunk| {
         let has_end = |body: &str| body.is_empty() || body.ends_with('\n');
         let last_end = match (has_end(&hunk.old), has_end(&hunk.new)) {
             (false, true) => LastEnd::Comes,

@@ -18,6 +18,7 @@
 //! - [`history`]: what a repository's history says of one file: people, steps, files that change with it; as text
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
+//! - [`diff`]: what differs between two texts, merges, unified diffs
 //! - [`sandbox`]: which walls around commands are asked for
 //! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`config`]: the config's text → its values, or what is wrong with it
@@ -85,6 +86,7 @@ pub mod cmd;
 pub mod code;
 pub mod config;
 pub mod context;
+pub mod diff;
 pub mod drive;
 pub mod exit;
 pub mod format;

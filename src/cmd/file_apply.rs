@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Applied, Refusal};
 use crate::cli::Tool;
+use crate::diff::file_diff;
+use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
-use crate::format::unified::parse::{self, FileDiff};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::segments::diff_text;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::denied::Denied;
 use crate::sys::env::Env;
@@ -177,7 +177,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         Ok(applied) => {
             let new = Bytes { text: applied.text.clone() }.bytes();
             let name = diff_name(&args.file);
-            let changes = diff_text::of_texts(name.as_bytes(), &old, &new).unwrap_or_default();
+            let changes = file_diff::unified_diff(name.as_bytes(), &old, &new).unwrap_or_default();
             let mut previous = None;
             if !args.dry_run
                 && let Some(opened) = opened
@@ -206,7 +206,7 @@ fn edits(text: &str) -> Result<Edits, Problem> {
         return Err(Problem::usage(format!("nothing on stdin: {SHAPES}")));
     }
     if !text.lines().any(is_marker) && parse::is_diff(text) {
-        let files = parse::parse(text).map_err(|complaint| {
+        let files = parse::parse_diff(text).map_err(|complaint| {
             Problem::usage(format!("line {} of the diff: {}", complaint.line, complaint.message))
         })?;
         return one_file(files).map(Edits::Hunks);

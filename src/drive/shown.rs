@@ -16,10 +16,10 @@ use anyhow::Result;
 
 use super::World;
 use super::target::Content;
+use crate::diff::file_diff;
+use crate::diff::lines::{ChangedRange, changed_ranges};
 use crate::format::conversation::{Block, Piece};
 use crate::memory::changes::NO_FILE;
-use crate::segments::diff_text;
-use crate::segments::difference::{Region, regions};
 use crate::sys::{fs, replace};
 
 /// The largest file of which it is remembered what was shown, in bytes.
@@ -175,7 +175,7 @@ impl World<'_> {
 pub(super) fn learn(known: &[u8], now: &[u8], seen: &[Range<usize>]) -> Vec<u8> {
     let mut text = Vec::with_capacity(now.len());
     let mut at = 0;
-    for region in regions(known, now) {
+    for region in changed_ranges(known, now) {
         text.extend_from_slice(&known[at..region.old.start]);
         let is_seen =
             seen.iter().any(|seen| seen.start <= region.new.start && region.new.end <= seen.end);
@@ -187,8 +187,8 @@ pub(super) fn learn(known: &[u8], now: &[u8], seen: &[Range<usize>]) -> Vec<u8> 
 }
 
 /// What an edit writes over that is not as the model was shown it.
-pub(super) fn stale(known: &[u8], now: &[u8], edited: &[Region]) -> Vec<Region> {
-    let mut changed = regions(known, now);
+pub(super) fn stale(known: &[u8], now: &[u8], edited: &[ChangedRange]) -> Vec<ChangedRange> {
+    let mut changed = changed_ranges(known, now);
     changed.retain(|changed| edited.iter().any(|edited| meet(&edited.old, &changed.new)));
     changed
 }
@@ -202,11 +202,11 @@ fn meet(a: &Range<usize>, b: &Range<usize>) -> bool {
 pub(super) fn difference(
     old: &[u8],
     new: &[u8],
-    changes: &[Region],
+    changes: &[ChangedRange],
     path: &Path,
 ) -> (String, bool) {
     let file = path.file_name().unwrap_or_default();
-    let diff = diff_text::of_regions(file.as_bytes(), old, new, changes).unwrap_or_default();
+    let diff = file_diff::unified_diff_of(file.as_bytes(), old, new, changes).unwrap_or_default();
     let text = String::from_utf8_lossy(&diff).into_owned();
     // The head names the file twice, which the result does already.
     let text = text.splitn(3, '\n').nth(2).unwrap_or_default();
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn an_edit_of_what_has_changed_is_stale() {
         let check = |known: &str, now: &str, new: &str, expect: usize| {
-            let edited = regions(now.as_bytes(), new.as_bytes());
+            let edited = changed_ranges(now.as_bytes(), new.as_bytes());
             let found = stale(known.as_bytes(), now.as_bytes(), &edited);
             assert_eq!(found.len(), expect, "{known:?} {now:?} {new:?}");
         };

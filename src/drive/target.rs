@@ -9,9 +9,9 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{World, shown};
+use crate::diff::lines;
 use crate::format::conversation::Block;
 use crate::memory::changes::NO_FILE;
-use crate::segments::difference;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::read_error::ReadError;
 use crate::sys::{fs, read};
@@ -167,9 +167,9 @@ impl World<'_> {
 /// How many lines went, and how many came.
 fn count(old: &[u8], new: &[u8]) -> (u64, u64) {
     let lines = |bytes: &[u8]| {
-        difference::line_feeds(bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"))
+        lines::count_line_feeds(bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"))
     };
-    difference::regions(old, new).into_iter().fold((0, 0), |(gone, come), region| {
+    lines::changed_ranges(old, new).into_iter().fold((0, 0), |(gone, come), region| {
         (gone + lines(&old[region.old]), come + lines(&new[region.new]))
     })
 }

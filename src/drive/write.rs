@@ -13,10 +13,10 @@ use super::World;
 use super::act::error;
 use super::shown::{self, Known};
 use crate::apply;
+use crate::diff::lines::{ChangedRange, changed_ranges};
 use crate::format::conversation::Block;
 use crate::format::edit;
 use crate::memory::changes::NO_FILE;
-use crate::segments::difference::{Region, regions};
 use crate::sys::opening::Opened;
 use crate::sys::{fs, replace};
 
@@ -94,7 +94,7 @@ impl World<'_> {
                 return self.refused(block, &opened, &known, old.as_bytes(), text);
             }
         };
-        let edited = regions(old.as_bytes(), applied.text.as_bytes());
+        let edited = changed_ranges(old.as_bytes(), applied.text.as_bytes());
         if let Known::Text(known) = &known {
             let stale = shown::stale(known, old.as_bytes(), &edited);
             if !stale.is_empty() {
@@ -161,7 +161,7 @@ impl World<'_> {
         known: &[u8],
         now: &[u8],
     ) -> Result<Block> {
-        let (diff, _) = shown::difference(known, now, &regions(known, now), opened.path());
+        let (diff, _) = shown::difference(known, now, &changed_ranges(known, now), opened.path());
         let text = format!(
             "nothing was written: the file has changed since you were last shown it, and this would undo that. What \
              changed:\n{diff}\nWrite it again with these changes in it, or edit the lines that matter."
@@ -177,7 +177,7 @@ impl World<'_> {
         opened: &Opened,
         known: &[u8],
         now: &[u8],
-        stale: &[Region],
+        stale: &[ChangedRange],
     ) -> Result<Block> {
         let (diff, _) = shown::difference(known, now, stale, opened.path());
         let text = format!(
@@ -199,7 +199,7 @@ impl World<'_> {
         mut text: String,
     ) -> Result<Block> {
         let Known::Text(known) = known else { return Ok(error(block, text)) };
-        let changes = regions(known, now);
+        let changes = changed_ranges(known, now);
         if changes.is_empty() {
             return Ok(error(block, text));
         }

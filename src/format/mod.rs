@@ -7,4 +7,3 @@ pub mod file_index;
 pub mod harmless;
 pub mod hex;
 pub mod index;
-pub mod unified;

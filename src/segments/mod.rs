@@ -6,9 +6,7 @@
 //! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
 //! `tape` for what of the file is in memory, and `swap` for giving the new files their places; [`failure`] is why nothing was done.
 //!
-//! [`patch`] puts edited segments back, by what [`difference`] finds in them and [`merge`] makes of changes on both sides.
-//!
-//! [`diff_text`] shows what became of a file.
+//! [`patch`] puts edited segments back.
 //!
 //! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
 //! for who asks, `levels` for one summary out of many, and [`kept`] for what was paid for already. [`dialogue`] does the
@@ -17,13 +15,10 @@
 pub mod asking;
 pub mod content;
 pub mod dialogue;
-pub mod diff_text;
-pub mod difference;
 mod earlier;
 pub mod failure;
 pub mod kept;
 mod levels;
-pub mod merge;
 pub mod naming;
 pub mod patch;
 pub mod split;

@@ -194,7 +194,7 @@ fn wrong_input_says_what_it_should_be() {
         ("<<<<<<< SEARCH\na\n", "line 1 of the blocks"),
         ("<<<<<<< HEAD\na\n", "of the blocks"),
         ("--- a/f\n+++ b/f\n", "no hunk"),
-        ("@@ -1 +1 @@\n one\n", "without a line that begins with `-` or `+`"),
+        ("@@ -1 +1 @@\n one\n", "no line that begins with `-` or `+`"),
         ("@@ -1,2 +1,2 @@\n-one\n+1\ntwo\n", "line 4 of the diff"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", "binary"),
     ] {

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use nagent::apply::{Applied, Cause, Refusal, apply, apply_hunks};
+use nagent::diff::parse::parse_diff;
 use nagent::format::edit::Block;
-use nagent::format::unified::parse::parse;
 use proptest::prelude::*;
 
 use draw::{EDITS, draw};
@@ -293,7 +293,7 @@ fn traps_are_refused_with_their_cause() {
 
 /// The diff of a trial, put into its file.
 fn run_diff(trial: &Trial, diff: &str) -> Result<Applied, Vec<Refusal>> {
-    let files = parse(diff).unwrap_or_else(|complaint| panic!("{complaint}\n{diff}"));
+    let files = parse_diff(diff).unwrap_or_else(|complaint| panic!("{complaint}\n{diff}"));
     assert_eq!(files.len(), 1, "{diff}");
     apply_hunks(&trial.file(), &files[0].hunks)
 }

@@ -222,8 +222,8 @@ fn no_file_needs_itself_by_way_of_others() {
 
 #[test]
 fn layers_point_one_way() {
-    const PURE: [&str; 13] = [
-        "exit", "problem", "format", "protocol", "apply", "llm", "turn", "prompt", "code",
+    const PURE: [&str; 14] = [
+        "exit", "problem", "format", "protocol", "apply", "diff", "llm", "turn", "prompt", "code",
         "history", "memory", "sandbox", "redact",
     ];
     let may = |layer: &str, other: &str| match layer {

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nagent::diff::lines::count_line_feeds;
+use nagent::diff::merge::merge_lines;
+use nagent::diff::unified::{DiffChange, UnifiedDiff};
 use nagent::format::index::{self, Index, Segment};
-use nagent::format::unified::{Change, Diff};
-use nagent::segments::difference::line_feeds;
-use nagent::segments::merge;
 use nagent::segments::patch::{Failure, Hooks, Patched, Plan, patch};
 use nagent::sys::boundary::{Boundary, Places};
 use nagent::sys::fs::hash;
@@ -23,7 +23,7 @@ struct World {
 }
 
 fn lines(text: &[u8]) -> u64 {
-    line_feeds(text) + u64::from(text.last().is_some_and(|last| *last != b'\n'))
+    count_line_feeds(text) + u64::from(text.last().is_some_and(|last| *last != b'\n'))
 }
 
 /// The bytes of a text, cut at places that are taken modulo its length.
@@ -58,7 +58,7 @@ impl World {
         for (at, end) in ends.iter().enumerate() {
             let text = &source[start..*end];
             fs::write(self.segment(at + 1), text).unwrap();
-            let line = |at: usize| line_feeds(&source[..at]) + 1;
+            let line = |at: usize| count_line_feeds(&source[..at]) + 1;
             segments.push(Segment {
                 segment_index: at + 1,
                 path: self.segment(at + 1).to_str().unwrap().to_owned(),
@@ -138,7 +138,7 @@ impl World {
             let place = |at: u64| usize::try_from(at).unwrap();
             let (from, to) = (place(segment.start_byte), place(segment.end_byte));
             assert_eq!(segment.sha256, hash(&source[from..to]));
-            let line = |at: usize| line_feeds(&source[..at]) + 1;
+            let line = |at: usize| count_line_feeds(&source[..at]) + 1;
             let expect = (line(from), if from == to { line(from) - 1 } else { line(to - 1) });
             assert_eq!((segment.start_line_num, segment.end_line_num), expect);
         }
@@ -269,7 +269,7 @@ proptest! {
         let joined = world.joined();
         let their = their.concat().into_bytes();
         fs::write(world.at("big.txt"), &their).unwrap();
-        let expect = merge::merge(&source, &joined, &their, &[joined.len()]);
+        let expect = merge_lines(&source, &joined, &their, &[joined.len()]);
         let files = || fs::read_dir(world.at("split")).unwrap().count();
         if their != source {
             world.run(|plan| plan.dry_run = true).unwrap_err();
@@ -301,8 +301,8 @@ fn names_of_all_kinds_are_taken_by_both_programs() {
     for name in ["a b.txt", "tab\there.txt", "q\"uote\\.txt", "ünï.txt", "line\nfeed", "\x01.txt"]
     {
         let dir = tempfile::tempdir().unwrap();
-        let mut diff = Diff::new(name.as_bytes());
-        diff.add(&Change { line: 1, before: b"one\n", old: b"two\n", new: b"2\n", after: b"" });
+        let mut diff = UnifiedDiff::new(name.as_bytes());
+        diff.add(&DiffChange { line: 1, before: b"one\n", old: b"two\n", new: b"2\n", after: b"" });
         fs::write(dir.path().join("the.patch"), diff.finish().unwrap()).unwrap();
         for program in
             [["git", "apply", "the.patch"].as_slice(), &["patch", "-p1", "-i", "the.patch"]]

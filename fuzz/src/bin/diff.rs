@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nagent::apply::apply_hunks;
-use nagent::format::unified::parse::{is_diff, parse};
-use nagent::format::unified::{Change, Diff};
+use nagent::diff::parse::{is_diff, parse_diff};
+use nagent::diff::unified::{DiffChange, UnifiedDiff};
 use nagent_fuzz::Input;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let old = String::from_utf8_lossy(input.field()).into_owned();
     let text = input.text();
     is_diff(&text);
-    if let Ok(files) = parse(&text) {
+    if let Ok(files) = parse_diff(&text) {
         for file in &files {
             match apply_hunks(&old, &file.hunks) {
                 Ok(applied) => assert_eq!(applied.changes.len(), file.hunks.len()),
@@ -45,8 +45,8 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     if [old, &came].iter().any(|text| text.ends_with('\r')) {
         return;
     }
-    let mut diff = Diff::new(b"a name \x01\"\xff");
-    diff.add(&Change {
+    let mut diff = UnifiedDiff::new(b"a name \x01\"\xff");
+    diff.add(&DiffChange {
         line: first as u64,
         before: old[..start].as_bytes(),
         old: gone.as_bytes(),
@@ -55,12 +55,12 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     });
     let Some(bytes) = diff.finish() else { return };
     let text = String::from_utf8_lossy(&bytes);
-    let files = parse(&text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"));
+    let files = parse_diff(&text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"));
     let [file] = files.as_slice() else { panic!("{} files\n{text}", files.len()) };
     let [hunk] = file.hunks.as_slice() else { panic!("{} hunks\n{text}", file.hunks.len()) };
     let context = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    let before = context(nagent::format::unified::last_lines(old[..start].as_bytes(), 3));
-    let after = context(nagent::format::unified::first_lines(old[end..].as_bytes(), 3));
+    let before = context(nagent::diff::unified::last_lines(old[..start].as_bytes(), 3));
+    let after = context(nagent::diff::unified::first_lines(old[end..].as_bytes(), 3));
     assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
     assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
     // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.

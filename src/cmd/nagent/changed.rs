@@ -8,12 +8,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Call;
+use crate::diff::file_diff::{DiffText, diff_contents, name_in_tree};
 use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report, Tint};
-use crate::segments::diff_text::{DiffText, diff_text, tree_name};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{file_index, fs, terminal};
+use crate::sys::{file_index, fs, git, terminal};
 
 /// Lines of a diff that a terminal gets.
 const LINES: usize = 200;
@@ -65,8 +65,8 @@ impl Changed<'_> {
         }
         let is_had = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
         if is_had(before) && is_had(after) {
-            return diff_text(
-                &tree_name(self.path),
+            return diff_contents(
+                &name_in_tree(self.path, self.path.parent().and_then(git::toplevel).as_deref()),
                 before.bytes.as_deref(),
                 after.bytes.as_deref(),
             );

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::examine::{self, Found};
 use super::split::Split;
-use crate::format::unified::Diff;
+use crate::diff::unified::UnifiedDiff;
 use crate::sys::folder::Folder;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
@@ -102,7 +102,8 @@ pub(super) fn keep_beside(
 /// Whether a file is empty or the patch of a source, by whatever part of its path: what is a repository's top changes.
 pub(super) fn is_patch_of(file: &File, source: &Path) -> bool {
     let Ok(start) = examine::range(file, 0, PATCH_HEAD) else { return false };
-    let is_of = |name: &Path| start.starts_with(&Diff::first_line(name.as_os_str().as_bytes()));
+    let is_of =
+        |name: &Path| start.starts_with(&UnifiedDiff::first_line(name.as_os_str().as_bytes()));
     let mut names = source.ancestors().filter_map(|top| source.strip_prefix(top).ok());
     start.is_empty() || names.any(|name| !name.as_os_str().is_empty() && is_of(name))
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::split::{Hash, Split};
 use super::{Failure, Hooks};
-use crate::segments::difference::line_feeds;
+use crate::diff::lines::count_line_feeds;
 use crate::sys::names::shown;
 
 /// Bytes that are read at a time; they fit the processor's cache with what they are compared to.
@@ -78,7 +78,7 @@ impl Extent {
     pub(super) fn of(text: &[u8]) -> Self {
         Self {
             bytes: text.len() as u64,
-            line_feeds: line_feeds(text),
+            line_feeds: count_line_feeds(text),
             ends_line: text.last().is_none_or(|last| *last == b'\n'),
             sha256: Hash::of(text),
         }
@@ -226,7 +226,7 @@ impl Work<'_> {
             let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { break };
             hash.feed(chunk);
             self.whole.feed(chunk);
-            feeds += line_feeds(chunk);
+            feeds += count_line_feeds(chunk);
             last = chunk[count - 1];
             if same {
                 let from = entry.start_byte.saturating_add(length);
@@ -358,7 +358,7 @@ struct Old {
 
 impl Old {
     fn feed(&mut self, chunk: &[u8]) {
-        self.line_feeds += line_feeds(chunk);
+        self.line_feeds += count_line_feeds(chunk);
         if self.is_crlf {
             let before = self.tail.last().into_iter().chain(chunk);
             self.is_crlf = match chunk.first() {
@@ -487,7 +487,7 @@ mod tests {
                     }
                 }
                 assert_eq!(old.is_crlf, is_crlf, "{text:?} at {cut}");
-                assert_eq!(old.line_feeds, line_feeds(text));
+                assert_eq!(old.line_feeds, count_line_feeds(text));
                 assert!(text.ends_with(&old.tail) && old.tail.len() == text.len().min(2));
             }
         };

@@ -6,10 +6,10 @@ use std::fs::File;
 
 use super::Failure;
 use super::examine::{Found, range, read_at};
+use crate::diff::file_diff::add_part;
+use crate::diff::lines::count_line_feeds;
+use crate::diff::unified::{CONTEXT, UnifiedDiff};
 use crate::format::index::Segment;
-use crate::format::unified::{CONTEXT, Diff};
-use crate::segments::diff_text::add;
-use crate::segments::difference::line_feeds;
 
 /// Bytes that are read at a time in search of a line's ends.
 const STEP: usize = 4 << 10;
@@ -25,7 +25,7 @@ pub(super) fn of_segments(
     let size = segments.last().map_or(0, |last| last.end_byte);
     let lines = Lines { source, size };
     let failed = |error: &std::io::Error| Failure::io("read the source", error);
-    let mut diff = Diff::new(name);
+    let mut diff = UnifiedDiff::new(name);
     let mut edited = (0..segments.len()).filter(|at| found.pieces[*at].edited).peekable();
     let (mut line, mut counted) = (0u64, 0);
     while let Some(at) = edited.next() {
@@ -64,9 +64,11 @@ pub(super) fn of_segments(
         let inner = usize::try_from(start - around.0).unwrap_or_default()
             ..usize::try_from(end - around.0).unwrap_or_default();
         let Some(before) = old.get(..inner.start) else { return Err(changed()) };
-        let first_line = line.saturating_sub(line_feeds(before));
-        let part = old.get(inner.clone()).ok_or_else(changed)?;
-        add(&mut diff, &old, inner.start, part, &new, first_line);
+        let first_line = line.saturating_sub(count_line_feeds(before));
+        if old.len() < inner.end {
+            return Err(changed());
+        }
+        add_part(&mut diff, &old, inner, &new, first_line);
     }
     Ok(diff.finish())
 }

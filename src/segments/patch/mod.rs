@@ -24,8 +24,8 @@ use self::examine::Found;
 use self::journal::Left;
 use self::outcome::Outcome;
 use self::split::Split;
+use crate::diff::file_diff::name_in_tree;
 use crate::format::index;
-use crate::segments::diff_text::tree_name;
 use crate::sys::boundary::Boundary;
 use crate::sys::denied::Denied;
 use crate::sys::folder::{Folder, NoLock};
@@ -33,7 +33,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 use crate::sys::opening::Opened;
 use crate::sys::replace::{self, Content, Keep};
-use crate::sys::{fs, read};
+use crate::sys::{fs, git, read};
 
 /// How long another patch of the same split is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -299,7 +299,8 @@ impl Task<'_, '_> {
         let found = examine::examine(&self.split, &source.file, self.plan.force, self.hooks)?;
         let numbers = found.pieces.iter().enumerate().filter(|(_, piece)| piece.edited);
         let edited: Vec<usize> = numbers.map(|(at, _)| at + 1).collect();
-        let name = tree_name(&source.path);
+        let name =
+            name_in_tree(&source.path, source.path.parent().and_then(git::toplevel).as_deref());
         let result = if found.source_is_same {
             self.plain(&name, &source, &found)?
         } else if self.plan.merge {

@@ -5,10 +5,10 @@
 use super::content::whole;
 use super::examine::{self, Extent, Found};
 use super::{Failure, Source, Task, hunks, split};
+use crate::diff::file_diff;
+use crate::diff::lines::count_line_feeds;
+use crate::diff::merge;
 use crate::format::index::Index;
-use crate::segments::diff_text;
-use crate::segments::difference::line_feeds;
-use crate::segments::merge;
 use crate::sys::names::shown;
 use crate::sys::replace::Keep;
 
@@ -85,10 +85,10 @@ impl Task<'_, '_> {
         let theirs = whole(&source.file)?;
         let (ours, ends) = self.joined(found)?;
         self.hooks.go_on()?;
-        let merged = merge::merge(&base, &ours, &theirs, &ends)
+        let merged = merge::merge_lines(&base, &ours, &theirs, &ends)
             .map_err(|conflicts| self.conflict(&base, &conflicts))?;
         let mut result = Outcome {
-            patch: diff_text::of_texts(name, &theirs, &merged.text),
+            patch: file_diff::unified_diff(name, &theirs, &merged.text),
             extents: Vec::new(),
             whole: split::Hash::of(&merged.text),
             text: None,
@@ -143,8 +143,9 @@ impl Task<'_, '_> {
             .iter()
             .take(10)
             .map(|range| {
-                let first = line_feeds(&base[..range.start]) + 1;
-                let last = line_feeds(&base[..range.end.saturating_sub(1).max(range.start)]) + 1;
+                let first = count_line_feeds(&base[..range.start]) + 1;
+                let last =
+                    count_line_feeds(&base[..range.end.saturating_sub(1).max(range.start)]) + 1;
                 let number = self.split.index.segments.iter().find(|segment| {
                     (range.start as u64) < segment.end_byte
                         || segment.segment_index == self.split.segments.len()
@@ -183,7 +184,7 @@ impl Task<'_, '_> {
             .map(|(at, piece)| Ok((at, examine::text(&self.split, at, piece)?)))
             .collect::<Result<_, Failure>>()?;
         Ok(Outcome {
-            patch: diff_text::of_texts(name, &theirs, &ours),
+            patch: file_diff::unified_diff(name, &theirs, &ours),
             extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
             whole: found.whole.clone(),
             text: Some(ours),

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nagent::apply::{apply, apply_hunks};
 use nagent::format::edit::Block;
-use nagent::format::unified::parse::Hunk;
+use nagent::diff::parse::DiffHunk;
 
 /// 10,000 lines of functions that are much like each other.
 fn text() -> String {
@@ -71,7 +71,7 @@ fn main() {
             },
         ),
     ];
-    let hunk = Hunk { line: 1, at: Some(1), old: search.to_owned(), new: replace.clone() };
+    let hunk = DiffHunk { line: 1, at: Some(1), old: search.to_owned(), new: replace.clone() };
     let path = std::env::temp_dir().join(format!("nagent-bench-edits-{}", std::process::id()));
     std::fs::write(&path, &file).expect("the temp folder can be written");
     let mut times: Vec<(String, Vec<f64>)> = Vec::new();

@@ -1,127 +1,131 @@
-//! A three-way merge of lines: what two sides made of one text, put together where they did not touch the same lines.
+//! A three-way merge of lines: combines what two sides made of one text where they changed different lines.
 //!
-//! Pure, on bytes. Changes that overlap or touch (no line between them) and are not equal are a conflict; nothing is
-//! guessed, and no marks are written into a text.
+//! Changes that overlap or touch (no unchanged line between them) and are not equal are conflicts. Nothing is guessed, and
+//! no conflict markers are written. The merge of the crate `similar` combines touching changes silently, so it is not used.
 
 use std::ops::Range;
 
-use super::difference::{Region, regions};
+use super::lines::{ChangedRange, changed_ranges};
 
-/// Both sides in one text.
+/// The text of both sides together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedText {
     /// The text.
     pub text: Vec<u8>,
     /// Where the segments of our side end in it, in bytes.
     pub ends: Vec<usize>,
 }
 
-/// Lines of the base that both sides changed, each in its own way, as bytes of the base.
+/// Bytes of the base whose lines both sides changed in different ways.
 pub type Conflict = Range<usize>;
 
-/// Merges. `ends` are the ends of the segments in `ours`, in order, the last one its length.
-///
-/// A line that came from their side where a segment ends belongs to the next one.
+/// Merges `ours` and `theirs`, which were both made from `base`. `ends` are the ends of the segments in `ours`, in order;
+/// the last one is its length. A line of theirs at the end of a segment goes into the next segment.
 ///
 /// # Errors
 /// All conflicts, in order.
-pub fn merge(
+pub fn merge_lines(
     base: &[u8],
     ours: &[u8],
     theirs: &[u8],
     ends: &[usize],
-) -> Result<Merged, Vec<Conflict>> {
-    let (our, their) = (regions(base, ours), regions(base, theirs));
+) -> Result<MergedText, Vec<Conflict>> {
+    let (our, their) = (changed_ranges(base, ours), changed_ranges(base, theirs));
     let (mut our, mut their) = (our.as_slice(), their.as_slice());
-    let mut out =
-        Out { text: Vec::with_capacity(theirs.len()), at: 0, ends: Vec::new(), left: ends };
+    let text = Vec::with_capacity(theirs.len());
+    let mut output = MergeOutput { text, at: 0, ends: Vec::new(), ends_left: ends };
     let mut conflicts = Vec::new();
     let mut done = 0;
-    while let Some(start) = first(our, their) {
+    while let Some(start) = next_start(our, their) {
         let mut end = start;
-        let (our_group, their_group) = loop {
-            let (a, b) = (reach(our, end), reach(their, end));
-            let far = our[..a].iter().chain(&their[..b]).map(|region| region.old.end).max();
+        let (our_count, their_count) = loop {
+            let (a, b) = (count_until(our, end), count_until(their, end));
+            let far = our[..a].iter().chain(&their[..b]).map(|range| range.old.end).max();
             match far {
                 Some(far) if far > end => end = far,
                 _ => break (a, b),
             }
         };
-        out.common(&base[done..start]);
-        let (a, b) = (&our[..our_group], &their[..their_group]);
+        output.push_ours(&base[done..start]);
         let range = start..end;
-        match (side(ours, a, &range), side(theirs, b, &range)) {
+        let our_text = changed_text(ours, &our[..our_count], &range);
+        let their_text = changed_text(theirs, &their[..their_count], &range);
+        match (our_text, their_text) {
             (Some(our), Some(their)) if our != their => conflicts.push(range),
-            (Some(our), _) => out.common(our),
-            (None, Some(their)) => out.theirs(end - start, their),
+            (Some(our), _) => output.push_ours(our),
+            (None, Some(their)) => output.push_theirs(end - start, their),
             (None, None) => {}
         }
         done = end;
-        (our, their) = (&our[our_group..], &their[their_group..]);
+        (our, their) = (&our[our_count..], &their[their_count..]);
     }
-    out.common(&base[done..]);
+    output.push_ours(&base[done..]);
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
-    let last = out.text.len();
-    out.ends.resize(ends.len(), last);
-    // What they added behind all of our text belongs to the last segment.
-    if let Some(end) = out.ends.last_mut() {
+    let last = output.text.len();
+    output.ends.resize(ends.len(), last);
+    // What they added after all of our text belongs to the last segment.
+    if let Some(end) = output.ends.last_mut() {
         *end = last;
     }
-    Ok(Merged { text: out.text, ends: out.ends })
+    Ok(MergedText { text: output.text, ends: output.ends })
 }
 
-/// Where the next change of either side begins.
-fn first(our: &[Region], their: &[Region]) -> Option<usize> {
-    [our.first(), their.first()].into_iter().flatten().map(|region| region.old.start).min()
+/// Returns where the next change of either side begins in the base.
+fn next_start(our: &[ChangedRange], their: &[ChangedRange]) -> Option<usize> {
+    [our.first(), their.first()].into_iter().flatten().map(|range| range.old.start).min()
 }
 
-/// How many changes begin at a place or before it.
-fn reach(regions: &[Region], end: usize) -> usize {
-    regions.iter().take_while(|region| region.old.start <= end).count()
+/// Counts the changes that begin at `end` or before.
+fn count_until(ranges: &[ChangedRange], end: usize) -> usize {
+    ranges.iter().take_while(|range| range.old.start <= end).count()
 }
 
-/// What a side made of a range of the base, when it changed it.
-fn side<'a>(text: &'a [u8], group: &[Region], range: &Range<usize>) -> Option<&'a [u8]> {
-    let (first, last) = (group.first()?, group.last()?);
+/// Returns what a side made of a range of the base; `None` if it changed nothing there.
+fn changed_text<'a>(
+    text: &'a [u8],
+    changes: &[ChangedRange],
+    range: &Range<usize>,
+) -> Option<&'a [u8]> {
+    let (first, last) = (changes.first()?, changes.last()?);
     let start = first.new.start - (first.old.start - range.start);
     text.get(start..last.new.end + (range.end - last.old.end))
 }
 
-/// The merged text as it grows, beside our own.
-struct Out<'a> {
+/// The merged text while it grows, and how far we are in our own text.
+struct MergeOutput<'a> {
     text: Vec<u8>,
-    /// How much of our text has been passed.
+    /// Bytes of our text that are done.
     at: usize,
     ends: Vec<usize>,
-    left: &'a [usize],
+    ends_left: &'a [usize],
 }
 
-impl Out<'_> {
-    /// Text that our side has too.
-    fn common(&mut self, text: &[u8]) {
+impl MergeOutput<'_> {
+    /// Adds text that our side has too.
+    fn push_ours(&mut self, text: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(text);
-        self.pass(self.at + text.len(), |within| start + within);
+        self.move_ends(self.at + text.len(), |within| start + within);
     }
 
-    /// Text of theirs in place of so many bytes of ours.
-    fn theirs(&mut self, instead: usize, text: &[u8]) {
+    /// Adds text of theirs in place of `replaced` bytes of ours.
+    fn push_theirs(&mut self, replaced: usize, text: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(text);
         let end = self.text.len();
-        // A segment that ends within what they replaced ends before it; one that ends with it, behind it.
-        self.pass(self.at + instead, |within| if within < instead { start } else { end });
+        // A segment that ends inside of what they replaced ends before their text; one that ends with it, after it.
+        self.move_ends(self.at + replaced, |within| if within < replaced { start } else { end });
     }
 
-    /// Goes on to a place in our text. Ends of segments up to there are placed; one that was placed stays.
-    fn pass(&mut self, to: usize, place: impl Fn(usize) -> usize) {
-        while let Some((end, left)) = self.left.split_first()
+    /// Advances to a place in our text, and moves the ends of the segments up to there into the merged text.
+    fn move_ends(&mut self, to: usize, place: impl Fn(usize) -> usize) {
+        while let Some((end, left)) = self.ends_left.split_first()
             && *end <= to
         {
             self.ends.push(place(end.saturating_sub(self.at)));
-            self.left = left;
+            self.ends_left = left;
         }
         self.at = to;
     }
@@ -134,7 +138,8 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, ours: &str, theirs: &str, expect: Result<&str, &[(usize, usize)]>) {
-        let merged = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), &[ours.len()]);
+        let merged =
+            merge_lines(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), &[ours.len()]);
         match (merged, expect) {
             (Ok(merged), Ok(expect)) => {
                 assert_eq!(String::from_utf8(merged.text).unwrap(), expect);
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn segments_keep_their_places() {
         let ends = |ours: &str, theirs: &str, ends: &[usize]| {
-            merge(b"a\nb\nc\nd\n", ours.as_bytes(), theirs.as_bytes(), ends).unwrap().ends
+            merge_lines(b"a\nb\nc\nd\n", ours.as_bytes(), theirs.as_bytes(), ends).unwrap().ends
         };
         assert_eq!(ends("a\nb\nc\nd\n", "a\nb\nc\nd\n", &[2, 4, 8]), [2, 4, 8]);
         assert_eq!(ends("AAA\nb\nc\nd\n", "a\nb\nc\nd\ne\n", &[4, 6, 10]), [4, 6, 12]);
@@ -198,23 +203,23 @@ mod tests {
             let theirs: Vec<usize> = theirs.iter().map(|n| n * 4 + 2).collect();
             let base_text = base.concat().into_bytes();
             let (our, their) = (edit(&base, &ours, "ours"), edit(&base, &theirs, "theirs"));
-            let merged = merge(&base_text, &our, &their, &[our.len()]).unwrap();
+            let merged = merge_lines(&base_text, &our, &their, &[our.len()]).unwrap();
             let both: Vec<String> = String::from_utf8(our.clone()).unwrap().split_inclusive('\n').map(str::to_owned).collect();
             prop_assert_eq!(&merged.text, &edit(&both, &theirs, "theirs"));
             // Either way round, and once more with what came out.
-            prop_assert_eq!(&merge(&base_text, &their, &our, &[their.len()]).unwrap().text, &merged.text);
-            prop_assert_eq!(&merge(&base_text, &merged.text, &their, &[merged.text.len()]).unwrap().text, &merged.text);
+            prop_assert_eq!(&merge_lines(&base_text, &their, &our, &[their.len()]).unwrap().text, &merged.text);
+            prop_assert_eq!(&merge_lines(&base_text, &merged.text, &their, &[merged.text.len()]).unwrap().text, &merged.text);
         }
 
         #[test]
         fn one_side_alone_wins(base in "[ab\n]{0,30}", other in "[ab\n]{0,30}", cut in 0usize..31) {
             let (base, other) = (base.as_bytes(), other.as_bytes());
             let cut = cut.min(base.len());
-            let merged = merge(base, base, other, &[cut, base.len()]).unwrap();
+            let merged = merge_lines(base, base, other, &[cut, base.len()]).unwrap();
             prop_assert_eq!(&merged.text, other);
             prop_assert!(merged.ends[0] <= merged.ends[1] && merged.ends[1] == other.len());
-            prop_assert_eq!(merge(base, other, base, &[other.len()]).unwrap().text, other);
-            prop_assert_eq!(merge(base, other, other, &[other.len()]).unwrap().text, other);
+            prop_assert_eq!(merge_lines(base, other, base, &[other.len()]).unwrap().text, other);
+            prop_assert_eq!(merge_lines(base, other, other, &[other.len()]).unwrap().text, other);
         }
     }
 }

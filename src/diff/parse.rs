@@ -1,50 +1,50 @@
-//! A unified diff as people, git and models write it: text → files and hunks. It knows nothing of the file that a hunk is meant for.
+//! Reads a unified diff as people, git and models write it. It does not look at the file that a hunk is meant for.
 //!
 //! ```text
-//! diff   = file+ | hunk+                 the whole may stand in one code fence; text before the first file is passed over
+//! diff   = file+ | hunk+                 the whole may be in one code fence; text before the first file is skipped
 //! file   = git? "--- " name eol "+++ " name eol hunk*
 //! git    = "diff --git " … and the lines that git writes below it: index, modes, renames
-//! name   = as unified.rs writes it, or as diff(1) does, with a time behind a tab; /dev/null for no file
+//! name   = as the module unified writes it, or as diff(1) does, with a tab and a time; /dev/null for no file
 //! hunk   = "@@" numbers? "@@"? any eol line*
 //! line   = (" " | "-" | "+") text eol | eol | "\" any eol
 //! ```
 //!
-//! A hunk's own lines decide what it says. Its counts may be wrong or missing: they only tell whether an empty line at its end
-//! is one of its lines that lost its blank, and whether `--- x` goes on or begins another file. `\` says that the line
-//! before it has no line end.
+//! The lines of a hunk decide, not its counts: models get those wrong. The counts only tell whether an empty line at the end
+//! is a context line that lost its leading space, and whether `--- x` is a removed line or begins another file. `\` means
+//! that the line before it has no line end.
 
-use super::super::edit::Complaint;
+use crate::format::edit::Complaint;
 
 /// What a diff does to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileDiff {
-    /// The old name without `a/`; none where there is no old file, or no name was given.
+    /// The old name without `a/`; `None` if there is no old file, or no name was given.
     pub old: Option<String>,
     /// The new name without `b/`, likewise.
     pub new: Option<String>,
-    /// There was no such file.
+    /// The diff creates the file.
     pub creates: bool,
-    /// The file goes.
+    /// The diff deletes the file.
     pub deletes: bool,
     /// Its hunks, in order.
-    pub hunks: Vec<Hunk>,
+    pub hunks: Vec<DiffHunk>,
 }
 
-/// Lines that stand in the file, and what becomes of them.
+/// Lines of the old file, and the lines that replace them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Hunk {
+pub struct DiffHunk {
     /// The line of its `@@` in the diff, from 1.
     pub line: usize,
-    /// The line of the old file where it says that it begins, from 1.
+    /// The line of the old file at which it claims to begin, from 1.
     pub at: Option<usize>,
-    /// Its context and what goes, with line ends; without the last one where the diff says so.
+    /// Context and removed lines, with line ends; without the last one where the diff says so.
     pub old: String,
-    /// Its context and what comes, likewise.
+    /// Context and added lines, likewise.
     pub new: String,
 }
 
-/// What a line of the diff outside of any hunk begins with.
-const GIT: [&str; 13] = [
+/// What a line outside of any hunk begins with.
+const HEADERS: [&str; 13] = [
     "diff ",
     "index ",
     "old mode ",
@@ -60,7 +60,7 @@ const GIT: [&str; 13] = [
     "Index: ",
 ];
 
-/// Whether a text looks like a diff: it has a line that only diffs have.
+/// Whether a text has a line that only diffs have.
 pub fn is_diff(text: &str) -> bool {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -73,8 +73,8 @@ pub fn is_diff(text: &str) -> bool {
     false
 }
 
-/// Reads all of a diff. Files without hunks (renames, modes) are left in.
-pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
+/// Reads a whole diff. Files without hunks (renames, modes) are included.
+pub fn parse_diff(text: &str) -> Result<Vec<FileDiff>, Complaint> {
     // The last line of the text may have lost its line end.
     let text = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -98,12 +98,12 @@ pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
             if files.is_empty() {
                 files.push(FileDiff::default());
             }
-            let (hunk, next) = hunk(lines, at)?;
+            let (hunk, next) = parse_hunk(lines, at)?;
             if let Some(file) = files.last_mut() {
                 file.hunks.push(hunk);
             }
             (at, is_open) = (next, false);
-        } else if let Some((old, new)) = names(lines, at) {
+        } else if let Some((old, new)) = parse_names(lines, at) {
             if !is_open {
                 files.push(FileDiff::default());
             }
@@ -118,15 +118,15 @@ pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
                 is_open = true;
             } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {
                 return Err(complain(
-                    "a diff of binary files cannot be applied: replace the file as a whole",
+                    "a diff of binary files cannot be applied; replace the whole file",
                 ));
             } else if !files.iter().all(|file| file.hunks.is_empty())
                 && !line.trim().is_empty()
-                && !GIT.iter().any(|start| line.starts_with(start))
+                && !HEADERS.iter().any(|start| line.starts_with(start))
                 && !is_trailer(lines, at)
             {
                 return Err(complain(
-                    "a line of a hunk begins with a blank, `-`, `+` or `\\`, and one outside is a header: if it is a context line, it has lost its leading blank",
+                    "this is neither a header nor a line of a hunk, which begins with a space, `-`, `+` or `\\`; if it is a context line, its leading space is missing",
                 ));
             } else if is_trailer(lines, at) {
                 break;
@@ -135,37 +135,37 @@ pub fn parse(text: &str) -> Result<Vec<FileDiff>, Complaint> {
         }
     }
     if files.iter().all(|file| file.hunks.is_empty()) {
-        let message = "no hunk: a diff has lines `--- a/FILE`, `+++ b/FILE`, `@@ -1,3 +1,4 @@`, then lines that begin with a blank, `-` or `+`";
+        let message = "no hunk found: a diff has the lines `--- a/FILE`, `+++ b/FILE`, `@@ -1,3 +1,4 @@`, then lines that begin with a space, `-` or `+`";
         return Err(Complaint { line: 1, message: message.to_owned() });
     }
     Ok(files)
 }
 
-/// What git's mails end with.
+/// Whether the end of a mail made by `git format-patch` begins here.
 fn is_trailer(lines: &[&str], at: usize) -> bool {
     lines[at].trim_end_matches(['\r', '\n']) == "-- "
         && lines.get(at + 1).is_some_and(|next| next.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The names of two header lines, none for `/dev/null`.
-fn names(lines: &[&str], at: usize) -> Option<(Option<String>, Option<String>)> {
+/// Reads the names in two header lines; `None` for `/dev/null`.
+fn parse_names(lines: &[&str], at: usize) -> Option<(Option<String>, Option<String>)> {
     let old = lines.get(at)?.strip_prefix("--- ")?;
     let new = lines.get(at + 1)?.strip_prefix("+++ ")?;
-    Some((name(old, "a/"), name(new, "b/")))
+    Some((parse_name(old, "a/"), parse_name(new, "b/")))
 }
 
-fn name(text: &str, side: &str) -> Option<String> {
+fn parse_name(text: &str, side: &str) -> Option<String> {
     let text = text.trim_end_matches(['\r', '\n']);
     let name = match text.strip_prefix('"') {
-        Some(quoted) => unquoted(quoted),
-        // A time, or nothing, stands behind a tab.
+        Some(quoted) => unquote(quoted),
+        // A tab and a time may follow.
         None => text.split('\t').next().unwrap_or(text).trim_end().to_owned(),
     };
     (name != "/dev/null").then(|| name.strip_prefix(side).map(str::to_owned).unwrap_or(name))
 }
 
-/// A name in git's quotes, from behind the first.
-fn unquoted(text: &str) -> String {
+/// Decodes a name in git's quotes, without the first quote.
+fn unquote(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -200,8 +200,8 @@ fn unquoted(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// First line and counts of a hunk's header, where it has them.
-fn numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
+/// Reads the first line and the counts of a hunk's header, if it has them.
+fn parse_numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
     let mut words = header.trim_start_matches('@').split_whitespace();
     let mut side = |mark: char| {
         let word = words.next()?.strip_prefix(mark)?;
@@ -212,10 +212,10 @@ fn numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
     (old.map(|(first, _)| first), old.zip(new).map(|((_, old), (_, new))| (old, new)))
 }
 
-/// One hunk from its header on, and the line behind it.
-fn hunk(lines: &[&str], from: usize) -> Result<(Hunk, usize), Complaint> {
-    let (first, counts) = numbers(lines[from]);
-    let mut hunk = Hunk { line: from + 1, at: first, ..Hunk::default() };
+/// Reads one hunk from its header on, and returns the line after it.
+fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complaint> {
+    let (first, counts) = parse_numbers(lines[from]);
+    let mut hunk = DiffHunk { line: from + 1, at: first, ..DiffHunk::default() };
     // Old and new lines so far, and what those were before the empty lines at the end.
     let mut seen = (0, 0);
     let mut solid = (0, 0, 0, 0, from + 1);
@@ -223,7 +223,7 @@ fn hunk(lines: &[&str], from: usize) -> Result<(Hunk, usize), Complaint> {
     let mut changes = false;
     while let Some(line) = lines.get(at) {
         let is_done = counts == Some(seen);
-        let begins_file = names(lines, at).is_some()
+        let begins_file = parse_names(lines, at).is_some()
             && lines.get(at + 2).is_some_and(|next| next.starts_with("@@"));
         let is_last_pair = counts == Some((seen.0 + 1, seen.1 + 1));
         if begins_file && !is_last_pair || is_done && is_trailer(lines, at) {
@@ -263,7 +263,7 @@ fn hunk(lines: &[&str], from: usize) -> Result<(Hunk, usize), Complaint> {
                 }
             }
             _ if line.trim_end_matches(['\r', '\n']).is_empty() => {
-                // A blank line whose own blank was lost, unless it stands behind the hunk.
+                // An empty context line that lost its leading space, unless the hunk ended before it.
                 hunk.old.push_str(line);
                 hunk.new.push_str(line);
                 seen = (seen.0 + 1, seen.1 + 1);
@@ -280,8 +280,7 @@ fn hunk(lines: &[&str], from: usize) -> Result<(Hunk, usize), Complaint> {
         hunk.new.truncate(solid.1);
     }
     if !changes {
-        let message =
-            "a hunk without a line that begins with `-` or `+`: write what goes and what comes";
+        let message = "this hunk has no line that begins with `-` or `+`: write the lines to remove and to add";
         return Err(Complaint { line: from + 1, message: message.to_owned() });
     }
     Ok((hunk, at))

@@ -1,67 +1,65 @@
-//! A unified diff, from the changes of one file to the bytes that `git apply` and `patch -p1` take.
+//! Writes a unified diff that `git apply` and `patch -p1` accept.
 //!
 //! ```text
-//! --- a/NAME            NAME as git writes it: in "…" with \ooo where it holds control characters, " or \,
-//! +++ b/NAME            and a tab behind it where it holds a blank
+//! --- a/NAME            NAME as git writes it: in "…" with \ooo if it has control characters, " or \,
+//! +++ b/NAME            followed by a tab where it holds a space
 //! @@ -L[,N] +L[,N] @@   first line and number of lines, old and new; the line before where N is 0
 //!  context              up to three lines around each change; changes with at most six lines between share a hunk
 //! -old
 //! +new
 //! \ No newline at end of file
 //! ```
-//! Lines end at a line feed and nowhere else: CR, form feed and bytes that are no UTF-8 stay where they are. What has
-//! changed is found elsewhere; this file reads nothing and compares nothing.
-
-pub mod parse;
+//! Lines end at a line feed and nowhere else: CR, form feed and bytes that are not UTF-8 stay where they are. Which lines
+//! changed is decided in [`super::lines`].
 
 /// Lines of context around a change.
 pub const CONTEXT: usize = 3;
 
-/// Lines that were replaced by others. All slices but a file's last are whole lines.
+/// Lines that were replaced by others. All slices are whole lines, except at the end of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
-    /// The first line replaced, counted from 0; where lines were only added, the line that they stand before.
+pub struct DiffChange<'a> {
+    /// The first replaced line, counted from 0; where lines were only added, the line before which they were added.
     pub line: u64,
     /// Old text that ends where the change begins; its last three lines count.
     pub before: &'a [u8],
-    /// The lines that went.
+    /// The removed lines.
     pub old: &'a [u8],
-    /// The lines that came.
+    /// The added lines.
     pub new: &'a [u8],
     /// Old text that begins where the change ends; its first three lines count.
     pub after: &'a [u8],
 }
 
-/// A diff that grows by changes, in the order of their lines.
+/// A diff of one file, built from changes in the order of their lines.
 #[derive(Debug)]
-pub struct Diff {
+pub struct UnifiedDiff {
     text: Vec<u8>,
-    hunk: Option<Hunk>,
-    /// New lines less old ones, in all hunks that are written.
+    hunk: Option<OpenHunk>,
+    /// New lines minus old lines, in all finished hunks.
     delta: i64,
 }
 
 /// The hunk that may still grow.
 #[derive(Debug)]
-struct Hunk {
+struct OpenHunk {
     line: u64,
     old: u64,
     new: u64,
     body: Vec<u8>,
-    /// Up to three lines behind its last change.
+    /// Up to three lines after its last change.
     after: Vec<u8>,
-    /// The line behind its last change.
+    /// The line after its last change.
     end: u64,
 }
 
-impl Diff {
-    /// The diff of a file, by its name in the tree.
+impl UnifiedDiff {
+    /// Begins the diff of a file with this name.
     pub fn new(name: &[u8]) -> Self {
-        Self { text: Self::heads(name), hunk: None, delta: 0 }
+        Self { text: Self::header(name), hunk: None, delta: 0 }
     }
 
-    /// The two lines that the diff of such a file begins with.
-    pub fn heads(name: &[u8]) -> Vec<u8> {
+    /// Returns the first two lines of a diff of this file.
+    pub fn header(name: &[u8]) -> Vec<u8> {
         let mut text = Vec::new();
         for (mark, side) in [("--- ", "a/"), ("+++ ", "b/")] {
             text.extend_from_slice(mark.as_bytes());
@@ -71,69 +69,72 @@ impl Diff {
         text
     }
 
-    /// The first line of the diff of such a file.
+    /// Returns the first line of a diff of this file.
     pub fn first_line(name: &[u8]) -> Vec<u8> {
-        first_lines(&Self::heads(name), 1).to_vec()
+        first_lines(&Self::header(name), 1).to_vec()
     }
 
-    /// Adds a change that lies behind all others.
-    pub fn add(&mut self, change: &Change<'_>) {
-        let gap = |hunk: &Hunk| usize::try_from(change.line.saturating_sub(hunk.end));
+    /// Adds a change that comes after all others.
+    pub fn add(&mut self, change: &DiffChange<'_>) {
+        let gap = |hunk: &OpenHunk| usize::try_from(change.line.saturating_sub(hunk.end));
         let hunk = match self.hunk.take() {
             Some(mut hunk) if gap(&hunk).is_ok_and(|gap| gap <= 2 * CONTEXT) => {
                 let gap = gap(&hunk).unwrap_or_default();
                 let after = std::mem::take(&mut hunk.after);
-                hunk.context(first_lines(&after, gap.min(CONTEXT)));
-                hunk.context(last_lines(change.before, gap.saturating_sub(CONTEXT)));
+                hunk.push_context(first_lines(&after, gap.min(CONTEXT)));
+                hunk.push_context(last_lines(change.before, gap.saturating_sub(CONTEXT)));
                 self.hunk.insert(hunk)
             }
             other => {
                 self.hunk = other;
-                self.flush();
+                self.close_hunk();
                 let before = last_lines(change.before, CONTEXT);
-                let line = change.line.saturating_sub(count(before));
+                let line = change.line.saturating_sub(count_lines(before));
                 let mut hunk =
-                    Hunk { line, old: 0, new: 0, body: Vec::new(), after: Vec::new(), end: 0 };
-                hunk.context(before);
+                    OpenHunk { line, old: 0, new: 0, body: Vec::new(), after: Vec::new(), end: 0 };
+                hunk.push_context(before);
                 self.hunk.insert(hunk)
             }
         };
         hunk.old += push_lines(&mut hunk.body, b'-', change.old);
         hunk.new += push_lines(&mut hunk.body, b'+', change.new);
-        hunk.end = change.line + count(change.old);
+        hunk.end = change.line + count_lines(change.old);
         hunk.after = first_lines(change.after, CONTEXT).to_vec();
     }
 
-    /// The whole text, or nothing when nothing was added.
+    /// Returns the whole text; `None` if no change was added.
     pub fn finish(mut self) -> Option<Vec<u8>> {
         self.hunk.as_ref()?;
-        self.flush();
+        self.close_hunk();
         Some(self.text)
     }
 
-    fn flush(&mut self) {
+    fn close_hunk(&mut self) {
         let Some(mut hunk) = self.hunk.take() else { return };
         let after = std::mem::take(&mut hunk.after);
-        hunk.context(&after);
+        hunk.push_context(&after);
         let new_line = hunk.line.saturating_add_signed(self.delta);
-        let head =
-            format!("@@ -{} +{} @@\n", range(hunk.line, hunk.old), range(new_line, hunk.new));
+        let head = format!(
+            "@@ -{} +{} @@\n",
+            format_range(hunk.line, hunk.old),
+            format_range(new_line, hunk.new)
+        );
         self.text.extend_from_slice(head.as_bytes());
         self.text.append(&mut hunk.body);
         self.delta = self.delta.saturating_add_unsigned(hunk.new).saturating_sub_unsigned(hunk.old);
     }
 }
 
-impl Hunk {
-    fn context(&mut self, lines: &[u8]) {
+impl OpenHunk {
+    fn push_context(&mut self, lines: &[u8]) {
         let count = push_lines(&mut self.body, b' ', lines);
         self.old += count;
         self.new += count;
     }
 }
 
-/// `first,count` as diff writes it: a count of 1 is left out, a count of 0 names the line before.
-fn range(line: u64, count: u64) -> String {
+/// Formats `first,count` as diff does: without a count of 1, and with the line before for a count of 0.
+fn format_range(line: u64, count: u64) -> String {
     match count {
         0 => format!("{line},0"),
         1 => (line + 1).to_string(),
@@ -141,7 +142,7 @@ fn range(line: u64, count: u64) -> String {
     }
 }
 
-/// Writes lines with a mark before each, and gives their number.
+/// Writes lines with a mark before each, and returns their number.
 fn push_lines(body: &mut Vec<u8>, mark: u8, lines: &[u8]) -> u64 {
     let mut count = 0;
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -155,17 +156,17 @@ fn push_lines(body: &mut Vec<u8>, mark: u8, lines: &[u8]) -> u64 {
     count
 }
 
-fn count(lines: &[u8]) -> u64 {
+fn count_lines(lines: &[u8]) -> u64 {
     lines.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
-/// The first `n` lines, or all there are.
+/// Returns the first `n` lines, or all there are.
 pub fn first_lines(text: &[u8], n: usize) -> &[u8] {
     let length = text.split_inclusive(|byte| *byte == b'\n').take(n).map(<[u8]>::len).sum();
     text.get(..length).unwrap_or_default()
 }
 
-/// The last `n` lines, or all there are.
+/// Returns the last `n` lines, or all there are.
 pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
     let mut start = text.len();
     for _ in 0..n {
@@ -175,7 +176,7 @@ pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
-/// The name with its prefix, in quotes where git quotes it. Bytes from 0x80 on stay, as with `core.quotePath` off.
+/// Writes the name with its prefix, quoted where git quotes it. Bytes from 0x80 on stay, as with `core.quotePath` off.
 fn push_name(text: &mut Vec<u8>, side: &str, name: &[u8]) {
     let must_quote = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\');
     if name.iter().any(must_quote) {
@@ -215,10 +216,10 @@ mod tests {
     fn diff(name: &str, old: &str, changes: &[(usize, usize, &str)]) -> String {
         let lines: Vec<&str> = old.split_inclusive('\n').collect();
         let start = |line: usize| lines[..line].iter().map(|line| line.len()).sum::<usize>();
-        let mut diff = Diff::new(name.as_bytes());
+        let mut diff = UnifiedDiff::new(name.as_bytes());
         for (line, gone, new) in changes {
             let (from, to) = (start(*line), start(line + gone));
-            diff.add(&Change {
+            diff.add(&DiffChange {
                 line: *line as u64,
                 before: &old.as_bytes()[..from],
                 old: &old.as_bytes()[from..to],

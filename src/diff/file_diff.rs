@@ -1,0 +1,186 @@
+//! Unified diffs of whole contents: as bytes for `git apply` and `patch -p1`, and as bounded text for people.
+
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::lines::{ChangedRange, changed_ranges, count_line_feeds};
+use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, last_lines};
+
+/// Maximum size of a [`DiffText`], in bytes.
+pub const LONGEST: usize = 1 << 20;
+/// Maximum size of the contents that are compared, in bytes, both together.
+pub const COMPARED: usize = 16 << 20;
+/// A NUL in this many bytes at the start means binary, as in git.
+const HEAD: usize = 8000;
+
+/// A diff for people and programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffText {
+    /// Its lines. Bytes that are not UTF-8 become U+FFFD.
+    pub text: String,
+    /// It was longer than [`LONGEST`] and was cut.
+    pub is_cut: bool,
+    /// Lines removed; `None` where that was not counted.
+    pub removed: Option<u64>,
+    /// Lines added.
+    pub added: Option<u64>,
+}
+
+/// Returns the name of a file in a diff: its path below the top of its repository, or its file name outside of one.
+pub fn name_in_tree(path: &Path, toplevel: Option<&Path>) -> Vec<u8> {
+    let name = toplevel.and_then(|top| path.strip_prefix(top).ok().map(Path::to_owned));
+    let name = name.unwrap_or_else(|| PathBuf::from(path.file_name().unwrap_or_default()));
+    name.as_os_str().as_bytes().to_vec()
+}
+
+/// Returns the unified diff of two texts; `None` if they are equal.
+pub fn unified_diff(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    unified_diff_of(name, old, new, &changed_ranges(old, new))
+}
+
+/// Returns the unified diff of some of the ranges that differ.
+pub fn unified_diff_of(
+    name: &[u8],
+    old: &[u8],
+    new: &[u8],
+    ranges: &[ChangedRange],
+) -> Option<Vec<u8>> {
+    let mut diff = UnifiedDiff::new(name);
+    add_ranges(&mut diff, old, 0, new, ranges, 0);
+    diff.finish()
+}
+
+/// Adds what differs between `old[part]`, which is whole lines, and `new`. The rest of `old` is context; its first line has
+/// the number `first_line` in the file, counted from 0.
+pub fn add_part(
+    diff: &mut UnifiedDiff,
+    old: &[u8],
+    part: Range<usize>,
+    new: &[u8],
+    first_line: u64,
+) {
+    let ranges = changed_ranges(&old[part.clone()], new);
+    add_ranges(diff, old, part.start, new, &ranges, first_line);
+}
+
+fn add_ranges(
+    diff: &mut UnifiedDiff,
+    old: &[u8],
+    start: usize,
+    new: &[u8],
+    ranges: &[ChangedRange],
+    first_line: u64,
+) {
+    let (mut line, mut counted) = (first_line, 0);
+    for range in ranges {
+        let (from, to) = (start + range.old.start, start + range.old.end);
+        line += count_line_feeds(&old[counted..from]);
+        counted = from;
+        diff.add(&DiffChange {
+            line,
+            before: last_lines(&old[..from], CONTEXT),
+            old: &old[from..to],
+            new: &new[range.new.clone()],
+            after: first_lines(&old[to..], CONTEXT),
+        });
+    }
+}
+
+/// Compares what a file held with what it holds now; `None` stands for no file. Returns `None` if both are equal.
+pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Option<DiffText> {
+    if old == new {
+        return None;
+    }
+    let (from, to) = (old.unwrap_or_default(), new.unwrap_or_default());
+    let uncounted = |text| Some(DiffText { text, is_cut: false, removed: None, added: None });
+    let (old_name, new_name) = header_names(name, old.is_some(), new.is_some());
+    let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(HEAD)].contains(&0);
+    if is_binary(from) || is_binary(to) {
+        return uncounted(format!("Binary files {old_name} and {new_name} differ\n"));
+    }
+    if from.len().saturating_add(to.len()) > COMPARED {
+        let text =
+            format!("Files {old_name} and {new_name} differ, and are too large to compare\n");
+        return uncounted(text);
+    }
+    let mut text = format!("--- {old_name}\n+++ {new_name}\n");
+    // There is no diff where an empty file was created or removed.
+    let diff = unified_diff(name, from, to).unwrap_or_default();
+    let body = &diff[first_lines(&diff, 2).len()..];
+    let count = |mark: u8| {
+        let lines = body.split(|byte| *byte == b'\n');
+        Some(lines.filter(|line| line.first() == Some(&mark)).count() as u64)
+    };
+    let is_cut = body.len() > LONGEST;
+    let shown = if is_cut {
+        let end = memchr::memrchr(b'\n', &body[..LONGEST]).map_or(0, |end| end + 1);
+        &body[..end]
+    } else {
+        body
+    };
+    text.push_str(&String::from_utf8_lossy(shown));
+    Some(DiffText { text, is_cut, removed: count(b'-'), added: count(b'+') })
+}
+
+/// Returns what follows `--- ` and `+++ ` in the header.
+fn header_names(name: &[u8], has_old: bool, has_new: bool) -> (String, String) {
+    let header = UnifiedDiff::header(name);
+    let header = String::from_utf8_lossy(&header).into_owned();
+    let mut lines = header.lines().map(|line| line.get(4..).unwrap_or_default().to_owned());
+    let mut next_name = |is_there: bool| {
+        let line = lines.next().unwrap_or_default();
+        if is_there { line } else { "/dev/null".to_owned() }
+    };
+    (next_name(has_old), next_name(has_new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(old: Option<&str>, new: Option<&str>) -> Option<DiffText> {
+        diff_contents(b"d/a.txt", old.map(str::as_bytes), new.map(str::as_bytes))
+    }
+
+    #[track_caller]
+    fn check(old: Option<&str>, new: Option<&str>, expect: &str) -> DiffText {
+        let diff = diff(old, new).unwrap();
+        assert_eq!(diff.text, expect);
+        diff
+    }
+
+    #[test]
+    fn texts_that_come_change_and_go() {
+        let heads = "--- a/d/a.txt\n+++ b/d/a.txt\n";
+        let changed = check(
+            Some("one\ntwo\n"),
+            Some("one\n2\n3\n"),
+            &format!("{heads}@@ -1,2 +1,3 @@\n one\n-two\n+2\n+3\n"),
+        );
+        assert_eq!((changed.removed, changed.added), (Some(1), Some(2)));
+        check(
+            None,
+            Some("x"),
+            "--- /dev/null\n+++ b/d/a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n",
+        );
+        check(Some("x\n"), None, "--- a/d/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n");
+        check(None, Some(""), "--- /dev/null\n+++ b/d/a.txt\n");
+        assert_eq!(diff(Some("x"), Some("x")), None);
+        assert_eq!(diff(None, None), None);
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_much_of_it_is_said() {
+        check(Some("a\0b"), Some("c"), "Binary files a/d/a.txt and b/d/a.txt differ\n");
+        check(None, Some("a\0b"), "Binary files /dev/null and b/d/a.txt differ\n");
+        let line = format!("{}\n", "x".repeat(99));
+        let cut = diff(None, Some(&line.repeat(20_000))).unwrap();
+        assert!(cut.is_cut && cut.text.len() <= LONGEST + 100 && cut.text.ends_with('\n'));
+        assert_eq!(cut.added, Some(20_000));
+        let one = diff(None, Some(&"x".repeat(LONGEST + 1))).unwrap();
+        assert!(one.is_cut);
+        let large = "y\n".repeat(COMPARED / 2 + 1);
+        assert!(diff(None, Some(&large)).unwrap().text.contains("too large to compare"));
+    }
+}
