@@ -34,12 +34,13 @@ check:
 		--target-dir $(TARGET_DIR) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# The executables go to $(PREFIX)/bin and their pages to $(PREFIX)/share/man; DESTDIR is put before both, for packagers.
+# One executable goes to $(PREFIX)/bin, with a link for each tool that it contains, and their pages to $(PREFIX)/share/man; DESTDIR is put before both, for packagers.
 BIN = $(DESTDIR)$(PREFIX)/bin
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 install: build
 	install -d "$(BIN)" "$(MAN)"
-	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(TOOLS)) "$(BIN)"
+	install -m 755 $(TARGET_DIR)/release/nagent "$(BIN)"
+	for tool in $(filter-out nagent,$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
 

@@ -1,5 +1,8 @@
-//! Search/replace blocks or a unified diff from stdin, put into a file.
+//! Becomes `nagent`, which acts as nagent-file-apply.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::file_apply::Args>()
+    stub::become_nagent()
 }

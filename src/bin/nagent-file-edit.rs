@@ -1,5 +1,8 @@
-//! A file's own conversation, allowed to write the file.
+//! Becomes `nagent`, which acts as nagent-file-edit.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::file_edit::Args>()
+    stub::become_nagent()
 }

@@ -1,5 +1,8 @@
-//! Edited segments back into the file that they were split from.
+//! Becomes `nagent`, which acts as nagent-file-patch.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::file_patch::Args>()
+    stub::become_nagent()
 }

@@ -1,5 +1,8 @@
-//! A large file into segments and their index.
+//! Becomes `nagent`, which acts as nagent-file-split.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::file_split::Args>()
+    stub::become_nagent()
 }

@@ -1,5 +1,8 @@
-//! A file in, its summary out.
+//! Becomes `nagent`, which acts as nagent-file-summarize.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::file_summarize::Args>()
+    stub::become_nagent()
 }

@@ -1,5 +1,8 @@
-//! A text file in, a model's text out.
+//! Becomes `nagent`, which acts as nagent-llm-text.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::llm_text::Args>()
+    stub::become_nagent()
 }

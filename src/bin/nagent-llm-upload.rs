@@ -1,5 +1,8 @@
-//! A file and a prompt in, a model's text out.
+//! Becomes `nagent`, which acts as nagent-llm-upload.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::llm_upload::Args>()
+    stub::become_nagent()
 }

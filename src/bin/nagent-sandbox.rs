@@ -1,5 +1,8 @@
-//! A command within walls.
+//! Becomes `nagent`, which acts as nagent-sandbox.
+
+#[path = "../stub.rs"]
+mod stub;
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::sandbox::Args>()
+    stub::become_nagent()
 }

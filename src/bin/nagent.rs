@@ -1,5 +1,5 @@
-//! The loop over one conversation.
+//! All tools in one executable, which acts by the name that it is called by.
 
 fn main() -> std::process::ExitCode {
-    nagent::cli::main::<nagent::cmd::nagent::Args>()
+    nagent::cmd::main()
 }

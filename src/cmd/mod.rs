@@ -3,6 +3,11 @@
 //! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
 //! a [`crate::out::Report`]. It does not print results itself.
 
+use std::process::ExitCode;
+
+use crate::cli;
+use crate::sys::env;
+
 pub mod file_apply;
 pub mod file_edit;
 pub mod file_memory;
@@ -20,31 +25,35 @@ pub mod settings;
 pub mod summaries;
 pub mod wall_args;
 
-/// The names of all executables of the toolkit.
-pub const TOOLS: [&str; 9] = [
-    "nagent",
-    "nagent-llm-text",
-    "nagent-llm-upload",
-    "nagent-file-edit",
-    "nagent-file-split",
-    "nagent-file-patch",
-    "nagent-file-apply",
-    "nagent-file-summarize",
-    "nagent-sandbox",
-];
+/// Makes the list of names, the list of commands and `main` from one table of the tools.
+macro_rules! tools {
+    ($($name:literal => $args:ty,)*) => {
+        /// The names of all tools.
+        pub const TOOLS: [&str; [$($name),*].len()] = [$($name),*];
 
-/// Every tool's command line, for documents and tests.
-pub fn all() -> Vec<clap::Command> {
-    use clap::CommandFactory;
-    vec![
-        nagent::Args::command(),
-        llm_text::Args::command(),
-        llm_upload::Args::command(),
-        file_edit::Args::command(),
-        file_split::Args::command(),
-        file_patch::Args::command(),
-        file_apply::Args::command(),
-        file_summarize::Args::command(),
-        sandbox::Args::command(),
-    ]
+        /// Every tool's command line, for documents and tests.
+        pub fn all() -> Vec<clap::Command> {
+            vec![$(<$args as clap::CommandFactory>::command()),*]
+        }
+
+        /// Runs the tool by whose name this executable was called; under any other name it is `nagent`.
+        pub fn main() -> ExitCode {
+            match env::called_as().as_deref() {
+                $(Some($name) => cli::main::<$args>(),)*
+                _ => cli::main::<nagent::Args>(),
+            }
+        }
+    };
+}
+
+tools! {
+    "nagent" => nagent::Args,
+    "nagent-llm-text" => llm_text::Args,
+    "nagent-llm-upload" => llm_upload::Args,
+    "nagent-file-edit" => file_edit::Args,
+    "nagent-file-split" => file_split::Args,
+    "nagent-file-patch" => file_patch::Args,
+    "nagent-file-apply" => file_apply::Args,
+    "nagent-file-summarize" => file_summarize::Args,
+    "nagent-sandbox" => sandbox::Args,
 }

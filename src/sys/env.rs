@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit};
@@ -36,7 +36,7 @@ pub struct Env {
     variables: Vec<(OsString, OsString)>,
     /// The working folder, or why it cannot be told.
     pub folder: Result<PathBuf, String>,
-    /// The running executable.
+    /// The running executable, under the name of the tool that it was called as.
     pub executable: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ impl Env {
         READ.get().cloned().unwrap_or_else(|| Self {
             variables: std::env::vars_os().collect(),
             folder: std::env::current_dir().map_err(|error| error.to_string()),
-            executable: std::env::current_exe().ok(),
+            executable: executable(),
         })
     }
 
@@ -62,6 +62,13 @@ impl Env {
             .find(|(n, _)| n == name)
             .map(|(_, value)| value.as_os_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// The path of one of the toolkit's executables, which lie side by side.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        let folders = [self.executable.clone(), std::env::current_exe().ok()];
+        let mut paths = folders.into_iter().flatten().map(|path| path.with_file_name(name));
+        paths.find(|path| super::fs::is_executable(path)).unwrap_or_else(|| PathBuf::from(name))
     }
 
     /// The program of this name, as [`program`] finds it.
@@ -164,6 +171,23 @@ impl Env {
             None => shell,
         }
     }
+}
+
+/// The name that this executable was called by: the tool that it is to act as.
+pub fn called_as() -> Option<String> {
+    let words = std::env::args_os().next()?;
+    Some(Path::new(&words).file_name()?.to_str()?.to_owned())
+}
+
+/// The running executable by the path of the tool that it acts as. All tools are links to one file, or small executables
+/// beside it that become it with their own path as the name it is called by.
+fn executable() -> Option<PathBuf> {
+    let running = std::env::current_exe().ok()?;
+    let called = PathBuf::from(std::env::args_os().next()?);
+    let name = called.file_name().filter(|name| name.as_encoded_bytes().starts_with(b"nagent"));
+    let paths = name.map(|name| [running.with_file_name(name), called.clone()]);
+    let mut tools = paths.into_iter().flatten().filter(|path| path.is_absolute());
+    Some(tools.find(|path| super::fs::is_executable(path)).unwrap_or(running))
 }
 
 /// How many settings git is to take from the environment, and the variables that these are in.

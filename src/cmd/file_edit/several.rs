@@ -200,7 +200,7 @@ impl Work<'_> {
 
     fn job(&self, at: usize) -> Job {
         let env = &self.ground.env;
-        let program = env.executable.clone().unwrap_or_else(|| Args::NAME.into());
+        let program = env.tool(Args::NAME);
         let mut argv = vec![program.into_os_string()];
         argv.extend(self.flags(&self.slots[at].file));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);

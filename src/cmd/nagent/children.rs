@@ -62,7 +62,7 @@ pub(super) fn children(call: &Call<'_>, source: &Source) -> Children {
         .or(call.settings.config.jobs)
         .unwrap_or(4);
     Children::new(
-        call.env.executable.clone().unwrap_or_else(|| "nagent".into()),
+        call.env.tool("nagent"),
         child_flags(call, source.model_id.as_deref()),
         jobs,
         call.parents.clone(),

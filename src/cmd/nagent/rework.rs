@@ -139,7 +139,7 @@ pub(super) fn is_copy(call: &Call<'_>, path: &Path) -> bool {
 fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let args = call.args;
     let model = call.settings.model.as_ref().map(|model| model.value.as_str());
-    let program = call.env.executable.clone().unwrap_or_else(|| "nagent".into());
+    let program = call.env.tool("nagent");
     let mut words = vec![program.into_os_string()];
     words.extend(children::child_flags(call, model));
     let mut file = OsString::from("--file-edit=");
