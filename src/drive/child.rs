@@ -236,7 +236,7 @@ impl World<'_> {
                 (self.observe)(Seen::Ended(&acted.block));
                 return Ok(Event::Acted(acted));
             }
-            if let Some(finished) = self.children.jobs.next(self.interrupts) {
+            if let Some(finished) = self.children.jobs.next_finished(self.interrupts) {
                 self.settle(finished)?;
             }
         }
@@ -244,7 +244,7 @@ impl World<'_> {
 
     /// Ends the group because of a signal: results for all that have none yet.
     pub(super) fn stop_children(&mut self, signal: Signal) -> Result<Event> {
-        while let Some(finished) = self.children.jobs.next(self.interrupts) {
+        while let Some(finished) = self.children.jobs.next_finished(self.interrupts) {
             self.settle(finished)?;
         }
         let slots = std::mem::take(&mut self.children.slots);
@@ -326,14 +326,14 @@ impl World<'_> {
         job.grace = GRACE;
         job.keep = KEEP;
         job.spool = Some(self.root.outputs());
-        job.nameless = true;
+        job.unlinked = true;
         job
     }
 
     /// Makes the result of a child that ended.
     fn settle(&mut self, finished: Finished) -> Result<()> {
         let outputs = self.root.outputs();
-        let text = finished.stdout.whole(ANSWER);
+        let text = finished.stdout.whole_text(ANSWER);
         let answer: Option<Answer> = text.and_then(|text| serde_json::from_str(&text).ok());
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => {

@@ -104,7 +104,7 @@ impl World<'_> {
         job.timeout = Some(timeout);
         job.keep = inline::KEEP;
         job.spool = Some(self.root.outputs());
-        job.nameless = !self.veil.is_idle();
+        job.unlinked = !self.veil.is_idle();
         job
     }
 

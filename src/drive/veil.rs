@@ -104,7 +104,7 @@ impl Veil {
         }
         let mut stream = Stream::default();
         let captured =
-            captured.through(outputs.to_owned(), inline::KEEP, &mut |bytes| match bytes {
+            captured.map_bytes(outputs.to_owned(), inline::KEEP, &mut |bytes| match bytes {
                 Some(bytes) => stream.push(&mut redactor, bytes),
                 None => stream.finish(&mut redactor),
             });

@@ -133,7 +133,7 @@ fn ask(
             Err(error) => notes.push(format!("{key} is no tool: {error}")),
         }
     }
-    while let Some(finished) = jobs.next(interrupts) {
+    while let Some(finished) = jobs.next_finished(interrupts) {
         let Some((key, (size, modified))) = asked.remove(&finished.id) else { continue };
         let summary = match finished.outcome {
             Outcome::Ended { code: 0 } => summary(&finished.stdout.head_text()),

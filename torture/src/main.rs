@@ -73,7 +73,6 @@ const PARTS: &[Part] = &[
         "time limits, kills, forks, output without end, shells by the thousand",
         processes::run,
     ),
-    ("processes-no-proc", "what ends with a run where there is no /proc", processes::no_proc),
     ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
     ("walls", "what works within walls, and what they leave behind", walls::run),
     (

@@ -279,7 +279,7 @@ fn shells(figures: &mut Figures) {
             first.get_or_insert(memory);
             last = memory;
             fds = fds.max(open());
-            // Its keeper may be one that has just ended.
+            // Its supervisor may be one that has just ended.
             zombies = zombies.max(children(pid, 'Z').saturating_sub(1));
             samples += 1;
         }
@@ -334,27 +334,4 @@ pub(crate) fn plain_user(figures: &mut Figures) {
     );
     let clean = run.code == 0 && !body.contains(CANARY);
     figures.row("its run", run.code, "0, no key", clean);
-}
-
-/// Where there is no /proc, nobody tells which children a process has.
-pub(crate) fn no_proc(figures: &mut Figures) {
-    // Alone, and with a keeper that its own command kills.
-    for (what, end) in
-        [("command", "echo started"), ("command that kills its keeper", "kill -9 $PPID")]
-    {
-        let deep = "(setsid sh -c 'echo $$ >> pids; exec sleep 300' &); sh -c 'setsid sh -c \"echo \\$\\$ >> pids; sleep \
-                    300 & sleep 300\" & sleep 300' &";
-        let commands =
-            format!("{deep} while [ \"$(wc -l < pids)\" != 2 ]; do sleep 0.05; done; {end}");
-        let sandbox = Sandbox::new().file("pids", "").reply(shell(&commands)).reply(answer("done"));
-        // A process that ends does so before the shell that looks, which is the last one there.
-        let line = format!(
-            "umount -l /proc; '{NAGENT}' task; for pid in $(cat pids); do kill -0 $pid 2>/dev/null && echo alive >> left; \
-             done; touch left"
-        );
-        let run = sandbox.program("unshare", &["-m", "-p", "-f", "bash", "-c", &line]).run();
-        figures.exactly(&format!("{what}: answers"), usize::from(run.stdout == "done\n"), 1);
-        figures.exactly(&format!("{what}: left behind"), sandbox.read("left").lines().count(), 0);
-        figures.row("it took", format!("{:.2} s", run.seconds), "under 4 s", run.seconds < 4.0);
-    }
 }

@@ -163,7 +163,7 @@ impl Work<'_> {
                 let Some(at) = waiting.pop_front() else { break };
                 self.start(at);
             }
-            let Some(finished) = self.jobs.next(&self.ground.interrupts) else {
+            let Some(finished) = self.jobs.next_finished(&self.ground.interrupts) else {
                 if waiting.is_empty() || self.ground.interrupts.pending().is_some() {
                     break;
                 }
@@ -214,7 +214,7 @@ impl Work<'_> {
         job.grace = GRACE;
         job.keep = KEEP;
         job.spool = Some(self.ground.settings.root.value.outputs());
-        job.nameless = true;
+        job.unlinked = true;
         job
     }
 
@@ -325,7 +325,7 @@ fn report(finished: &Finished) -> Report {
         Outcome::TooMuch => Some((Exit::Failed, "ended because it wrote too much".to_owned())),
         _ => None,
     };
-    let answer = finished.stdout.whole(ANSWER);
+    let answer = finished.stdout.whole_text(ANSWER);
     let json: Option<Map<String, Value>> = answer.and_then(|text| serde_json::from_str(&text).ok());
     let Some(mut json) = json else {
         let (exit, why) = ended_by.unwrap_or_else(|| {

@@ -83,7 +83,8 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     }
     let finished = process::run(job(call, &copy.path, prompt)?, call.interrupts)
         .map_err(|error| failed(error.to_string()))?;
-    let answer = finished.stdout.whole(ANSWER).and_then(|text| serde_json::from_str(&text).ok());
+    let answer =
+        finished.stdout.whole_text(ANSWER).and_then(|text| serde_json::from_str(&text).ok());
     let result = match ended_badly(call, &finished, answer.as_ref()) {
         Some(problem) => Err(problem),
         None => edited(&copy).and_then(|text| {
@@ -164,7 +165,7 @@ fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     job.grace = GRACE;
     job.keep = KEEP;
     job.spool = Some(call.settings.root.value.outputs());
-    job.nameless = true;
+    job.unlinked = true;
     Ok(job)
 }
 

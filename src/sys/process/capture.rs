@@ -1,119 +1,101 @@
-//! A stream of output, read in bounded memory: its head, its tail, its figures, and when that is not all
-//! of it, or no UTF-8, a file with the whole, named for its hash, or without a name for whoever goes over it before
-//! it is kept. It knows nothing of processes.
+//! Captures a stream of output in bounded memory: its head, its tail, its counts.
+//!
+//! What is too long for memory, or is not UTF-8, goes whole into a file named after its hash, or into an unlinked file for a
+//! caller that masks credentials before anything is stored.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use crate::sys::fs::{self, hex};
 use crate::sys::temp_files::TempFile;
 
-/// What one stream gave.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What was captured of one stream.
+#[derive(Debug, Default)]
 pub struct Captured {
-    /// The first bytes, `keep` at most.
+    /// The first bytes, at most `keep`.
     pub head: Vec<u8>,
-    /// The last bytes, `keep` at most, none that the head has. With `left_out` 0 it follows the head.
+    /// The last bytes after the head, at most `keep`. With `left_out` 0 they follow the head directly.
     pub tail: Vec<u8>,
-    /// All bytes.
+    /// How many bytes there were.
     pub bytes: u64,
-    /// All lines; a last one without a line feed counts.
+    /// How many lines there were; a last one without a line feed counts.
     pub lines: u64,
-    /// The bytes between head and tail, which are in the file alone.
+    /// How many bytes between head and tail are in the file only.
     pub left_out: u64,
-    /// Whether all of it is UTF-8.
+    /// Whether the whole output is UTF-8.
     pub valid_utf8: bool,
-    /// The file that holds the whole, durable by now. There is one when bytes were left out, or some are no UTF-8 or
+    /// The file with the whole output, already synced. There is one when bytes were left out, or some are not UTF-8 or are
     /// NUL, and a folder was given.
     pub spooled: Option<Spooled>,
-    /// In its place, the file without a name that was asked for.
-    pub nameless: Option<Nameless>,
-    /// Why there is no such file although there should be: a full disk, a folder that cannot be written.
+    /// The unlinked file instead of it, if the job asked for one. It vanishes with this value.
+    pub unlinked: Option<File>,
+    /// Why the file is missing: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
 }
 
-/// A whole output in a file.
+/// A file with a whole output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spooled {
     /// `{folder}/{sha256}.txt`.
     pub path: PathBuf,
-    /// In lower-case hexadecimal.
+    /// The hash of the content, in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// An open file that no folder names: it is gone when this value is.
-#[derive(Debug, Clone)]
-pub struct Nameless(Arc<File>);
-
-impl PartialEq for Nameless {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Nameless {}
-
-impl Nameless {
-    /// Hands over all of it, piece by piece.
-    fn each(&self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let mut chunk = vec![0; 256 << 10];
-        let mut at = 0;
-        loop {
-            match self.0.read_at(&mut chunk, at) {
-                Ok(0) => return Ok(()),
-                Ok(count) => {
-                    take(chunk.get(..count).unwrap_or_default());
-                    at += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+/// Hands over the content of a file, piece by piece.
+fn for_each_chunk(file: &File, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut chunk = vec![0; 256 << 10];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut chunk, at) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                take(chunk.get(..count).unwrap_or_default());
+                at += count as u64;
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
 impl Captured {
-    /// The same after `change` went over it, piece by piece (`None` at the end); what is kept whole goes into a file of
-    /// `folder`, with its name. Figures are those of the new text. Where a part of it is in no file, the bytes around the
-    /// gap are dropped as far as the next line feed: `change` does not see what they belong to.
+    /// Passes the output through `change`, piece by piece (`None` at the end), and captures the result; a whole output goes
+    /// into a file of `folder`. Where the middle of the output is lost, this drops the bytes around the gap up to the next
+    /// line feed: `change` cannot see what they belong to.
     #[must_use]
-    pub fn through(
+    pub fn map_bytes(
         self,
         folder: PathBuf,
         keep: usize,
         change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
     ) -> Self {
         let mut new = Capture::new(keep, Some(folder), false);
-        let file = self.nameless.clone();
-        if let Some(file) = file {
-            match file.each(&mut |bytes| new.push(&change(Some(bytes)))) {
-                Ok(()) => {
-                    new.push(&change(None));
-                    return new.finish();
-                }
-                Err(error) => {
-                    let why = format!("cannot read the whole output again: {error}");
-                    return self.around_the_gap(Some(why), change);
-                }
+        if let Some(file) = &self.unlinked {
+            let copied = for_each_chunk(file, &mut |bytes| new.append(&change(Some(bytes))));
+            if let Err(error) = copied {
+                let why = format!("cannot read the whole output again: {error}");
+                return self.drop_partial_lines(Some(why), change);
             }
+            new.append(&change(None));
+            return new.finish();
         }
         if self.left_out > 0 {
-            return self.around_the_gap(None, change);
+            return self.drop_partial_lines(None, change);
         }
-        new.push(&change(Some(&self.head)));
-        new.push(&change(Some(&self.tail)));
-        new.push(&change(None));
+        new.append(&change(Some(&self.head)));
+        new.append(&change(Some(&self.tail)));
+        new.append(&change(None));
         let new = new.finish();
         Self { spool_error: new.spool_error.clone().or(self.spool_error), ..new }
     }
 
-    fn around_the_gap(
+    fn drop_partial_lines(
         mut self,
         why: Option<String>,
         change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
@@ -130,30 +112,25 @@ impl Captured {
         };
         self.head = changed(&self.head[..before]);
         self.tail = changed(&self.tail[after..]);
-        self.nameless = None;
+        self.unlinked = None;
         self.spool_error = self.spool_error.or(why);
         self
     }
 
-    /// All of it as text, from memory, or from the file that a long output went to. Nothing where that is over `limit`
-    /// bytes, or no file has what memory left out.
-    pub fn whole(&self, limit: u64) -> Option<Cow<'_, str>> {
+    /// Returns the whole output as text, from memory or from the unlinked file. `None` if it has more than `limit` bytes, or
+    /// there is no such file.
+    pub fn whole_text(&self, limit: u64) -> Option<Cow<'_, str>> {
         if self.left_out == 0 {
             return Some(self.head_text());
         }
-        if let Some(file) = &self.nameless {
-            if self.bytes > limit {
-                return None;
-            }
-            let mut bytes = Vec::new();
-            file.each(&mut |piece| bytes.extend_from_slice(piece)).ok()?;
-            return String::from_utf8(bytes).ok().map(Cow::Owned);
-        }
-        fs::read_text(&self.spooled.as_ref()?.path, limit).ok()?.map(Cow::Owned)
+        let file = self.unlinked.as_ref().filter(|_| self.bytes <= limit)?;
+        let mut bytes = Vec::new();
+        for_each_chunk(file, &mut |piece| bytes.extend_from_slice(piece)).ok()?;
+        String::from_utf8(bytes).ok().map(Cow::Owned)
     }
 
-    /// The head as text: all of the output when nothing was left out. What is no UTF-8 shows as U+FFFD; a
-    /// character that the cut went through is dropped.
+    /// Returns the head as text; the whole output if nothing was left out. What is not UTF-8 becomes U+FFFD; a character
+    /// that is cut in two is dropped.
     pub fn head_text(&self) -> Cow<'_, str> {
         if self.left_out == 0 {
             let mut whole = self.head.clone();
@@ -167,60 +144,60 @@ impl Captured {
         String::from_utf8_lossy(self.head.get(..cut).unwrap_or_default())
     }
 
-    /// The tail as text, in the same way: empty when nothing was left out.
+    /// Returns the tail as text, in the same way; empty if nothing was left out.
     pub fn tail_text(&self) -> Cow<'_, str> {
         if self.left_out == 0 {
             return Cow::Borrowed("");
         }
-        // A character has three continuation bytes at most.
+        // A character has at most three continuation bytes.
         let cut = self.tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
         String::from_utf8_lossy(self.tail.get(cut..).unwrap_or_default())
     }
 }
 
-/// The stream while it comes.
+/// A stream that is being captured.
 #[derive(Debug)]
 pub(super) struct Capture {
     keep: usize,
     folder: Option<PathBuf>,
-    nameless: bool,
+    unlinked: bool,
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
     line_feeds: u64,
     ends_open: bool,
-    utf8: Utf8,
+    utf8: Utf8Check,
     has_nul: bool,
     spool: Option<Spool>,
     spool_error: Option<String>,
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail; a file goes into `folder`, with a name or without.
-    pub(super) fn new(keep: usize, folder: Option<PathBuf>, nameless: bool) -> Self {
+    /// Keeps `keep` bytes of the head and as many of the tail in memory; the file goes into `folder`.
+    pub(super) fn new(keep: usize, folder: Option<PathBuf>, unlinked: bool) -> Self {
         Self {
             keep,
             folder,
-            nameless,
+            unlinked,
             head: Vec::new(),
             tail: Vec::new(),
             bytes: 0,
             line_feeds: 0,
             ends_open: false,
-            utf8: Utf8::default(),
+            utf8: Utf8Check::default(),
             has_nul: false,
             spool: None,
             spool_error: None,
         }
     }
 
-    /// The bytes so far.
+    /// Returns how many bytes have come so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Takes the next bytes.
-    pub(super) fn push(&mut self, chunk: &[u8]) {
+    /// Appends the next bytes.
+    pub(super) fn append(&mut self, chunk: &[u8]) {
         let Some(last) = chunk.last() else { return };
         let overflows =
             self.head.len() + self.tail.len() + chunk.len() > self.keep.saturating_mul(2);
@@ -230,12 +207,12 @@ impl Capture {
         if let Some(spool) = &mut self.spool
             && let Err(error) = spool.write(chunk)
         {
-            self.fail(&error);
+            self.record_failure(&error);
         }
         self.bytes += chunk.len() as u64;
         self.line_feeds += chunk.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         self.ends_open = *last != b'\n';
-        self.utf8.push(chunk);
+        self.utf8.append(chunk);
         self.has_nul = self.has_nul || chunk.contains(&0);
 
         let room = self.keep.saturating_sub(self.head.len()).min(chunk.len());
@@ -243,7 +220,7 @@ impl Capture {
         self.head.extend_from_slice(first);
         let rest = &rest[rest.len().saturating_sub(self.keep)..];
         self.tail.extend_from_slice(rest);
-        // Trimmed now and then, not at each push: each byte is moved once at most.
+        // Not at each push, so that each byte is moved at most once.
         if self.tail.len() >= self.keep.saturating_mul(2) {
             self.trim_tail();
         }
@@ -254,47 +231,43 @@ impl Capture {
         self.tail.drain(..surplus);
     }
 
-    /// Opens the file and writes what came so far, unless there is no folder or it has failed before.
+    /// Opens the file and writes what came so far, unless there is no folder or an earlier attempt failed.
     fn open_spool(&mut self) {
         let Some(folder) = &self.folder else { return };
         if self.spool_error.is_some() {
             return;
         }
-        let opened = Spool::open(folder, self.nameless).and_then(|mut spool| {
+        let opened = Spool::create(folder, self.unlinked).and_then(|mut spool| {
             spool.write(&self.head)?;
             spool.write(&self.tail)?;
             Ok(spool)
         });
         match opened {
             Ok(spool) => self.spool = Some(spool),
-            Err(error) => self.fail(&error),
+            Err(error) => self.record_failure(&error),
         }
     }
 
-    fn fail(&mut self, error: &io::Error) {
+    fn record_failure(&mut self, error: &io::Error) {
         self.spool = None;
         let folder = self.folder.as_deref().unwrap_or(Path::new("")).display();
         self.spool_error = Some(format!("cannot keep the whole output in {folder}: {error}"));
     }
 
-    /// Ends the stream: the file, if there is one, is durable under its name before this returns.
+    /// Ends the stream. The file, if there is one, is synced under its name before this returns.
     pub(super) fn finish(mut self) -> Captured {
         let valid_utf8 = self.utf8.is_valid();
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
-        let mut nameless = None;
-        let spooled = self.spool.take().and_then(|spool| match spool.persist() {
-            Ok(Kept::Named(spooled)) => Some(spooled),
-            Ok(Kept::Nameless(file)) => {
-                nameless = Some(file);
-                None
+        let (spooled, unlinked) = match self.spool.take().map(Spool::finish) {
+            None => (None, None),
+            Some(Ok(files)) => files,
+            Some(Err(error)) => {
+                self.record_failure(&error);
+                (None, None)
             }
-            Err(error) => {
-                self.fail(&error);
-                None
-            }
-        });
+        };
         self.trim_tail();
         Captured {
             left_out: self.bytes.saturating_sub((self.head.len() + self.tail.len()) as u64),
@@ -304,22 +277,22 @@ impl Capture {
             lines: self.line_feeds + u64::from(self.ends_open),
             valid_utf8,
             spooled,
-            nameless,
+            unlinked,
             spool_error: self.spool_error,
         }
     }
 }
 
-/// Whether a stream is UTF-8, wherever it is cut.
+/// Checks whether a stream is UTF-8, wherever it is cut into chunks.
 #[derive(Debug, Default)]
-struct Utf8 {
+struct Utf8Check {
     /// The beginning of a character at the end of the last chunk.
     open: Vec<u8>,
     broken: bool,
 }
 
-impl Utf8 {
-    fn push(&mut self, mut chunk: &[u8]) {
+impl Utf8Check {
+    fn append(&mut self, mut chunk: &[u8]) {
         // An open character is completed byte by byte, three at most.
         while !self.open.is_empty() && !self.broken {
             let Some((first, rest)) = chunk.split_first() else { return };
@@ -344,59 +317,46 @@ impl Utf8 {
     }
 }
 
-/// The file that gets the whole.
+/// The file that receives the whole output.
 #[derive(Debug)]
-struct Spool {
-    folder: PathBuf,
-    file: SpoolFile,
-    hash: Sha256,
-}
-
-#[derive(Debug)]
-enum SpoolFile {
-    Named(TempFile),
-    Nameless(File),
-}
-
-/// What became of the file.
-enum Kept {
-    Named(Spooled),
-    Nameless(Nameless),
+enum Spool {
+    Named { file: TempFile, folder: PathBuf, hash: Sha256 },
+    Unlinked(File),
 }
 
 impl Spool {
-    fn open(folder: &Path, nameless: bool) -> io::Result<Self> {
+    fn create(folder: &Path, unlinked: bool) -> io::Result<Self> {
         fs::make_folders(folder, 0o700, &mut Vec::new())?;
-        let file = if nameless {
-            SpoolFile::Nameless(tempfile::tempfile_in(folder)?)
-        } else {
-            SpoolFile::Named(TempFile::create(folder)?)
-        };
-        Ok(Self { folder: folder.to_owned(), file, hash: Sha256::new() })
+        if unlinked {
+            return tempfile::tempfile_in(folder).map(Self::Unlinked);
+        }
+        let file = TempFile::create(folder)?;
+        Ok(Self::Named { file, folder: folder.to_owned(), hash: Sha256::new() })
     }
 
     fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        match &mut self.file {
-            SpoolFile::Named(file) => {
-                self.hash.update(chunk);
+        match self {
+            Self::Named { file, hash, .. } => {
+                hash.update(chunk);
                 file.file_mut().write_all(chunk)
             }
-            SpoolFile::Nameless(file) => file.write_all(chunk),
+            Self::Unlinked(file) => file.write_all(chunk),
         }
     }
 
-    fn persist(self) -> io::Result<Kept> {
-        let file = match self.file {
-            SpoolFile::Nameless(file) => return Ok(Kept::Nameless(Nameless(Arc::new(file)))),
-            SpoolFile::Named(file) => file,
+    /// Gives the file its name and syncs it, or returns the unlinked file.
+    fn finish(self) -> io::Result<(Option<Spooled>, Option<File>)> {
+        let (file, folder, hash) = match self {
+            Self::Named { file, folder, hash } => (file, folder, hash),
+            Self::Unlinked(file) => return Ok((None, Some(file))),
         };
-        let sha256 = hex(&self.hash.finalize());
+        let sha256 = hex(&hash.finalize());
         let name = format!("{sha256}.txt");
-        let path = self.folder.join(&name);
+        let path = folder.join(&name);
         if !fs::is_kept(&path, &sha256) {
             file.persist_durably(name.as_ref(), false)?;
         }
-        Ok(Kept::Named(Spooled { path, sha256 }))
+        Ok((Some(Spooled { path, sha256 }), None))
     }
 }
 

@@ -1,8 +1,8 @@
-//! A job: what to run and within which bounds, and what came of it. Values only: nothing here starts
-//! anything, though telling why a start failed takes a look at the folder.
+//! A job: what to run within which limits, and what came of it.
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use rustix::io::Errno;
 use super::capture::Captured;
 use crate::exit::Signal;
 
-/// The time between SIGTERM and SIGKILL for a job that overran its time or was interrupted, unless it names its own.
+/// The default time between SIGTERM and SIGKILL for a job that overran its time or was interrupted.
 pub const GRACE: Duration = Duration::from_millis(200);
 
-/// The bytes of output after which a job is ended, unless it names its own.
+/// The default limit of a job's output, in bytes.
 pub const OUTPUT_LIMIT: u64 = 1 << 30;
 
-/// What a job reads.
+/// What a job reads from stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
     /// Nothing: `/dev/null`.
     Null,
-    /// These bytes, then the end of file. A job that does not read them is no error.
+    /// These bytes, then the end of file. It is not an error if the job does not read them.
     Bytes(Vec<u8>),
-    /// What this process reads.
+    /// The stdin of this process.
     Inherited,
 }
 
@@ -33,42 +33,43 @@ pub enum Stdin {
 pub enum Output {
     /// Into one pipe, in the order written. [`Finished::stdout`] holds both.
     Merged,
-    /// Into one each.
+    /// Into one pipe each.
     Separate,
-    /// Where this process's own go: nothing is captured, and no limit of output holds.
+    /// Where this process's own go: nothing is captured, and there is no limit.
     Inherited,
 }
 
-/// What to run, and within which bounds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What to run, and within which limits.
+#[derive(Debug)]
 pub struct Job {
-    /// The program, looked up in the `PATH` of `env` when it has no slash, and its arguments.
+    /// The program and its arguments. A program without a slash is looked up in the `PATH` of `env`.
     pub argv: Vec<OsString>,
     /// The folder that it runs in.
     pub cwd: PathBuf,
     /// Its whole environment; nothing else is passed on.
     pub env: Vec<(OsString, OsString)>,
-    /// What it reads.
+    /// Its stdin.
     pub stdin: Stdin,
-    /// Where it writes.
+    /// Its stdout and stderr.
     pub output: Output,
-    /// The longest that it may run; `None`: for ever.
+    /// Descriptors that the program inherits, under the numbers that they have here.
+    pub inherit: Vec<OwnedFd>,
+    /// How long it may run; `None`: without limit.
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// The bytes of each stream's head and of its tail that are kept in memory.
+    /// How many bytes of each stream's head and of its tail are kept in memory.
     pub keep: usize,
-    /// The bytes of output, both streams together, after which it is ended.
+    /// The limit of its output in bytes, both streams together; it is ended when it writes more.
     pub limit: u64,
-    /// The folder for whole outputs, made when it is needed.
+    /// The folder for outputs that are too long for memory, created when needed.
     pub spool: Option<PathBuf>,
-    /// Whether a whole output goes into a file without a name, which ends with the result: whoever takes it decides what of
-    /// it is kept.
-    pub nameless: bool,
+    /// Whether such an output goes into an unlinked file, which vanishes with the result: the caller decides what is kept.
+    pub unlinked: bool,
 }
 
 impl Job {
-    /// A job with no stdin, merged output, no time limit, 8 KiB of head and of tail, no folder for outputs.
+    /// Creates a job with no stdin, merged output, no time limit, 8 KiB of head and of tail, no folder for outputs.
     pub fn new(argv: Vec<OsString>, cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
         Self {
             argv,
@@ -76,17 +77,18 @@ impl Job {
             env,
             stdin: Stdin::Null,
             output: Output::Merged,
+            inherit: Vec::new(),
             timeout: None,
             grace: GRACE,
             keep: 8 * 1024,
             limit: OUTPUT_LIMIT,
             spool: None,
-            nameless: false,
+            unlinked: false,
         }
     }
 }
 
-/// Which job. Unique within its `Jobs`, counted up from 0.
+/// Identifies a job within its `Jobs`, counted up from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(super) u64);
 
@@ -105,24 +107,24 @@ pub enum Outcome {
     },
     /// It was ended at its time limit.
     TimedOut,
-    /// It was ended because nagent got this signal.
+    /// It was ended because nagent received this signal.
     Interrupted(Signal),
     /// It was ended because it wrote more than its limit.
     TooMuch,
-    /// It was ended because the reader of its output had enough.
+    /// It was ended because the reader of its output stopped it.
     Stopped,
 }
 
-/// A job's result. By now no process of it is left, but for what cannot be killed.
+/// A job's result.
 #[derive(Debug)]
 pub struct Finished {
     /// Which job.
     pub id: JobId,
     /// How it ended.
     pub outcome: Outcome,
-    /// From its start to its leader's end.
+    /// From its start to the end of its command.
     pub took: Duration,
-    /// Whether no process of it is left.
+    /// Whether no process of it is left. False if one could not be killed, or if the supervisor was.
     pub all_gone: bool,
     /// What it wrote to stdout; with [`Output::Merged`], to stderr as well.
     pub stdout: Captured,
@@ -130,73 +132,42 @@ pub struct Finished {
     pub stderr: Captured,
 }
 
-/// Why a job did not start. It is told apart from a program that ran and exited with 126 or 127.
+/// Why a job did not start, as opposed to a program that ran and exited with 126 or 127.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// There is no such program.
-    #[error(
-        "cannot start {program}: not found, or the interpreter in its first line is not; check the name and PATH"
-    )]
-    NotFound {
-        /// As it was named.
-        program: String,
-    },
-    /// It is there and cannot be executed.
-    #[error("cannot start {program}: it is not executable for this user; try chmod +x")]
-    NotExecutable {
-        /// As it was named.
-        program: String,
-    },
-    /// The kernel takes no argument over 128 KiB, and no arguments and environment over its limit together.
-    #[error(
-        "cannot start {program}: its arguments and environment ({bytes} bytes) are longer than the system allows; put the text into a file"
-    )]
-    TooLong {
-        /// As it was named.
-        program: String,
-        /// Arguments and environment together.
-        bytes: usize,
-    },
-    /// The folder to run in is gone, is no folder, or may not be entered.
-    #[error("cannot start {program} in {folder}: {why}; is the folder still there?", folder = folder.display())]
-    NoFolder {
-        /// As it was named.
-        program: String,
-        /// The folder.
-        folder: PathBuf,
-        /// The system's words.
-        why: String,
-    },
-    /// Anything else: no processes or descriptors left, a NUL in an argument.
-    #[error("cannot start {program}: {why}")]
-    Other {
-        /// As it was named.
-        program: String,
-        /// The system's words.
-        why: String,
-    },
-}
+#[error("cannot start {0}")]
+pub struct StartError(pub(super) String);
 
-/// Says which of the things that exec and chdir report alike it was.
-pub(super) fn explain(error: &io::Error, job: &Job, program: String) -> StartError {
-    let folder = std::fs::metadata(&job.cwd).and_then(|metadata| {
-        if !metadata.is_dir() {
-            return Err(Errno::NOTDIR.into());
+impl StartError {
+    /// Tells apart what exec and chdir report alike.
+    pub(super) fn explain(error: &io::Error, job: &Job, program: &str) -> Self {
+        let folder = std::fs::metadata(&job.cwd).and_then(|metadata| {
+            if !metadata.is_dir() {
+                return Err(Errno::NOTDIR.into());
+            }
+            Ok(rustix::fs::access(&job.cwd, rustix::fs::Access::EXEC_OK)?)
+        });
+        if let Err(why) = folder {
+            let folder = job.cwd.display();
+            return Self(format!("{program} in {folder}: {why}; is the folder still there?"));
         }
-        Ok(rustix::fs::access(&job.cwd, rustix::fs::Access::EXEC_OK)?)
-    });
-    if let Err(why) = folder {
-        return StartError::NoFolder { program, folder: job.cwd.clone(), why: why.to_string() };
-    }
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOENT | Errno::NOTDIR) => StartError::NotFound { program },
-        Some(Errno::ACCESS | Errno::ISDIR) => StartError::NotExecutable { program },
-        Some(Errno::TOOBIG) => {
-            let arguments = job.argv.iter().map(|argument| argument.len() + 1).sum::<usize>();
-            let environment =
-                job.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum::<usize>();
-            StartError::TooLong { program, bytes: arguments + environment }
-        }
-        _ => StartError::Other { program, why: error.to_string() },
+        Self(match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => format!(
+                "{program}: not found, or the interpreter in its first line is not; check the name and PATH"
+            ),
+            Some(Errno::ACCESS | Errno::ISDIR) => {
+                format!("{program}: it is not executable for this user; try chmod +x")
+            }
+            // The kernel refuses an argument over 128 KiB, and arguments and environment that together exceed its limit.
+            Some(Errno::TOOBIG) => {
+                let arguments = job.argv.iter().map(|argument| argument.len() + 1).sum::<usize>();
+                let environment = job.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+                let bytes = arguments + environment.sum::<usize>();
+                format!(
+                    "{program}: its arguments and environment ({bytes} bytes) are longer than the system allows; put the \
+                     text into a file"
+                )
+            }
+            _ => format!("{program}: {error}"),
+        })
     }
 }

@@ -1,82 +1,72 @@
-//! One engine for every process that nagent starts: shell actions, child nagents, tools that describe
+//! One engine for every process that nagent starts: shell commands, child conversations, tools that describe
 //! themselves, command-line providers.
 //!
-//! One loop over poll(2) reads the pipes, feeds stdin, and waits for the ends of processes (pidfds), for
-//! time limits and for signals: no thread, and no timer between a process's end and its result. A job is
-//! its leader and all descendants; when the leader ends, so do they (`keeper`; `descend` where a keeper was
-//! killed), and what is in the pipes by then is its output. This file knows nothing of what is run or why.
+//! One loop over poll(2) reads the pipes, feeds stdin, and waits for processes to end (pidfds), for time limits and for
+//! signals: there is no thread, and no timer between the end of a process and its result. A job is a command with all of
+//! its descendants; when the command ends, so do they (`supervisor`), and its output is what the pipes hold by then.
 
 pub mod capture;
-mod descend;
 pub mod job;
-mod keeper;
-mod launch;
-
 mod running;
+mod supervisor;
 
 use std::ops::ControlFlow;
-use std::sync::Once;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::job::{Finished, Job, JobId, Outcome, StartError};
-use self::running::{DUE, Running};
+use self::running::{END_LIMIT, RunningJob};
 use crate::sys::interrupt::Interrupts;
 
-/// The bytes read at once.
+/// How many bytes are read at once.
 const CHUNK: usize = 64 * 1024;
 
 /// Jobs that run side by side. Those still running when this is dropped are killed.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    running: Vec<Running>,
+    running: Vec<RunningJob>,
     started: u64,
     chunk: Vec<u8>,
 }
 
-/// What a descriptor in the poll set is.
+/// What a descriptor in the poll set belongs to.
 #[derive(Clone, Copy)]
-enum Slot {
+enum PollSource {
     Interrupt,
-    Keeper(usize),
+    Supervisor(usize),
     Stdin(usize),
     Stdout(usize),
     Stderr(usize),
 }
 
 impl Jobs {
-    /// None running.
+    /// Creates an engine with no job.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many run.
+    /// Returns how many jobs run.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Starts a job: its output is read, and its limits hold, while [`Jobs::next`] waits.
+    /// Starts a job. Its output is read and its limits hold while [`Jobs::next_finished`] waits.
     pub fn start(&mut self, job: Job) -> Result<JobId, StartError> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            launch::keep_inherited_descriptors();
-            descend::adopt_orphans();
-        });
-        let running = Running::start(job, JobId(self.started))?;
+        let running = RunningJob::start(job, JobId(self.started))?;
         self.started += 1;
         self.running.push(running);
         Ok(JobId(self.started - 1))
     }
 
-    /// Waits for the next job to end: the first to end is the first to be told. `None` when none runs. Once a
-    /// signal is pending, all jobs are ended, and told one by one.
-    pub fn next(&mut self, interrupts: &Interrupts) -> Option<Finished> {
+    /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned one
+    /// by one.
+    pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
         self.next_streaming(interrupts, &mut |_, _| ControlFlow::Continue(()))
     }
 
-    /// The same, with each piece of stdout handed to `on_stdout` as it comes, before the result that counts it.
-    /// `Break` ends that job.
+    /// Like [`Jobs::next_finished`], and hands each piece of stdout to `on_stdout` as soon as it is read. `Break` ends that
+    /// job.
     pub fn next_streaming(
         &mut self,
         interrupts: &Interrupts,
@@ -90,25 +80,25 @@ impl Jobs {
             let pending = interrupts.pending();
             let now = Instant::now();
             for running in &mut self.running {
-                running.look_at(now, pending);
+                running.check_limits(now, pending);
             }
             let mut ended = None;
-            for slot in self.wait(interrupts, pending.is_none(), now) {
-                match slot {
-                    Slot::Interrupt => {}
-                    Slot::Keeper(at) => ended = ended.or(Some(at)),
-                    Slot::Stdin(at) => self.running[at].feed(),
-                    Slot::Stdout(at) => {
+            for source in self.poll_sources(interrupts, pending.is_none(), now) {
+                match source {
+                    PollSource::Interrupt => {}
+                    PollSource::Supervisor(at) => ended = ended.or(Some(at)),
+                    PollSource::Stdin(at) => self.running[at].feed_stdin(),
+                    PollSource::Stdout(at) => {
                         let running = &mut self.running[at];
-                        if let Some(bytes) = running.stdout.read(&mut self.chunk) {
+                        if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
                             let flow = on_stdout(running.id, &self.chunk[..bytes]);
-                            running.has_read(flow);
+                            running.check_output(flow);
                         }
                     }
-                    Slot::Stderr(at) => {
+                    PollSource::Stderr(at) => {
                         let running = &mut self.running[at];
-                        if running.stderr.read(&mut self.chunk).is_some() {
-                            running.has_read(ControlFlow::Continue(()));
+                        if running.stderr.read_chunk(&mut self.chunk).is_some() {
+                            running.check_output(ControlFlow::Continue(()));
                         }
                     }
                 }
@@ -120,68 +110,58 @@ impl Jobs {
         }
     }
 
-    /// Waits until something can be done, and says what, or until a time limit.
-    fn wait(&self, interrupts: &Interrupts, watch_interrupts: bool, now: Instant) -> Vec<Slot> {
-        let mut slots = Vec::new();
+    /// Waits until something can be done or a time limit is reached, and returns what is ready.
+    fn poll_sources(
+        &self,
+        interrupts: &Interrupts,
+        watch_interrupts: bool,
+        now: Instant,
+    ) -> Vec<PollSource> {
+        let mut sources = Vec::new();
         let mut fds = Vec::new();
         let mut next_limit: Option<Instant> = None;
         if watch_interrupts {
-            slots.push(Slot::Interrupt);
+            sources.push(PollSource::Interrupt);
             fds.push(PollFd::new(interrupts, PollFlags::IN));
         }
         for (at, running) in self.running.iter().enumerate() {
             if let Some(feed) = &running.stdin {
-                slots.push(Slot::Stdin(at));
+                sources.push(PollSource::Stdin(at));
                 fds.push(PollFd::new(&feed.pipe, PollFlags::OUT));
             }
             if let Some(pipe) = &running.stdout.pipe {
-                slots.push(Slot::Stdout(at));
+                sources.push(PollSource::Stdout(at));
                 fds.push(PollFd::new(pipe, PollFlags::IN));
             }
             if let Some(pipe) = &running.stderr.pipe {
-                slots.push(Slot::Stderr(at));
+                sources.push(PollSource::Stderr(at));
                 fds.push(PollFd::new(pipe, PollFlags::IN));
             }
-            slots.push(Slot::Keeper(at));
+            sources.push(PollSource::Supervisor(at));
             fds.push(PollFd::new(&running.pidfd, PollFlags::IN));
-            let limit = match running.ending {
-                Some(ending) => ending.next,
-                None => running.deadline,
-            };
-            next_limit = [next_limit, limit, Some(running.nudge_at)].into_iter().flatten().min();
+            next_limit = [next_limit, running.next_limit()].into_iter().flatten().min();
         }
         let left = next_limit.map(|limit| limit.saturating_duration_since(now));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         if poll(&mut fds, left.as_ref()).is_err() {
-            // EINTR: whoever waits looks again at everything.
+            // EINTR: the caller looks at everything again.
             return Vec::new();
         }
-        slots
-            .into_iter()
-            .zip(fds)
-            .filter(|(_, fd)| !fd.revents().is_empty())
-            .map(|(slot, _)| slot)
-            .collect()
+        let ready = sources.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ready.map(|(source, _)| source).collect()
     }
 }
 
 impl Drop for Jobs {
     fn drop(&mut self) {
         for running in &mut self.running {
-            running.kill(Outcome::Stopped, Instant::now());
+            running.kill_job(Outcome::Stopped, Instant::now());
         }
-        for mut running in self.running.drain(..) {
-            let end = Instant::now() + DUE;
-            let mut left = Some(DUE);
-            while let Some(time) = left
-                && !running.has_ended(time)
-            {
-                left = end.checked_duration_since(Instant::now());
+        for running in &mut self.running {
+            if !running.has_ended_within(END_LIMIT) {
+                running.kill_supervisor(Outcome::Stopped);
             }
-            if left.is_none() {
-                running.give_up(Outcome::Stopped);
-            }
-            running.reap();
+            running.reap_supervisor();
         }
     }
 }
@@ -191,7 +171,7 @@ pub fn run(job: Job, interrupts: &Interrupts) -> Result<Finished, StartError> {
     run_streaming(job, interrupts, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Runs one job to its end, with each piece of stdout handed over as it comes; `Break` ends it.
+/// Runs one job to its end, and hands over each piece of stdout as soon as it is read; `Break` ends the job.
 pub fn run_streaming(
     job: Job,
     interrupts: &Interrupts,
@@ -200,7 +180,7 @@ pub fn run_streaming(
     let mut jobs = Jobs::new();
     jobs.start(job)?;
     let finished = jobs.next_streaming(interrupts, &mut |_, chunk| on_stdout(chunk));
-    Ok(finished.expect("one job was started, and next returns none only when none runs"))
+    Ok(finished.expect("one job was started, and next_streaming returns none only when none runs"))
 }
 
 #[cfg(test)]

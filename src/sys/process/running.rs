@@ -1,10 +1,10 @@
-//! One job that runs: its pipes, its keeper, and how far its end has come. It waits for nothing but a keeper's end.
+//! One running job: its pipes, its supervisor, and how far its end has come.
 
+use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,73 +18,60 @@ use rustix::process::{
 };
 
 use super::capture::Capture;
-use super::job::{self, Finished, Job, JobId, Outcome, Output, StartError, Stdin};
-use super::keeper::{self, Charge, Report};
-use super::{descend, launch};
+use super::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
+use super::supervisor::{self, Config, ExitReport};
 use crate::exit::Signal;
 use crate::sys::env;
 
-/// The most that is still read once all writers should be gone; the kernel lets a pipe hold 1 MiB.
+/// How much is still read once all writers should be gone, in bytes. The kernel lets a pipe hold up to 1 MiB.
 const LEFTOVER: u64 = 16 << 20;
 
-/// How often a keeper is continued, in case something has stopped it: then it would tell of no end.
-const NUDGE: Duration = Duration::from_secs(1);
-
-/// How long a keeper may take to end a job at once. It gives up by itself before.
-pub(super) const DUE: Duration = keeper::PATIENCE.saturating_mul(2);
-
-/// The keepers of all jobs in this process, whichever `Jobs` they belong to: none may be taken for an orphan.
-static KEEPERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
-
-pub(super) fn keepers() -> MutexGuard<'static, Vec<Pid>> {
-    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// How long a supervisor may take to end a job that is to be killed. It gives up by itself before.
+pub(super) const END_LIMIT: Duration = supervisor::PATIENCE.saturating_mul(2);
 
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningJob {
     pub(super) id: JobId,
-    keeper: Pid,
-    /// The keeper's.
+    /// The supervisor's.
     pub(super) pidfd: OwnedFd,
-    /// To the keeper: see `keeper`.
+    /// The socket to the supervisor.
     orders: OwnedFd,
-    pub(super) nudge_at: Instant,
     started: Instant,
-    pub(super) deadline: Option<Instant>,
+    deadline: Option<Instant>,
     grace: Duration,
     limit: u64,
-    pub(super) stdin: Option<Feed>,
+    pub(super) stdin: Option<StdinFeed>,
     pub(super) stdout: Stream,
     pub(super) stderr: Stream,
-    /// Set once the job has been told to end.
-    pub(super) ending: Option<Ending>,
+    /// Set once the job has been ordered to end.
+    ending: Option<Ending>,
 }
 
 /// How far the end of a job has come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ending {
-    /// As what it counts.
+struct Ending {
+    /// What the job's outcome will be.
     outcome: Outcome,
-    step: Step,
+    step: EndingStep,
     /// When the next step is due.
-    pub(super) next: Option<Instant>,
+    next: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+enum EndingStep {
     /// Its processes were asked to end.
-    Asked,
-    /// The keeper was told to kill them.
+    Terminated,
+    /// The supervisor was ordered to kill them.
     Killed,
-    /// The keeper was killed, since it did not.
+    /// The supervisor itself was killed, because it did not end.
     GivenUp,
 }
 
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct StdinFeed {
     pub(super) pipe: OwnedFd,
     bytes: Vec<u8>,
-    at: usize,
+    written: usize,
 }
 
 #[derive(Debug)]
@@ -93,201 +80,214 @@ pub(super) struct Stream {
     pub(super) capture: Capture,
 }
 
-impl Running {
+/// Nagent's ends and the command's ends of a job's pipes.
+struct Pipes {
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    command_stdin: Stdio,
+    command_stdout: Stdio,
+    command_stderr: Stdio,
+}
+
+impl Pipes {
+    fn create(job: &Job) -> io::Result<Self> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (Some(read), Some(write)));
+        let (stdout, command_stdout) = match job.output {
+            Output::Merged | Output::Separate => pipe()?,
+            Output::Inherited => (None, None),
+        };
+        let (stderr, command_stderr) = match job.output {
+            Output::Merged => (None, command_stdout.as_ref().map(OwnedFd::try_clone).transpose()?),
+            Output::Separate => pipe()?,
+            Output::Inherited => (None, None),
+        };
+        let (command_stdin, stdin) = match &job.stdin {
+            Stdin::Null | Stdin::Inherited => (None, None),
+            Stdin::Bytes(_) => pipe()?,
+        };
+        // Only nagent's ends: what the command sees blocks as usual.
+        for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
+            fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
+        }
+        let no_stdin = if job.stdin == Stdin::Inherited { Stdio::inherit } else { Stdio::null };
+        Ok(Self {
+            stdin,
+            stdout,
+            stderr,
+            command_stdin: command_stdin.map_or_else(no_stdin, Stdio::from),
+            command_stdout: command_stdout.map_or_else(Stdio::inherit, Stdio::from),
+            command_stderr: command_stderr.map_or_else(Stdio::inherit, Stdio::from),
+        })
+    }
+}
+
+impl RunningJob {
     pub(super) fn start(job: Job, id: JobId) -> Result<Self, StartError> {
         let program =
             job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let other = |error: &dyn std::fmt::Display| StartError::Other {
-            program: program.clone(),
-            why: error.to_string(),
-        };
+        let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
         let Some((name, arguments)) = job.argv.split_first() else {
             return Err(other(&"there is no program to run"));
         };
-        let pipes = || -> io::Result<_> {
-            let pipe = || pipe_with(PipeFlags::CLOEXEC).map(|(near, far)| (Some(near), Some(far)));
-            let (stdout, stdout_end) = match job.output {
-                Output::Merged | Output::Separate => pipe()?,
-                Output::Inherited => (None, None),
-            };
-            let (stderr, stderr_end) = match job.output {
-                Output::Merged => (None, stdout_end.as_ref().map(OwnedFd::try_clone).transpose()?),
-                Output::Separate => pipe()?,
-                Output::Inherited => (None, None),
-            };
-            let (stdin_end, stdin) = match &job.stdin {
-                Stdin::Null | Stdin::Inherited => (None, None),
-                Stdin::Bytes(_) => pipe()?,
-            };
-            // The near ends alone: what the job sees blocks as usual.
-            for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
-                fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
-            }
-            Ok(((stdin_end, stdout_end, stderr_end), (stdin, stdout, stderr)))
-        };
-        let (far, (stdin_pipe, stdout, stderr)) = pipes().map_err(|error| other(&error))?;
-        let (stdin_end, stdout_end, stderr_end) = far;
-        let no_stdin = match &job.stdin {
-            Stdin::Inherited => Stdio::inherit,
-            Stdin::Null | Stdin::Bytes(_) => Stdio::null,
-        };
-
-        // Messages with an end: an order, a report.
-        let (orders, keepers_end) =
+        let pipes = Pipes::create(&job).map_err(|error| other(&error))?;
+        // SEQPACKET keeps message boundaries: an order, a report.
+        let (orders, supervisor_end) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|error| other(&error))?;
         let mut command = Command::new(name);
         command.args(arguments).current_dir(&job.cwd).env_clear();
         command.envs(job.env.iter().map(|(name, value)| (name, value)));
         command
-            .stdin(stdin_end.map_or_else(no_stdin, Stdio::from))
-            .stdout(stdout_end.map_or_else(Stdio::inherit, Stdio::from))
-            .stderr(stderr_end.map_or_else(Stdio::inherit, Stdio::from));
+            .stdin(pipes.command_stdin)
+            .stdout(pipes.command_stdout)
+            .stderr(pipes.command_stderr);
         let started = Instant::now();
-        let charge = Charge { started, grace: job.grace, core: env::core_limit() };
-        launch::under_keeper(&mut command, keepers_end, charge);
-
-        // Held until the keeper is in the list, so that no other thread takes it for an orphan.
-        let mut keepers = keepers();
-        let child = command.spawn().map_err(|error| job::explain(&error, &job, program.clone()))?;
-        let keeper = Pid::from_child(&child);
-        keepers.push(keeper);
-        drop(keepers);
-        // With it goes this process's copy of the keeper's end.
+        let config = Config {
+            grace: job.grace,
+            core: env::core_limit(),
+            inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
+        };
+        supervisor::supervise_command(&mut command, supervisor_end, config);
+        let child = command.spawn().map_err(|error| StartError::explain(&error, &job, &program))?;
+        let supervisor = Pid::from_child(&child);
+        // Closes this process's copies of the command's ends and of the supervisor's.
         drop(command);
-        let pidfd = pidfd_open(keeper, PidfdFlags::empty()).map_err(|error| {
-            // Without descriptors to spare nothing can be watched.
-            let _ = kill_process(keeper, Kill::KILL);
-            let _ = waitid(WaitId::Pid(keeper), WaitIdOptions::EXITED);
-            end_orphans(keeper);
+        let pidfd = pidfd_open(supervisor, PidfdFlags::empty()).map_err(|error| {
+            // Out of descriptors: nothing can be watched. The command dies with its supervisor.
+            let _ = kill_process(supervisor, Kill::KILL);
+            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
             other(&error)
         })?;
-        let stdin = match (stdin_pipe, job.stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => Some(Feed { pipe, bytes, at: 0 }),
+        let stdin = match (pipes.stdin, job.stdin) {
+            (Some(pipe), Stdin::Bytes(bytes)) => Some(StdinFeed { pipe, bytes, written: 0 }),
             _ => None,
         };
+        let stream =
+            |pipe, spool| Stream { pipe, capture: Capture::new(job.keep, spool, job.unlinked) };
         Ok(Self {
             id,
-            keeper,
             pidfd,
             orders,
-            nudge_at: started + NUDGE,
             started,
             deadline: job.timeout.and_then(|timeout| started.checked_add(timeout)),
             grace: job.grace,
             limit: job.limit,
             stdin,
-            stdout: Stream {
-                pipe: stdout,
-                capture: Capture::new(job.keep, job.spool.clone(), job.nameless),
-            },
-            stderr: Stream {
-                pipe: stderr,
-                capture: Capture::new(job.keep, job.spool, job.nameless),
-            },
+            stdout: stream(pipes.stdout, job.spool.clone()),
+            stderr: stream(pipes.stderr, job.spool),
             ending: None,
         })
     }
 
-    /// Does what the time and a signal ask for.
-    pub(super) fn look_at(&mut self, now: Instant, pending: Option<Signal>) {
-        if self.nudge_at <= now {
-            self.nudge_at = now + NUDGE;
-            let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
-        }
+    /// Returns when [`RunningJob::check_limits`] must be called again.
+    pub(super) fn next_limit(&self) -> Option<Instant> {
+        self.ending.map_or(self.deadline, |ending| ending.next)
+    }
+
+    /// Ends the job if its time is over or a signal is pending, and takes the next step of an end that is due.
+    pub(super) fn check_limits(&mut self, now: Instant, pending: Option<Signal>) {
         let Some(ending) = self.ending else {
             if let Some(signal) = pending {
-                self.end(Outcome::Interrupted(signal), now);
+                self.terminate(Outcome::Interrupted(signal), now);
             } else if self.deadline.is_some_and(|deadline| deadline <= now) {
-                self.end(Outcome::TimedOut, now);
+                self.terminate(Outcome::TimedOut, now);
             }
             return;
         };
         if ending.next.is_some_and(|next| next <= now) {
             match ending.step {
-                Step::Asked => self.kill(ending.outcome, now),
-                Step::Killed | Step::GivenUp => self.give_up(ending.outcome),
+                EndingStep::Terminated => self.kill_job(ending.outcome, now),
+                EndingStep::Killed | EndingStep::GivenUp => self.kill_supervisor(ending.outcome),
             }
         }
     }
 
-    /// Asks the job's processes to end, and has them killed later.
-    fn end(&mut self, outcome: Outcome, now: Instant) {
-        self.ending = Some(Ending { outcome, step: Step::Asked, next: Some(now + self.grace) });
-        self.order(keeper::TERM);
+    /// Asks the job's processes to end; after the grace they are killed.
+    fn terminate(&mut self, outcome: Outcome, now: Instant) {
+        let next = Some(now + self.grace);
+        self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
+        self.send_order(supervisor::TERM);
     }
 
-    pub(super) fn kill(&mut self, outcome: Outcome, now: Instant) {
-        self.ending = Some(Ending { outcome, step: Step::Killed, next: Some(now + DUE) });
-        self.order(keeper::KILL);
+    pub(super) fn kill_job(&mut self, outcome: Outcome, now: Instant) {
+        let next = Some(now + END_LIMIT);
+        self.ending = Some(Ending { outcome, step: EndingStep::Killed, next });
+        self.send_order(supervisor::KILL);
     }
 
-    /// Does without a keeper that does not end: something keeps it stopped, or a process may not be signalled.
-    pub(super) fn give_up(&mut self, outcome: Outcome) {
-        self.ending = Some(Ending { outcome, step: Step::GivenUp, next: None });
+    /// Kills a supervisor that does not end: something keeps it stopped, or a process cannot be killed.
+    pub(super) fn kill_supervisor(&mut self, outcome: Outcome) {
+        self.ending = Some(Ending { outcome, step: EndingStep::GivenUp, next: None });
         let _ = pidfd_send_signal(&self.pidfd, Kill::KILL);
     }
 
-    fn order(&self, order: u8) {
-        // Fails when the keeper has ended: its descriptor tells.
+    fn send_order(&self, order: u8) {
+        // Fails when the supervisor has ended, which its pidfd shows.
         let _ = send(&self.orders, &[order], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        // The job may have stopped it.
         let _ = pidfd_send_signal(&self.pidfd, Kill::CONT);
     }
 
-    /// Whether the keeper ends within this time.
-    pub(super) fn has_ended(&self, time: Duration) -> bool {
+    /// Waits up to `time` for the supervisor to end.
+    pub(super) fn has_ended_within(&self, time: Duration) -> bool {
         let time = Timespec::try_from(time).unwrap_or_default();
-        poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time))
-            .is_ok_and(|ready| ready > 0)
+        loop {
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&time)) {
+                Err(Errno::INTR) => {}
+                ready => return ready.is_ok_and(|ready| ready > 0),
+            }
+        }
     }
 
-    pub(super) fn has_read(&mut self, flow: ControlFlow<()>) {
+    /// Ends a job that wrote too much, or whose reader has had enough.
+    pub(super) fn check_output(&mut self, flow: ControlFlow<()>) {
         if self.ending.is_some() {
             return;
         }
         if self.stdout.capture.bytes().saturating_add(self.stderr.capture.bytes()) > self.limit {
-            self.kill(Outcome::TooMuch, Instant::now());
+            self.kill_job(Outcome::TooMuch, Instant::now());
         } else if flow.is_break() {
-            self.end(Outcome::Stopped, Instant::now());
+            self.terminate(Outcome::Stopped, Instant::now());
         }
     }
 
     /// Writes as much of stdin as the pipe takes.
-    pub(super) fn feed(&mut self) {
+    pub(super) fn feed_stdin(&mut self) {
         let Some(feed) = &mut self.stdin else { return };
-        match rustix::io::write(&feed.pipe, feed.bytes.get(feed.at..).unwrap_or_default()) {
-            Ok(written) => {
-                feed.at += written;
-                if feed.at < feed.bytes.len() {
+        match rustix::io::write(&feed.pipe, feed.bytes.get(feed.written..).unwrap_or_default()) {
+            Ok(count) => {
+                feed.written += count;
+                if feed.written < feed.bytes.len() {
                     return;
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => return,
-            // The job has closed its stdin: it wants no more.
+            // The job has closed its stdin.
             Err(_) => {}
         }
         self.stdin = None;
     }
 
-    /// The keeper has ended, and everything else with it: reads what the pipes hold, and makes the result.
+    /// Reads what the pipes still hold after the supervisor has ended, and makes the result.
     pub(super) fn finish(
         mut self,
         chunk: &mut [u8],
         on_stdout: &mut dyn FnMut(JobId, &[u8]) -> ControlFlow<()>,
     ) -> Finished {
-        let by_now = self.started.elapsed();
-        let (report, all_gone) = self.reap();
+        let took = self.started.elapsed();
+        let report = self.reap_supervisor();
 
         // All writers are gone: the pipes end, or are empty.
         let end = self.stdout.capture.bytes().saturating_add(LEFTOVER);
-        let mut wanted = true;
+        let mut wants_more = true;
         while self.stdout.capture.bytes() < end
-            && let Some(bytes) = self.stdout.read(chunk)
+            && let Some(bytes) = self.stdout.read_chunk(chunk)
         {
-            wanted = wanted && on_stdout(self.id, &chunk[..bytes]).is_continue();
+            wants_more = wants_more && on_stdout(self.id, &chunk[..bytes]).is_continue();
         }
         let end = self.stderr.capture.bytes().saturating_add(LEFTOVER);
-        while self.stderr.capture.bytes() < end && self.stderr.read(chunk).is_some() {}
+        while self.stderr.capture.bytes() < end && self.stderr.read_chunk(chunk).is_some() {}
 
         let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
@@ -298,39 +298,24 @@ impl Running {
         Finished {
             id: self.id,
             outcome,
-            took: report.map_or(by_now, |report| report.took),
-            all_gone,
+            took,
+            all_gone: report.is_some_and(|report| report.all_gone),
             stdout: self.stdout.capture.finish(),
             stderr: self.stderr.capture.finish(),
         }
     }
 
-    /// Reaps the keeper, and ends what it left, which is nothing unless it was killed. Its report, if it made one, and whether
-    /// nothing is left.
-    pub(super) fn reap(&mut self) -> (Option<Report>, bool) {
+    /// Reaps the supervisor. Its report, unless it was killed.
+    pub(super) fn reap_supervisor(&mut self) -> Option<ExitReport> {
         let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
         while matches!(wait(), Err(Errno::INTR)) {}
-        let report = Report::read(self.orders.as_fd());
-        let mut all_gone = report.is_some_and(|report| report.all_gone);
-        if all_gone {
-            keepers().retain(|running| *running != self.keeper);
-        } else {
-            all_gone = end_orphans(self.keeper);
-        }
-        (report, all_gone)
+        ExitReport::receive(self.orders.as_fd())
     }
 }
 
-/// Ends what a keeper left that is reaped by now. False when some of it stays.
-fn end_orphans(keeper: Pid) -> bool {
-    let mut keepers = keepers();
-    keepers.retain(|running| *running != keeper);
-    descend::end_orphans(&keepers)
-}
-
 impl Stream {
-    /// Reads once into `chunk` and the capture. `None` when there is nothing now, or nothing any more.
-    pub(super) fn read(&mut self, chunk: &mut [u8]) -> Option<usize> {
+    /// Reads once into `chunk` and the capture. `None` when there is nothing now, or the stream has ended.
+    pub(super) fn read_chunk(&mut self, chunk: &mut [u8]) -> Option<usize> {
         loop {
             match rustix::io::read(self.pipe.as_ref()?, &mut *chunk) {
                 Err(Errno::INTR) => {}
@@ -340,7 +325,7 @@ impl Stream {
                     return None;
                 }
                 Ok(bytes) => {
-                    self.capture.push(&chunk[..bytes]);
+                    self.capture.append(&chunk[..bytes]);
                     return Some(bytes);
                 }
             }

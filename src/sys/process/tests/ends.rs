@@ -1,6 +1,15 @@
-//! Nothing outlives its job, wherever it hid and whatever it did to its keeper; and no job harms another.
+//! Nothing outlives its job, wherever it hid; and no job harms another.
+
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::*;
+
+/// Returns whether this process has any child, alive or not reaped.
+pub(super) fn has_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
+}
 
 /// The ways out that a script may try; `{}` is a command that stays.
 const ESCAPES: [&str; 9] = [
@@ -26,7 +35,7 @@ fn check_escape(way: &str, ending: &str, timeout: Option<Duration>) {
     assert!(watch.elapsed() < allowed, "{script}: {finished:?}");
     let expect = if timeout.is_some() { Outcome::TimedOut } else { Outcome::Ended { code: 0 } };
     assert_eq!(finished.outcome, expect, "{script}");
-    assert!(!descend::has_children(), "{script}: a zombie is left");
+    assert!(!has_children(), "{script}: a zombie is left");
 }
 
 #[test]
@@ -63,18 +72,18 @@ fn a_job_that_ends_does_not_harm_its_neighbours() {
     let short_id = jobs.start(limited(&short, 300)).unwrap();
     jobs.start(limited(&long, 700)).unwrap();
     let interrupts = Interrupts::none();
-    let first = jobs.next(&interrupts).unwrap();
+    let first = jobs.next_finished(&interrupts).unwrap();
     assert_eq!((first.id, first.outcome), (short_id, Outcome::TimedOut));
     assert_eq!(
         (alive(&short), alive(&long)),
         (0, 4),
         "three sleeps and the shell of the other job"
     );
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
     assert_eq!(alive(&long), 0);
 }
 
-/// What hides from everything but its keeper: no environment, a session of its own, twice forked.
+/// What hides from everything but its supervisor: no environment, a session of its own, twice forked.
 fn hidden(word: &str) -> String {
     format!("env -i PATH=$PATH setsid sh -c '(setsid sleep 60.{word} &) &'; sleep 0.1")
 }
@@ -88,44 +97,30 @@ fn an_orphan_that_hid_ends_with_its_own_job_while_others_run() {
     jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("; sleep 0.1", "; sleep 60")) })
         .unwrap();
     let interrupts = Interrupts::none();
-    assert_eq!(jobs.next(&interrupts).unwrap().id, first);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().id, first);
     // The other's orphan, and its shell, which has the word among its arguments.
     assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
     assert_eq!(alive(&other), 0);
 }
 
 #[test]
-fn nothing_outlives_a_job_that_kills_its_keeper() {
-    let killed = Outcome::Killed { signal: 9 };
-    for way in ESCAPES {
-        let word = word();
-        let sleeps = way.replace("{}", &format!("sleep 60.{word}"));
-        let watch = Instant::now();
-        let finished =
-            finish(job(&format!("{sleeps}\nsleep 0.02; kill -9 $PPID; sleep 60.{word}")));
-        assert_eq!((finished.outcome, alive(&word)), (killed, 0), "{way}");
-        assert!(watch.elapsed() < Duration::from_millis(800), "{way}");
-        assert!(!descend::has_children(), "{way}: a zombie is left");
-    }
-}
-
-#[test]
-fn a_job_that_kills_its_keeper_does_not_harm_its_neighbours() {
+fn a_job_that_kills_its_supervisor_dies_with_it_and_harms_no_other() {
     let mut jobs = Jobs::new();
     let (word, other) = (word(), word());
-    let script = format!("{}; kill -9 $PPID; sleep 60", hidden(&word));
-    let first = jobs.start(job(&script)).unwrap();
+    let first = jobs.start(job(&format!("kill -9 $PPID; exec sleep 60.{word}"))).unwrap();
     let limit = Some(Duration::from_millis(600));
     jobs.start(Job { timeout: limit, ..job(&hidden(&other).replace("; sleep 0.1", "; sleep 60")) })
         .unwrap();
     let interrupts = Interrupts::none();
-    let finished = jobs.next(&interrupts).unwrap();
+    let finished = jobs.next_finished(&interrupts).unwrap();
     assert_eq!((finished.id, finished.outcome), (first, Outcome::Killed { signal: 9 }));
+    assert!(!finished.all_gone, "nobody knows what else it has started");
+    std::thread::sleep(Duration::from_millis(100));
     assert_eq!((alive(&word), alive(&other)), (0, 2));
-    assert_eq!(jobs.next(&interrupts).unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&interrupts).unwrap().outcome, Outcome::TimedOut);
     assert_eq!(alive(&other), 0);
-    assert!(!descend::has_children() && keepers().is_empty());
+    assert!(!has_children());
 }
 
 #[test]
@@ -135,7 +130,7 @@ fn a_job_that_kills_its_group_harms_nobody_else() {
 }
 
 #[test]
-fn signals_to_a_keeper_change_nothing() {
+fn signals_to_a_supervisor_change_nothing() {
     let signals = "for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD TSTP TTIN TTOU SEGV";
     let script = format!("{signals}; do kill -$s $PPID; done; sleep 0.05; echo end; exit 3");
     let finished = finish(job(&script));
@@ -146,24 +141,22 @@ fn signals_to_a_keeper_change_nothing() {
 }
 
 #[test]
-fn a_keeper_that_its_job_stopped_is_continued_or_done_without() {
+fn a_time_limit_holds_for_a_job_that_stops_its_supervisor() {
     let word = word();
     let watch = Instant::now();
-    let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
-    let finished = finish(job(&stops));
-    assert_eq!((finished.outcome, alive(&word)), (Outcome::Ended { code: 4 }, 0));
-    assert!(watch.elapsed() < Duration::from_millis(1500), "{:?}", watch.elapsed());
-
     let limit = Some(Duration::from_millis(50));
-    let stops =
-        format!("setsid sleep 60.{word} & trap '' TERM; while :; do kill -STOP $PPID; done");
+    let stops = format!("setsid sleep 60.{word} & kill -STOP $PPID; exit 4");
     let finished = finish(Job { timeout: limit, ..job(&stops) });
     assert_eq!((finished.outcome, alive(&word)), (Outcome::TimedOut, 0));
+
+    let stops = "trap '' TERM; while :; do kill -STOP $PPID; done";
+    let finished = finish(Job { timeout: limit, ..job(stops) });
+    assert_eq!(finished.outcome, Outcome::TimedOut);
     assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
 }
 
 #[test]
-fn a_keeper_holds_nothing_of_this_process() {
+fn a_supervisor_holds_nothing_of_this_process() {
     let folder = tempfile::tempdir().unwrap();
     let script =
         "cd /proc/$PPID; ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
@@ -173,7 +166,7 @@ fn a_keeper_holds_nothing_of_this_process() {
         output: Output::Separate,
         ..job(script)
     });
-    assert_eq!(text(&finished.stdout), "0 1 /\nnagent-keeper\n0\n");
+    assert_eq!(text(&finished.stdout), "0 1 /\nnagent-super\n0\n");
 }
 
 #[test]
@@ -189,17 +182,20 @@ fn jobs_that_are_dropped_are_killed() {
 }
 
 #[test]
-fn a_keeper_that_does_not_end_is_done_without() {
+fn a_supervisor_that_does_not_end_is_killed() {
     let word = word();
     let mut jobs = Jobs::new();
-    jobs.start(job(&format!("setsid sleep 60.{word} & sleep 60.{word}"))).unwrap();
-    while alive(&word) < 3 {
+    jobs.start(job(&format!("exec sleep 60.{word}"))).unwrap();
+    while alive(&word) < 1 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    jobs.running[0].give_up(Outcome::TimedOut);
-    assert_eq!(jobs.next(&Interrupts::none()).unwrap().outcome, Outcome::TimedOut);
-    assert_eq!(alive(&word), 0);
-    assert!(!descend::has_children() && keepers().is_empty());
+    jobs.running[0].kill_supervisor(Outcome::TimedOut);
+    assert_eq!(jobs.next_finished(&Interrupts::none()).unwrap().outcome, Outcome::TimedOut);
+    // It dies a moment after its supervisor.
+    while alive(&word) > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!has_children());
 }
 
 /// Each runner starts the next one in a session of its own and ends: two hundred at most.

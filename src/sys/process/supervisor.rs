@@ -1,0 +1,340 @@
+//! The supervisor: a process between nagent and a command that makes sure nothing of the command stays behind, whatever
+//! ends first: the command, nagent (SIGKILL included), or a time limit.
+//!
+//! It is a fork of nagent without an exec. As a child subreaper it inherits every descendant of the command whose parent
+//! has ended, so everything below it belongs to this job and nothing else does. It talks to nagent through a socket pair:
+//! - to the supervisor: [`TERM`] or [`KILL`], one byte each; end of file means that nagent is dead: TERM, the grace, KILL
+//! - from the supervisor: one [`ExitReport`], after the command has ended and the rest was killed
+//!
+//! It signals only its own unreaped children, whose process ids cannot have been reused. It finds them in
+//! `/proc/thread-self/children`; without /proc it ends the command's process group and nothing else. A command that kills
+//! its supervisor is killed with it (`PDEATHSIG`), but processes that it started may stay.
+//!
+//! All of this runs between fork and exec: nothing here may take a lock or allocate memory.
+#![expect(
+    unsafe_code,
+    reason = "fork, signal masks and signalfd have no safe form that allocates no memory"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus, chdir, getpid, getppid,
+    kill_process, kill_process_group, set_child_subreaper, set_parent_process_death_signal,
+    setpgid, setrlimit, setsid, waitid,
+};
+
+/// Orders the supervisor to ask the command's process group to end.
+pub(super) const TERM: u8 = b'T';
+
+/// Orders the supervisor to kill it.
+pub(super) const KILL: u8 = b'K';
+
+/// How long processes may take to vanish after SIGKILL. One that sleeps in the kernel can take forever.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a supervisor needs to know when it starts.
+#[derive(Debug)]
+pub(super) struct Config {
+    /// The time between SIGTERM and SIGKILL once nagent is dead.
+    pub(super) grace: Duration,
+    /// The limit of core dumps for the command; nagent sets its own to zero.
+    pub(super) core: Option<Rlimit>,
+    /// Descriptors that the command inherits beside its standard streams.
+    pub(super) inherit: Vec<RawFd>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExitReport {
+    /// The exit code, or the number of the signal.
+    pub(super) status: Result<i32, i32>,
+    /// Whether every process below the supervisor has ended and was reaped.
+    pub(super) all_gone: bool,
+}
+
+impl ExitReport {
+    const SIZE: usize = 6;
+
+    fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let (Ok(number) | Err(number)) = self.status;
+        bytes[0] = u8::from(self.all_gone);
+        bytes[1] = u8::from(self.status.is_err());
+        bytes[2..].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+        let [all_gone, is_signal, number @ ..] = bytes;
+        let number = i32::from_le_bytes(number);
+        let status = if is_signal == 0 { Ok(number) } else { Err(number) };
+        Self { status, all_gone: all_gone != 0 }
+    }
+
+    /// Receives the report of a supervisor that has ended; `None` if it was killed.
+    pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<Self> {
+        let mut bytes = [0; Self::SIZE];
+        let (_, length) = recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
+        (length == Self::SIZE).then(|| Self::from_bytes(bytes))
+    }
+}
+
+/// Runs the command under a supervisor, which is the child that `spawn` returns; `socket` is the supervisor's end.
+pub(super) fn supervise_command(command: &mut Command, socket: OwnedFd, config: Config) {
+    let before_exec = move || fork_supervisor(socket.as_fd(), &config);
+    // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// Splits this process, a fresh fork of nagent, in two. The child returns and execs as the command, in its own session,
+/// without a terminal, and is killed when the supervisor dies. The parent is the supervisor and never returns.
+fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
+    reset_signals();
+    // In a process group of its own, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
+    // continues it, and it sees the end of the socket.
+    setpgid(None, None)?;
+    set_parent_process_death_signal(Some(Signal::CONT))?;
+    let supervisor = getpid();
+    set_child_subreaper(Some(supervisor))?;
+    // SAFETY: this process has one thread, and either side makes only system calls until it execs or exits.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => prepare_leader(supervisor, config),
+        leader => match Pid::from_raw(leader) {
+            Some(leader) => supervise(socket, leader, config),
+            None => exit_at_once(),
+        },
+    }
+}
+
+/// Blocks every signal and resets all to their default effect, also those that nagent was started with ignored.
+fn reset_signals() {
+    // SAFETY: both structures are plain numbers, for which zeros are valid.
+    let (mut all, mut default) =
+        unsafe { (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigaction>()) };
+    default.sa_sigaction = libc::SIG_DFL;
+    // SAFETY: the pointers are to values that live here. No handler of nagent's runs between the lines: all is blocked.
+    unsafe {
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        for number in 1..=libc::SIGRTMAX() {
+            // Fails for KILL, STOP and the two that the C library reserves.
+            libc::sigaction(number, &raw const default, std::ptr::null_mut());
+        }
+    }
+}
+
+fn prepare_leader(supervisor: Pid, config: &Config) -> io::Result<()> {
+    setsid()?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The supervisor may have died before the line above: then that signal never comes.
+    if getppid() != Some(supervisor) {
+        return Err(Errno::CHILD.into());
+    }
+    if let Some(core) = config.core {
+        setrlimit(Resource::Core, core)?;
+    }
+    // Descriptors that nagent was started with (`3<file`) must not reach the command. Rust opens its own CLOEXEC.
+    close_range(3, libc::CLOSE_RANGE_CLOEXEC)?;
+    for number in &config.inherit {
+        // SAFETY: a number and no memory.
+        if unsafe { libc::fcntl(*number, libc::F_SETFD, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: zeros are a set of no signals.
+    let none = unsafe { std::mem::zeroed::<libc::sigset_t>() };
+    // SAFETY: the pointer is to a value that lives here.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    Ok(())
+}
+
+/// close_range(2) from `first` on. It needs Linux 5.11.
+fn close_range(first: libc::c_uint, flags: libc::c_uint) -> io::Result<()> {
+    // SAFETY: whatever owns these descriptors in this process is never used or dropped: it execs, exits, or never returns.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn exit_at_once() -> ! {
+    // SAFETY: it runs nothing of this program: no handlers, no buffers.
+    unsafe { libc::_exit(0) }
+}
+
+/// Everything that a supervisor does.
+fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
+    // The leader dies with this process.
+    let Some(child_ends) = drop_inherited(socket) else { exit_at_once() };
+    let socket = rustix::stdio::stdin();
+    let mut is_orphaned = false;
+    let mut kill_at: Option<Instant> = None;
+    loop {
+        drain(&child_ends);
+        if has_ended(leader) {
+            break;
+        }
+        let now = Instant::now();
+        if kill_at.is_some_and(|at| at <= now) {
+            kill_at = None;
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+        let left = kill_at.map(|at| at.saturating_duration_since(now));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds =
+            [PollFd::new(&child_ends, PollFlags::IN), PollFd::new(&socket, PollFlags::IN)];
+        // A socket whose other end is closed stays readable.
+        let watched = if is_orphaned { 1 } else { 2 };
+        let _ = poll(&mut fds[..watched], left.as_ref());
+        let mut order = [0; 1];
+        match recv(socket, &mut order[..], RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            _ if is_orphaned => {}
+            Ok((_, 1)) if order[0] == TERM => terminate_group(leader),
+            Ok((_, 1)) => drop(kill_process_group(leader, Signal::KILL)),
+            _ => {
+                is_orphaned = true;
+                terminate_group(leader);
+                kill_at = now.checked_add(config.grace);
+            }
+        }
+    }
+    // Until the leader is reaped, nobody else can get its process id or its group's.
+    let _ = kill_process_group(leader, Signal::KILL);
+    let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();
+    let signal = status.as_ref().and_then(WaitIdStatus::terminating_signal);
+    let code = status.as_ref().and_then(WaitIdStatus::exit_status);
+    let status = signal.map_or(Ok(code.unwrap_or(-1)), Err);
+    let all_gone = kill_all_children(&child_ends);
+    let report = ExitReport { status, all_gone };
+    let _ = send(socket, &report.to_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    exit_at_once()
+}
+
+/// Closes everything that belongs to nagent except the socket, which becomes descriptor 0, and opens a descriptor that is
+/// readable when a child ends.
+fn drop_inherited(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+    rustix::stdio::dup2_stdin(socket).ok()?;
+    close_range(1, 0).ok()?;
+    // The folder that the command runs in may be removed or unmounted.
+    let _ = chdir(c"/");
+    let _ = rustix::thread::set_name(c"nagent-super");
+    // SAFETY: zeros are a set of no signals, and the pointers are to a value that lives here.
+    let number = unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    // SAFETY: it was just opened, and nothing else owns it.
+    (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Empties the signalfd: every caller looks at all children next.
+fn drain(child_ends: &OwnedFd) {
+    let mut signals = [0_u8; 512];
+    while rustix::io::read(child_ends, &mut signals[..]).is_ok_and(|bytes| bytes > 0) {}
+}
+
+/// Returns whether the leader has ended; it stays unreaped. Other children that have ended are reaped.
+fn has_ended(leader: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    loop {
+        if !matches!(waitid(WaitId::Pid(leader), options), Ok(None) | Err(Errno::INTR)) {
+            return true;
+        }
+        // SAFETY: zeros are a valid value, and the pointer is to it.
+        let ended = unsafe {
+            let mut ended = std::mem::zeroed::<libc::siginfo_t>();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            match libc::waitid(libc::P_ALL, 0, &raw mut ended, flags) {
+                0 => ended.si_pid(),
+                _ => 0,
+            }
+        };
+        let Some(ended) = Pid::from_raw(ended) else { return false };
+        if ended == leader {
+            return true;
+        }
+        let _ = waitid(WaitId::Pid(ended), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    }
+}
+
+fn terminate_group(leader: Pid) {
+    let _ = kill_process_group(leader, Signal::TERM);
+    // A stopped process does not notice before it is continued.
+    let _ = kill_process_group(leader, Signal::CONT);
+}
+
+/// Kills and reaps until no child is left; children of the killed become children in turn. Returns false when some are
+/// left after [`PATIENCE`].
+fn kill_all_children(child_ends: &OwnedFd) -> bool {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        drain(child_ends);
+        if reap_children() {
+            return true;
+        }
+        kill_children();
+        if Instant::now() >= give_up {
+            return false;
+        }
+        let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        let _ = poll(&mut [PollFd::new(child_ends, PollFlags::IN)], Some(&pause));
+    }
+}
+
+/// Reaps every child that has ended. Returns whether none is left.
+fn reap_children() -> bool {
+    loop {
+        match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Kills every child, if the system lists them.
+fn kill_children() {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(list) = openat(CWD, c"/proc/thread-self/children", flags, Mode::empty()) else { return };
+    // Numbers, with a blank after each.
+    let mut chunk = [0; 2048];
+    let mut number = 0_i32;
+    while let Ok(length @ 1..) = rustix::io::read(&list, &mut chunk[..]) {
+        for byte in chunk.iter().take(length) {
+            if byte.is_ascii_digit() {
+                number = number.saturating_mul(10).saturating_add(i32::from(byte - b'0'));
+            } else if let Some(child) = Pid::from_raw(std::mem::take(&mut number)) {
+                // If it leads a group, the whole group at once, before its members fork on.
+                let _ = kill_process_group(child, Signal::KILL);
+                let _ = kill_process(child, Signal::KILL);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_survives_the_socket() {
+        for status in [Ok(0), Ok(255), Err(9)] {
+            for all_gone in [false, true] {
+                let report = ExitReport { status, all_gone };
+                assert_eq!(ExitReport::from_bytes(report.to_bytes()), report);
+            }
+        }
+    }
+}
