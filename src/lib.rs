@@ -27,6 +27,7 @@
 //!
 //! - [`sys`]: the only effects: files, locks, processes, HTTP, git, environment, clock, terminal, signals
 //! - [`segments`]: large files: cut into segments, put together again, summarised
+//! - [`client`]: asks a model: a server, a program, a recording; retries, uploads
 //! - [`drive`]: performs the loop's effects and hands back events
 //! - [`out`]: a report as text or as JSON; text made harmless for terminals
 //! - [`cli`]: what every `main` shares
@@ -82,6 +83,7 @@
 
 pub mod apply;
 pub mod cli;
+pub mod client;
 pub mod cmd;
 pub mod code;
 pub mod config;

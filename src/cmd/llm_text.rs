@@ -7,7 +7,6 @@ use clap::Parser;
 use crate::cli::Tool;
 use crate::cmd::model_args::ModelArgs;
 use crate::cmd::settings::Settings;
-use crate::drive::patient;
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
 use crate::llm::{Ask, Message, Role, Stop};
@@ -101,17 +100,18 @@ fn run(args: &Args) -> Result<Report, Problem> {
         model: &model_id,
         system,
         messages,
+        file: None,
         cache_key: None,
         max_output: settings.config.max_output_tokens,
         window: settings.window(&model_id),
     };
     if args.show_request {
-        let body = String::from_utf8(source.model.request(&ask))
+        let body = String::from_utf8(source.show_request(&ask))
             .map_err(|error| Problem::usage(error.to_string()))?;
         return Ok(Report::exactly(body.clone()).with("request", body));
     }
     let reply =
-        patient::ask(&mut source, &ask, settings.patience.value, &interrupts, &mut |line| {
+        source.ask_with_retries(&ask, settings.patience.value, &interrupts, &mut |line| {
             out::line(&format!("nagent-llm-text: {line}"));
         })?;
     let truncated = reply.stop == Stop::Length;

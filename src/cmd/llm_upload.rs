@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::Tool;
+use crate::client::upload;
 use crate::cmd::model_args::ModelArgs;
 use crate::cmd::settings::Settings;
-use crate::drive::{patient, upload};
 use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, Remote};
 use crate::llm::route::Route;
@@ -89,8 +89,9 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let mut source = settings.source(&env, &folder, !args.show_request)?;
     let provider = settings.provider()?;
     let model_id = source.model_id.clone().unwrap_or_default();
-    let route = source.model.route(kind, bytes.len() as u64).map_err(failed)?;
+    let route = source.route(kind, bytes.len() as u64).map_err(failed)?;
     let text = (route == Route::Text).then(|| as_text(&full_name, &bytes));
+    let file = Attachment { name: &name, kind, payload: Payload::Bytes(&bytes) };
     let ask = Ask {
         model: &model_id,
         system: None,
@@ -98,32 +99,31 @@ fn run(args: &Args) -> Result<Report, Problem> {
             role: Role::User,
             parts: text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect(),
         }],
+        file: (route == Route::Inline).then_some(file),
         cache_key: None,
         max_output: settings.config.max_output_tokens,
         window: settings.window(&model_id),
     };
-    let file = Attachment { name: &name, kind, payload: Payload::Bytes(&bytes) };
     if args.show_request {
         let nobody = Remote { id: NO_ID.to_owned(), uri: None };
-        let body = match route {
-            Route::Text => source.model.request(&ask),
-            Route::Inline => source.model.request_about(&ask, &file),
-            Route::Files => {
-                line(&format!(
-                    "note: the file goes up first, through the provider's files API; its id is then in the place of {NO_ID}"
-                ));
-                let file = Attachment { payload: Payload::Remote(&nobody), ..file };
-                source.model.request_about(&ask, &file)
-            }
-        };
-        let body = String::from_utf8(body).map_err(|error| Problem::usage(error.to_string()))?;
+        let mut ask = ask;
+        if route == Route::Files {
+            line(&format!(
+                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
+            ));
+            ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
+        }
+        let body = String::from_utf8(source.show_request(&ask))
+            .map_err(|error| Problem::usage(error.to_string()))?;
         return Ok(Report::exactly(body.clone()).with("request", body));
     }
     let patience = settings.patience.value;
     let mut tell = |text: &str| line(text);
     let reply = match route {
-        Route::Text => patient::ask(&mut source, &ask, patience, &interrupts, &mut tell)?,
-        _ => upload::ask_about(&mut source, &ask, &file, route, patience, &interrupts, &mut tell)?,
+        Route::Files => {
+            upload::ask_about(&mut source, &ask, &file, patience, &interrupts, &mut tell)?
+        }
+        _ => source.ask_with_retries(&ask, patience, &interrupts, &mut tell)?,
     };
     let truncated = reply.stop == Stop::Length;
     let mut report = Report::done(reply.text.clone());

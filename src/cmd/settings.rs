@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::model_args::ModelArgs;
+use crate::client::ModelClient;
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
-use crate::drive::ask::{Model, Source};
 use crate::llm::command::Preset;
 use crate::llm::limits;
 use crate::llm::price::Price;
@@ -218,7 +218,12 @@ impl Settings {
 
     /// The connection to the model, and what names its credential.
     /// Without `needs_key` a missing credential is no error: nothing will be sent.
-    pub fn source(&self, env: &Env, folder: &Path, needs_key: bool) -> Result<Source, Problem> {
+    pub fn source(
+        &self,
+        env: &Env,
+        folder: &Path,
+        needs_key: bool,
+    ) -> Result<ModelClient, Problem> {
         let provider = self.provider()?;
         let key = match self.key(env, provider) {
             Err(_) if !needs_key => None,
@@ -226,6 +231,19 @@ impl Settings {
         };
         let credential = key.as_ref().map(|(_, name)| (*name).to_owned());
         let model = self.model.as_ref().map(|model| model.value.clone());
+        let mut client = self.connect(provider, key.map(|(key, _)| key), env, folder)?;
+        client.model_id = model;
+        client.credential = credential;
+        Ok(client)
+    }
+
+    fn connect(
+        &self,
+        provider: Provider,
+        key: Option<String>,
+        env: &Env,
+        folder: &Path,
+    ) -> Result<ModelClient, Problem> {
         if let Some(preset) = preset(provider) {
             let words = self.config.command.clone().unwrap_or_default();
             if provider == Provider::Command && words.is_empty() {
@@ -234,27 +252,18 @@ impl Settings {
                     self.config_path.value.display()
                 )));
             }
-            return Ok(Source {
-                model: Model::command(preset, words, env, folder, self.program_timeout()),
-                model_id: model,
-                credential,
-            });
+            return Ok(ModelClient::program(preset, words, env, folder, self.program_timeout()));
         }
         if provider == Provider::Replay {
-            let path = model.ok_or_else(|| {
+            let path = self.model.as_ref().ok_or_else(|| {
                 Problem::usage("provider replay needs --model FILE, the recording that it plays")
             })?;
             let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
-            return Ok(Source {
-                model: Model::replay(Path::new(&path), lineage)?,
-                model_id: Some(path),
-                credential,
-            });
+            return Ok(ModelClient::replay(Path::new(&path.value), lineage)?);
         }
         let base_url = self.base_url.as_ref().map(|setting| setting.value.as_str());
-        let mut endpoint = provider
-            .endpoint(base_url, key.map(|(key, _)| key))
-            .ok_or_else(|| Problem::usage(no_provider()))?;
+        let mut endpoint =
+            provider.endpoint(base_url, key).ok_or_else(|| Problem::usage(no_provider()))?;
         if provider == Provider::OpenAi
             && let Some(api) = &self.config.api
         {
@@ -262,7 +271,7 @@ impl Settings {
         }
         let connect = Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(10.0));
         let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(300.0));
-        Ok(Source { model: Model::http(endpoint, connect, read)?, model_id: model, credential })
+        Ok(ModelClient::server(endpoint, connect, read))
     }
 
     /// How long a command-line program may take for a reply, which it may give all at once at its end.

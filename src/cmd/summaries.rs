@@ -5,9 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::client::{ModelClient, RequestError};
 use crate::cmd::settings::Settings;
-use crate::drive::ask::{AskError, Source};
-use crate::drive::patient;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::llm::{Ask, Message};
@@ -56,7 +55,7 @@ impl<'a> Writers<'a> {
 
     fn send(
         &self,
-        source: &mut Source,
+        source: &mut ModelClient,
         model: &str,
         system: &str,
         messages: Vec<Message<'_>>,
@@ -65,17 +64,18 @@ impl<'a> Writers<'a> {
             model,
             system: Some(system),
             messages,
+            file: None,
             cache_key: None,
             max_output: self.settings.config.max_output_tokens,
             window: self.settings.window(model),
         };
         let patience = self.settings.patience.value;
-        patient::ask(source, &ask, patience, self.interrupts, &mut |line| self.tell(line)).map_err(
-            |error| match error {
-                AskError::Interrupted(signal) => Failure::interrupted(signal),
-                AskError::Api(error) => Failure::new(Exit::Provider, error.message),
-            },
-        )
+        source
+            .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.tell(line))
+            .map_err(|error| match error {
+                RequestError::Interrupted(signal) => Failure::interrupted(signal),
+                RequestError::Api(error) => Failure::new(Exit::Provider, error.message),
+            })
     }
 
     /// A line on stderr, in place of one that moves there.

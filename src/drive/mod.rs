@@ -4,15 +4,12 @@
 //! It prints nothing: what a user might like to see goes to an observer ([`Seen`]).
 
 pub mod act;
-pub mod ask;
 pub mod child;
 pub mod inline;
 mod large;
-pub mod patient;
 pub mod shell;
 pub mod shown;
 pub mod target;
-pub mod upload;
 pub mod veil;
 mod write;
 
@@ -21,13 +18,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use self::ask::{AskError, Model};
 use self::child::Children;
 use self::veil::Veil;
+use crate::client::retry::random_fraction;
+use crate::client::{ModelClient, RequestError};
 use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::llm::error::check_window;
 use crate::llm::price::{self, Price};
-use crate::llm::{ApiError, Ask, ErrorKind};
+use crate::llm::{ApiError, Ask};
 use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::Boundary;
@@ -79,7 +78,7 @@ pub struct World<'a> {
     /// The conversation.
     pub journal: Journal,
     /// The model.
-    pub model: Model,
+    pub model: ModelClient,
     /// Its id at the provider.
     pub model_id: String,
     /// Its price, when it is known.
@@ -88,8 +87,6 @@ pub struct World<'a> {
     pub window: Option<u64>,
     /// The longest reply in tokens, when it is set.
     pub max_output: Option<u64>,
-    /// The variable that its credential came from.
-    pub credential: Option<String>,
     /// Where writes may go.
     pub boundary: Boundary,
     /// The target's content when the run began, in a per-file conversation.
@@ -215,25 +212,23 @@ impl World<'_> {
 
     fn ask(&mut self) -> Event {
         self.children.next_reply();
-        if self.model.wants_before() {
-            self.model.before(self.journal.pieces());
-        }
+        self.model.note_results(self.journal.pieces());
         let (system, messages) = prompt::messages(self.journal.text(), self.journal.pieces());
         let ask = Ask {
             model: &self.model_id,
             system,
             messages,
+            file: None,
             cache_key: Some(self.journal.name()),
             max_output: self.max_output,
             window: self.window,
         };
-        if let Some(error) = fits_nowhere(ask.text_bytes(), &self.model_id, self.window) {
+        if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
             return Event::Failed { error, jitter: 0.0 };
         }
         let observe = &mut self.observe;
         let mut bytes = 0;
-        // One run asks about one conversation, whose text only grows.
-        let result = self.model.ask_on(
+        let result = self.model.ask(
             &ask,
             &mut |text| {
                 bytes += text.len() as u64;
@@ -250,11 +245,11 @@ impl World<'_> {
                 let cost = self.price.as_ref().map(|price| price::cost(price, &reply.usage));
                 Event::Replied { reply, cost, at: clock::now() }
             }
-            Err(AskError::Interrupted(signal)) => interrupted(signal),
-            Err(AskError::Api(mut error)) => {
-                let message = name_cause(&error, self.credential.as_deref(), &self.model_id);
+            Err(RequestError::Interrupted(signal)) => interrupted(signal),
+            Err(RequestError::Api(mut error)) => {
+                let message = self.model.explain(&error, &self.model_id);
                 error.message = self.veil.text(message).0;
-                Event::Failed { error, jitter: jitter() }
+                Event::Failed { error, jitter: random_fraction() }
             }
         }
     }
@@ -278,40 +273,6 @@ impl World<'_> {
     }
 }
 
-/// The error for a prompt that is longer than the model's window, told before anything is sent.
-pub fn fits_nowhere(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
-    let window = window?;
-    // Four bytes a token is the estimate. Only what is far beyond it is refused here: text with long runs of blanks
-    // has more bytes a token, and the provider has the last word.
-    let least = (bytes as u64) / 6;
-    (least > window).then(|| {
-        let tokens = bytes / 4;
-        ApiError::new(
-            ErrorKind::TooLong,
-            &format!(
-                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {model} takes {window}. \
-                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window"
-            ),
-        )
-    })
-}
-
-/// The error's text; for a refused credential with the variable that it came from, for an unknown model with its name.
-pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
-    let message = &error.message;
-    let refused = error.kind == ErrorKind::Auth || matches!(error.status, Some(401 | 403));
-    match credential {
-        Some(name) if refused => format!("{message} (the credential came from {name})"),
-        None if refused => {
-            format!("{message} (no credential was sent; --list-providers names the variables)")
-        }
-        _ if error.kind == ErrorKind::NoModel => {
-            format!("{message} (the model was {model}; nagent --list-models lists what there is)")
-        }
-        _ => message.clone(),
-    }
-}
-
 fn interrupted(signal: Signal) -> Event {
     Event::Interrupted { signal, results: Vec::new() }
 }
@@ -329,9 +290,4 @@ pub fn format_block(block: &Block, own: &[&str]) -> String {
 /// A random word for a fence.
 pub fn fence_word() -> String {
     uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
-}
-
-/// A random number from 0 to 1.
-pub fn jitter() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

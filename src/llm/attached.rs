@@ -23,7 +23,15 @@ fn endpoint(wire: Wire, official: bool) -> Endpoint {
 
 fn ask(prompt: &str) -> Ask<'_> {
     let messages = vec![Message { role: Role::User, parts: vec![prompt] }];
-    Ask { model: "m", system: None, messages, cache_key: None, max_output: None, window: None }
+    Ask {
+        model: "m",
+        system: None,
+        messages,
+        file: None,
+        cache_key: None,
+        max_output: None,
+        window: None,
+    }
 }
 
 fn read(name: &str) -> Vec<u8> {
@@ -59,7 +67,7 @@ fn check_head(request: &HttpRequest, name: &str, with_key: bool) {
 }
 
 fn check(wire: Wire, official: bool, file: &Attachment<'_>, name: &str) {
-    let request = endpoint(wire, official).ask_about(&ask("What is it?"), file);
+    let request = endpoint(wire, official).ask(&Ask { file: Some(*file), ..ask("What is it?") });
     let got: Value = serde_json::from_slice(&request.body).unwrap();
     let expect: Value = serde_json::from_slice(&read(name)).unwrap();
     // As text: the order counts, since the file comes before the prompt and the messages come last.
@@ -101,9 +109,9 @@ fn requests_with_a_file() {
     }
     let remote = remote("x");
     let there = Attachment { payload: Payload::Remote(&remote), ..PDF };
-    let request = endpoint(Messages, true).ask_about(&ask("?"), &there);
+    let request = endpoint(Messages, true).ask(&Ask { file: Some(there), ..ask("?") });
     check_head(&request, "anthropic/use-pdf.request.http", true);
-    let request = endpoint(Messages, true).ask_about(&ask("?"), &PDF);
+    let request = endpoint(Messages, true).ask(&Ask { file: Some(PDF), ..ask("?") });
     assert!(request.headers.iter().all(|(name, _)| *name != "anthropic-beta"));
 }
 
@@ -207,7 +215,8 @@ fn replies_that_name_no_file() {
 #[test]
 fn a_mark_in_the_prompt_or_the_name_is_not_taken_for_the_file() {
     let file = Attachment { name: "(base64)=.pdf", ..PDF };
-    let request = endpoint(Wire::Responses, true).ask_about(&ask("(base64) (base64)=="), &file);
+    let request = endpoint(Wire::Responses, true)
+        .ask(&Ask { file: Some(file), ..ask("(base64) (base64)==") });
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let content = &body["input"][0]["content"];
     assert_eq!(content[0]["filename"], "(base64)=.pdf");
@@ -228,7 +237,7 @@ proptest! {
     fn bodies_are_json_whatever_the_file_holds(bytes in prop::collection::vec(any::<u8>(), 0..200), prompt in "\\PC{1,20}") {
         for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama] {
             let file = Attachment { payload: Payload::Bytes(&bytes), ..PNG };
-            let request = endpoint(wire, false).ask_about(&ask(&prompt), &file);
+            let request = endpoint(wire, false).ask(&Ask { file: Some(file), ..ask(&prompt) });
             prop_assert!(serde_json::from_slice::<Value>(&request.body).is_ok());
         }
     }

@@ -27,6 +27,7 @@ fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> Ask<'a> {
         model: "m",
         system: Some("S"),
         messages,
+        file: None,
         cache_key: Some("c1"),
         max_output: None,
         window: None,

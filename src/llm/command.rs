@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::{ApiError, Ask, ErrorKind, Reply, Role, Stop, Usage, error, estimate};
+use super::{ApiError, Ask, ErrorKind, Reply, Role, Stop, Usage, error};
 
 /// Which program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub fn parse(
         return Err(ApiError::new(ErrorKind::Cut, &message));
     }
     let text = said.strip_suffix('\n').unwrap_or(&said).to_owned();
-    Ok(Reply { usage: estimated(&text), stop: Stop::End, model: None, text })
+    Ok(Reply { usage: Usage::estimate(&text), stop: Stop::End, model: None, text })
 }
 
 fn name(preset: Preset) -> &'static str {
@@ -160,10 +160,6 @@ fn name(preset: Preset) -> &'static str {
         Preset::Cursor => "cursor-agent",
         Preset::Command => "the command",
     }
-}
-
-fn estimated(text: &str) -> Usage {
-    Usage { output: estimate(text), estimated: true, ..Usage::default() }
 }
 
 fn last_line(stderr: &[u8]) -> String {
@@ -289,7 +285,7 @@ fn read_lines(values: impl Iterator<Item = Value>) -> Option<Result<Reply, ApiEr
     }
     Some(match text {
         Some(text) if done => {
-            Ok(Reply { usage: usage.unwrap_or_else(|| estimated(&text)), stop, model, text })
+            Ok(Reply { usage: usage.unwrap_or_else(|| Usage::estimate(&text)), stop, model, text })
         }
         _ => Err(ApiError::new(ErrorKind::Cut, "the program ended before its last event")),
     })
@@ -339,7 +335,15 @@ mod tests {
         let roles = [Role::User, Role::Assistant].into_iter().cycle();
         let messages =
             roles.zip(texts).map(|(role, text)| Message { role, parts: vec![text] }).collect();
-        Ask { model: "m", system, messages, cache_key: None, max_output: None, window: None }
+        Ask {
+            model: "m",
+            system,
+            messages,
+            file: None,
+            cache_key: None,
+            max_output: None,
+            window: None,
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use serde_json::error::Category;
 
 use super::{
-    ApiError, ErrorKind, Reply, Stop, Usage, anthropic, error, estimate, google, ollama,
-    openai_chat, openai_responses,
+    ApiError, ErrorKind, Reply, Stop, Usage, anthropic, error, google, ollama, openai_chat,
+    openai_responses,
     sse::{Events, Lines, MAX_LINE, TooLong},
     think::Think,
     wire::{Endpoint, Wire},
@@ -345,11 +345,7 @@ impl Decoder {
             return Err(ApiError::new(ErrorKind::Cut, &message).into());
         };
         let text = std::mem::take(&mut draft.text);
-        let usage = draft.usage.unwrap_or_else(|| Usage {
-            output: estimate(&text),
-            estimated: true,
-            ..Usage::default()
-        });
+        let usage = draft.usage.unwrap_or_else(|| Usage::estimate(&text));
         Ok(Reply { usage, stop, model: draft.model.take(), text })
     }
 

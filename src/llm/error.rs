@@ -32,6 +32,40 @@ impl ApiError {
     }
 }
 
+/// The error for a prompt that cannot fit into the model's window, found before anything is sent.
+pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
+    let window = window?;
+    // The estimate is four bytes a token. Only what is far beyond the window is refused here: text with long runs of
+    // blanks has more bytes a token, and the provider decides.
+    let least = (bytes as u64) / 6;
+    (least > window).then(|| {
+        let tokens = bytes / 4;
+        ApiError::new(
+            ErrorKind::TooLong,
+            &format!(
+                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {model} takes {window}. \
+                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window"
+            ),
+        )
+    })
+}
+
+/// The error's message, with the variable that a refused credential came from, or the name of a missing model.
+pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {
+    let message = &error.message;
+    let refused = error.kind == ErrorKind::Auth || matches!(error.status, Some(401 | 403));
+    match credential {
+        Some(name) if refused => format!("{message} (the credential came from {name})"),
+        None if refused => {
+            format!("{message} (no credential was sent; --list-providers names the variables)")
+        }
+        _ if error.kind == ErrorKind::NoModel => {
+            format!("{message} (the model was {model}; nagent --list-models lists the models)")
+        }
+        _ => message.clone(),
+    }
+}
+
 /// The error of a reply whose status is not 2xx. Not yet cleaned.
 pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u8]) -> ApiError {
     let header = |name: &str| {

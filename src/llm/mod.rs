@@ -14,7 +14,6 @@ pub mod command;
 pub mod decode;
 mod delay;
 pub mod error;
-pub mod escape;
 mod facts;
 pub mod files;
 pub mod google;
@@ -45,6 +44,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::attachment::Attachment;
+
 /// Who speaks in a message. The system prompt is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -72,6 +73,8 @@ pub struct Ask<'a> {
     pub system: Option<&'a str>,
     /// The conversation, beginning with a user message, roles alternating.
     pub messages: Vec<Message<'a>>,
+    /// A file that belongs to the first message.
+    pub file: Option<Attachment<'a>>,
     /// A stable key for the provider's prompt cache (the conversation's name), where there is one.
     pub cache_key: Option<&'a str>,
     /// The longest reply that may come back, in tokens; `None`: the wire format's own choice.
@@ -135,6 +138,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// An estimate of what a reply cost, where nobody counted.
+    pub fn estimate(reply: &str) -> Self {
+        Self { output: estimate(reply), estimated: true, ..Self::default() }
+    }
+
     /// Adds another one to this; a sum is an estimate when a part of it is.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);

@@ -8,10 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::attachment::{Attachment, Payload};
-use super::escape::Memo;
 use super::{
-    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, escape, files,
-    google, limits, ollama, openai_chat, openai_responses,
+    ApiError, Ask, ErrorKind, HttpRequest, anthropic, decode::Decoder, error, files, google,
+    limits, ollama, openai_chat, openai_responses,
 };
 
 /// A wire format.
@@ -65,11 +64,6 @@ pub struct ModelPage {
 impl Endpoint {
     /// The request for a streamed reply.
     pub fn ask(&self, ask: &Ask<'_>) -> HttpRequest {
-        self.ask_again(ask, &mut Memo::default())
-    }
-
-    /// The same, made from the last one where that was made with the same memo: see [`Memo`] for what must hold.
-    pub fn ask_again(&self, ask: &Ask<'_>, memo: &mut Memo) -> HttpRequest {
         let path = match self.wire {
             Wire::Responses => "/v1/responses".to_owned(),
             Wire::Chat => "/v1/chat/completions".to_owned(),
@@ -77,25 +71,27 @@ impl Endpoint {
             Wire::Gemini => google::path(ask.model),
             Wire::Ollama => "/api/chat".to_owned(),
         };
-        let body = escape::with_stand_ins(ask, memo, |ask| match self.wire {
+        let body = match self.wire {
             Wire::Responses => openai_responses::body(ask),
             Wire::Chat => openai_chat::body(ask, self.dialect()),
             Wire::Messages => anthropic::body(ask),
             Wire::Gemini => google::body(ask),
             Wire::Ollama => ollama::body(ask),
-        });
+        };
         let accept =
             if self.wire == Wire::Ollama { "application/x-ndjson" } else { "text/event-stream" };
         let mut headers = self.credential();
         headers.push(("content-type", "application/json".to_owned()));
         headers.push(("accept", accept.to_owned()));
-        HttpRequest { method: "POST", url: self.url(&path), headers, body }
+        let mut request = HttpRequest { method: "POST", url: self.url(&path), headers, body };
+        if let Some(file) = &ask.file {
+            self.add_file(&mut request, file);
+        }
+        request
     }
 
-    /// The same with a file before the first message's text, which is where providers want it. The body is made from
-    /// nothing: such a request is no turn of a conversation that grows.
-    pub fn ask_about(&self, ask: &Ask<'_>, file: &Attachment<'_>) -> HttpRequest {
-        let mut request = self.ask(ask);
+    /// Puts a file before the first message's text, which is where providers want it.
+    fn add_file(&self, request: &mut HttpRequest, file: &Attachment<'_>) {
         // Stands for the base64, which is written straight into the finished body. No text may hold it.
         let mut mark = "(base64)".to_owned();
         while file.name.contains(&mark)
@@ -120,7 +116,6 @@ impl Endpoint {
         if self.wire == Wire::Messages && matches!(file.payload, Payload::Remote(_)) {
             request.headers.push(files::anthropic_beta());
         }
-        request
     }
 
     fn attach(&self, message: &mut Value, file: &Attachment<'_>, mark: &str) {

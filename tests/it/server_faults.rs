@@ -337,13 +337,18 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
         "5",
     );
     row("closed without a word", Answer::Close, Again, soon);
-    row("no HTTP at all", bytes("SSH-2.0-OpenSSH_9.2\r\n".into()), Never("not HTTP"), "5");
-    row("a status line that is none", bytes("HTTP/1.1 abc\r\n\r\n".into()), Never("not HTTP"), "5");
-    row("headers without end", Answer::EndlessHeaders, Never("not HTTP"), "5");
+    row("no HTTP at all", bytes("SSH-2.0-OpenSSH_9.2\r\n".into()), Never("not valid HTTP"), "5");
+    row(
+        "a status line that is none",
+        bytes("HTTP/1.1 abc\r\n\r\n".into()),
+        Never("not valid HTTP"),
+        "5",
+    );
+    row("headers without end", Answer::EndlessHeaders, Never("not valid HTTP"), "5");
     row(
         "200 headers",
         bytes(format!("{head}{}\r\n{}", "x-a: b\r\n".repeat(200), stream.concat())),
-        Never("not HTTP"),
+        Never("not valid HTTP"),
         "5",
     );
     row(

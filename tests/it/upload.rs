@@ -367,7 +367,7 @@ fn an_interrupted_upload_says_what_may_be_left() {
     wait_until("the upload has come", || !sandbox.llm.all_requests().is_empty());
     running.signal(Signal::INT);
     let run = running.wait().within(1.0).assert_exit(130);
-    run.stderr_has(&["the upload was broken off", "until it is removed"]);
+    run.stderr_has(&["the upload was interrupted", "until it is removed"]);
     latch.release();
 }
 
@@ -468,7 +468,7 @@ fn show_request_sends_nothing() {
     show.push("--show-request");
     let run = sandbox.llm_upload(&show).run().assert_exit(0);
     assert!(run.stdout.contains("\"file_id\":\"ID-OF-THE-UPLOADED-FILE\""), "{}", run.stdout);
-    run.stderr_has(&["goes up first"]);
+    run.stderr_has(&["is uploaded first"]);
     assert_eq!(sandbox.llm.all_requests().len(), 0);
 }
 

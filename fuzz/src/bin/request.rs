@@ -1,12 +1,11 @@
-//! The body of a request: JSON that holds each text as it is, and made from the last one the same as made from nothing.
+//! The body of a request: JSON that holds each text as it is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
-use nagent::llm::escape::Memo;
 use nagent::llm::wire::{Endpoint, Wire};
 use nagent::llm::{Ask, Message, Role, sniff};
-use nagent_fuzz::{Input, cut};
+use nagent_fuzz::Input;
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
@@ -21,17 +20,8 @@ fuzz_target!(|data: &[u8]| {
         key: None,
         official: later.is_multiple_of(2),
     };
-    let mut memo = Memo::default();
-    let earlier = cut(&text, later * text.len() / 255);
-    if !earlier.is_empty() {
-        let first = ask(earlier, parts);
-        let request = endpoint.ask_again(&first, &mut memo);
-        assert!(request.body == endpoint.ask(&first).body);
-        memo.give_back(request.body);
-    }
     let second = ask(&text, parts);
-    let request = endpoint.ask_again(&second, &mut memo);
-    assert!(request.body == endpoint.ask(&second).body);
+    let request = endpoint.ask(&second);
 
     let value: Value = serde_json::from_slice(&request.body).expect("a body is JSON");
     let mut strings = Vec::new();
@@ -49,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         if !found.kind.is_text() {
             let file =
                 Attachment { name: &safe, kind: found.kind, payload: Payload::Bytes(input.rest) };
-            let body = endpoint.ask_about(&second, &file).body;
+            let body = endpoint.ask(&Ask { file: Some(file), ..second }).body;
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }
     }
@@ -70,7 +60,7 @@ fn ask(text: &str, parts: usize) -> Ask<'_> {
     if messages.is_empty() {
         messages.push(Message { role: Role::User, parts: vec!["x"] });
     }
-    Ask { model: "m", system: None, messages, cache_key: None, max_output: Some(1), window: None }
+    Ask { model: "m", system: None, messages, file: None, cache_key: None, max_output: Some(1), window: None }
 }
 
 fn gather<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

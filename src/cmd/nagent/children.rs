@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::Call;
-use crate::drive::ask::Source;
+use crate::client::ModelClient;
 use crate::drive::child::Children;
 use crate::sys::{env, fs};
 
@@ -54,7 +54,7 @@ pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsStri
     flags
 }
 
-pub(super) fn children(call: &Call<'_>, source: &Source) -> Children {
+pub(super) fn children(call: &Call<'_>, source: &ModelClient) -> Children {
     let jobs = call
         .args
         .jobs

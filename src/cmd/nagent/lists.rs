@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Call, upkeep};
+use crate::client::RequestError;
 use crate::cmd::settings;
-use crate::drive;
-use crate::drive::ask::AskError;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::out::Report;
@@ -43,11 +42,11 @@ pub(super) fn models(call: &Call<'_>) -> Result<Report, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
     let provider = call.settings.provider()?;
     let mut source = call.settings.source(call.env, &folder, true)?;
-    let mut models = source.model.list(call.interrupts).map_err(|error| match error {
-        AskError::Interrupted(signal) => Problem::interrupted(signal),
-        AskError::Api(error) => Problem {
+    let mut models = source.list_models(call.interrupts).map_err(|error| match error {
+        RequestError::Interrupted(signal) => Problem::interrupted(signal),
+        RequestError::Api(error) => Problem {
             exit: if settings::preset(provider).is_some() { Exit::Failed } else { Exit::Provider },
-            message: drive::name_cause(&error, source.credential.as_deref(), ""),
+            message: source.explain(&error, ""),
         },
     })?;
     models.sort_by(|a, b| a.id.cmp(&b.id));

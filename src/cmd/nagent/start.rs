@@ -7,15 +7,16 @@ use std::time::Duration;
 use super::children::children;
 use super::progress::Progress;
 use super::{Call, file_edit, file_memory, walls};
+use crate::client::{ModelClient, RequestError};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::pick;
 use crate::context::{self, Facts, Part, Section};
-use crate::drive::ask::{AskError, Source};
 use crate::drive::veil::Veil;
 use crate::drive::{self, Seen, World, shown, target};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
 use crate::llm::Ask;
+use crate::llm::error::check_window;
 use crate::llm::price;
 use crate::llm::provider::Provider;
 use crate::out::{self, Report};
@@ -69,12 +70,11 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     let mut world = World {
         children: children(call, &source),
         journal,
-        model: source.model,
+        model: source,
         window: call.settings.window(&model_id),
         max_output: call.settings.config.max_output_tokens,
         model_id,
         price,
-        credential: source.credential,
         boundary,
         before: None,
         own: target::Own::default(),
@@ -111,7 +111,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum();
     world.journal.check_room(added)?;
     let bytes = world.journal.text().len() + added;
-    if let Some(error) = drive::fits_nowhere(bytes, &world.model_id, world.window) {
+    if let Some(error) = check_window(bytes, &world.model_id, world.window) {
         return Err(Problem::new(Exit::Provider, error.message));
     }
     let rules = Rules {
@@ -159,7 +159,7 @@ pub(crate) fn holds_a_recording(path: &Path) -> String {
 }
 
 /// The model's connection. Where no provider was chosen and no credential is set, Ollama is tried.
-fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
+fn source(call: &mut Call<'_>, folder: &Path) -> Result<ModelClient, Problem> {
     if call.settings.provider.is_none() && call.args.show_request {
         return Err(call
             .settings
@@ -178,7 +178,7 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                 "--show-request sends nothing, so it cannot ask Ollama which models it has: give --model NAME",
             ));
         }
-        match source.model.list(call.interrupts) {
+        match source.list_models(call.interrupts) {
             Ok(models) => match models.as_slice() {
                 [only] => source.model_id = Some(only.id.clone()),
                 [] => {
@@ -194,10 +194,10 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                     )));
                 }
             },
-            Err(AskError::Interrupted(signal)) => {
+            Err(RequestError::Interrupted(signal)) => {
                 return Err(Problem::interrupted(signal));
             }
-            Err(AskError::Api(_)) if guessed => {
+            Err(RequestError::Api(_)) if guessed => {
                 call.settings.provider = None;
                 return Err(call
                     .settings
@@ -205,7 +205,7 @@ fn source(call: &mut Call<'_>, folder: &Path) -> Result<Source, Problem> {
                     .err()
                     .unwrap_or_else(|| Problem::usage("no provider")));
             }
-            Err(AskError::Api(error)) => {
+            Err(RequestError::Api(error)) => {
                 return Err(Problem::new(Exit::Provider, error.to_string()));
             }
         }
@@ -429,11 +429,12 @@ fn show_request(world: &World<'_>, opening: &[Block]) -> Result<Report, Problem>
         model: &world.model_id,
         system,
         messages,
+        file: None,
         cache_key: Some(world.journal.name()),
         max_output: world.max_output,
         window: world.window,
     };
-    let body = String::from_utf8(world.model.request(&ask))
+    let body = String::from_utf8(world.model.show_request(&ask))
         .map_err(|error| Problem::usage(error.to_string()))?;
     Ok(Report::exactly(body.clone()).with("request", body))
 }

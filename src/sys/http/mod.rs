@@ -1,77 +1,65 @@
-//! One HTTP exchange after another over one connection: bytes out, the head and the bytes that come back
-//! handed on as they come. The only place with an async runtime, on the calling thread.
+//! The HTTP client: one exchange after another over one connection, the response passed on while it arrives.
 //!
-//! It follows no redirect, unpacks nothing, retries nothing and judges no status: a wire format's decoder
-//! does that. There is no limit on the whole time, since a model may speak for long; each silence has one.
+//! It follows no redirect, decompresses nothing, retries nothing and judges no status: the decoder of the reply does
+//! that. There is no limit on the whole time, since a model may talk for long; each silence has one. This is the only
+//! place with an async runtime, which runs on the calling thread.
 
-mod failure;
-mod trust;
+mod certificates;
+mod error;
 
 use std::env;
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Method, Request, Url, redirect};
+use reqwest::{Method, Request, Response, Url, redirect};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
 
-use self::failure::{Phase, api_error, explain, silence};
-use crate::exit::Signal;
+use self::error::{Phase, api_error, explain, explain_silence};
+use crate::exit::{Exit, Signal};
 use crate::llm::{ApiError, ErrorKind, HttpRequest};
+use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 
-/// How long a server may take to end a body whose reader has all it wants. Reading the end keeps the connection.
+/// How long a server may take to end a body that was read far enough. Reading to the end keeps the connection.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// The slowest line that a request with a file is still sent over, in bytes a second.
-const SLOWEST: u64 = 64 << 10;
+/// The slowest upload that is still waited for, in bytes a second.
+const SLOWEST_UPLOAD: u64 = 64 << 10;
 
-/// The head of a response. The client takes 100 headers and 400 KiB at most.
+/// The head of a response. The HTTP library accepts up to 100 headers and 400 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct ResponseHead {
     /// The status code.
     pub status: u16,
-    /// Names in lower case; what is no UTF-8 in a value is U+FFFD.
+    /// Names in lower case; invalid UTF-8 in a value becomes U+FFFD.
     pub headers: Vec<(String, String)>,
 }
 
-impl Head {
-    /// The first value of a header, its name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| &value[..])
-    }
-}
-
-/// A piece of a response, in order: the head once, then the body in any number of chunks, none empty.
+/// A part of a response: first the head, then the body in any number of chunks, none of them empty.
 #[derive(Debug)]
-pub enum Part<'a> {
+pub enum ResponsePart<'a> {
     /// Status and headers.
-    Head(&'a Head),
+    Head(&'a ResponseHead),
     /// The next bytes of the body.
     Body(&'a [u8]),
 }
 
-/// What the receiver of the parts wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The rest.
-    More,
-    /// Nothing: it has seen the end mark. What still comes is read, for a moment, and dropped.
-    Complete,
-}
+/// Receives the parts of a response. `Break` means that it needs no more; what still arrives is dropped.
+pub type OnPart<'a> = &'a mut dyn FnMut(ResponsePart<'_>) -> Result<ControlFlow<()>, ApiError>;
 
-/// Why an exchange did not come to its end.
+/// Why a request got no complete response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The connection's error, or the one that the receiver gave.
+pub enum RequestError {
+    /// The connection failed, the server reported an error, or the receiver of the response did.
     #[error(transparent)]
     Api(#[from] ApiError),
     /// A signal came first.
@@ -79,160 +67,108 @@ pub enum Failure {
     Interrupted(Signal),
 }
 
-/// A request that can be sent any number of times: its body is shared, not copied.
-#[derive(Debug)]
-pub struct Prepared {
-    /// Without its body.
-    request: Request,
-    body: Bytes,
-    host: String,
-    route: Route,
-}
-
-impl Prepared {
-    /// The body, to be used again, unless the client still holds it: it lets go when the response has ended.
-    pub fn into_body(self) -> Option<Vec<u8>> {
-        self.body.is_unique().then(|| Vec::from(self.body))
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Interrupted(signal) => Self::interrupted(signal),
+            RequestError::Api(error) => Self::new(Exit::Provider, error.message),
+        }
     }
 }
 
-/// What a client must be able to do for an address.
+/// What a connection to an address needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Route {
-    /// Whether TLS may be needed, to the host or to a proxy.
+struct ConnectionNeeds {
+    /// TLS, to the host or to a proxy. Loading the root certificates takes time, so that plain HTTP does without.
     tls: bool,
-    /// Whether the proxies of the environment are passed by: for this machine itself.
+    /// No proxy: the address is this machine.
     direct: bool,
 }
 
 /// Sends requests, and keeps the connection from one to the next.
 #[derive(Debug)]
-pub struct Client {
-    connect: Duration,
-    read: Duration,
+pub struct HttpClient {
+    connect_timeout: Duration,
+    read_timeout: Duration,
     runtime: Option<Runtime>,
-    clients: Vec<(Route, reqwest::Client)>,
+    client: Option<(ConnectionNeeds, reqwest::Client)>,
 }
 
-impl Client {
-    /// A client that has done nothing yet. `connect` is the longest time for a connection with its TLS, `read`
-    /// the longest silence: before the head, and before each chunk of the body.
-    pub fn new(connect: Duration, read: Duration) -> Self {
-        Self { connect, read, runtime: None, clients: Vec::new() }
+impl HttpClient {
+    /// A client without a connection yet. `connect_timeout` limits connecting, TLS included; `read_timeout` limits each
+    /// silence: before the head, and before each chunk of the body.
+    pub fn new(connect_timeout: Duration, read_timeout: Duration) -> Self {
+        Self { connect_timeout, read_timeout, runtime: None, client: None }
     }
 
-    /// Checks a request and takes its body over.
-    pub fn prepare(&self, request: HttpRequest) -> Result<Prepared, ApiError> {
-        let other = |message| api_error(ErrorKind::Other, message);
-        let url = Url::parse(&request.url).map_err(|error| {
-            other(format!("the model's address is not a URL: {error}; check base_url"))
-        })?;
-        let Some(host) = url.host_str().map(str::to_owned) else {
-            return Err(other("the model's address names no host; check base_url".to_owned()));
-        };
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(other(format!(
-                "{}:// is not spoken here, only http:// and https://; check base_url",
-                url.scheme()
-            )));
-        }
-        let direct = is_loopback(&host);
-        let tls = url.scheme() == "https" || !direct && has_proxy();
-        let host = url.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
-        let method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|_| other(format!("{} is not an HTTP method", request.method)))?;
-        let mut prepared = Request::new(method, url);
-        for (name, value) in request.headers {
-            // Neither error shows the value: it may be a key.
-            let header = HeaderName::from_bytes(name.as_bytes());
-            let header = header.map_err(|_| other(format!("{name} is not a header's name")))?;
-            let value = HeaderValue::from_str(&value).map_err(|_| {
-                other(format!("the value for the header {name} holds a line feed or another character that HTTP does not allow; check the key"))
-            })?;
-            prepared.headers_mut().append(header, value);
-        }
-        let body = Bytes::from(request.body);
-        Ok(Prepared { request: prepared, body, host, route: Route { tls, direct } })
-    }
-
-    /// Sends the request, hands the response to `on_part` as it comes, and returns its head when the body has
-    /// ended. Any status is a response. An error of `on_part` ends the exchange and is returned, as a signal
-    /// does, at any point, within a few milliseconds.
+    /// Sends a request, passes the response to `on_part` while it arrives, and returns its head when the body has ended.
     ///
-    /// Broken connections and silence are [`ErrorKind::Broken`], a body that ends early is [`ErrorKind::Cut`]; TLS
-    /// that is refused and answers that are no HTTP are [`ErrorKind::Other`].
+    /// Any status is a response. An error of `on_part` ends the exchange and is returned. A signal ends it at any point,
+    /// within a few milliseconds. Broken connections and silence are [`ErrorKind::Broken`], a body that ends early is
+    /// [`ErrorKind::Cut`]; refused TLS and answers that are not HTTP are [`ErrorKind::Other`].
     pub fn send(
         &mut self,
-        prepared: &Prepared,
+        request: HttpRequest,
         interrupts: &Interrupts,
-        on_part: &mut dyn FnMut(Part<'_>) -> Result<Progress, ApiError>,
-    ) -> Result<Head, Failure> {
+        on_part: OnPart<'_>,
+    ) -> Result<ResponseHead, RequestError> {
         if let Some(signal) = interrupts.pending() {
-            return Err(Failure::Interrupted(signal));
+            return Err(RequestError::Interrupted(signal));
         }
-        let client = self.client(prepared)?;
+        let (request, body, host) = prepare_request(request)?;
+        let client = self.client_for(&request, &host)?;
+        let (connect_timeout, read_timeout) = (self.connect_timeout, self.read_timeout);
+        let failed = |error: std::io::Error| {
+            let message =
+                format!("cannot wait for the network: {error}; are there descriptors left?");
+            api_error(ErrorKind::Other, message)
+        };
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
-            None => {
-                // A server that sends without end keeps the connection's task busy: time and signals are looked at after
-                // each of its turns, not after each sixty of them.
-                runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .event_interval(1)
-                    .build()
-                    .map_err(|error| {
-                        api_error(
-                            ErrorKind::Other,
-                            format!(
-                                "cannot wait for the network: {error}; are there descriptors left?"
-                            ),
-                        )
-                    })?
-            }
+            // A server that sends without end keeps the connection's task busy: time and signals are looked at after
+            // each of its turns, not after each sixty of them.
+            None => runtime::Builder::new_current_thread()
+                .enable_all()
+                .event_interval(1)
+                .build()
+                .map_err(failed)?,
         };
         let runtime = self.runtime.insert(runtime);
-        let exchange = exchange(client, prepared, self.connect, self.read, on_part);
+        let exchange = Exchange { host: &host, connect_timeout, read_timeout };
         let result = runtime.block_on(async {
-            let signals = interrupts
-                .as_fd()
-                .try_clone_to_owned()
-                .and_then(Receiver::from_owned_fd)
-                .map_err(|error| {
-                    api_error(
-                        ErrorKind::Other,
-                        format!("cannot watch for signals: {error}; are there descriptors left?"),
-                    )
-                })?;
-            Ok::<_, ApiError>(unless(exchange, signals.readable()).await)
+            let signals = interrupts.as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
+            let signals = signals.map_err(failed)?;
+            let exchange = exchange.run(client, request, body, on_part);
+            Ok::<_, ApiError>(run_until(exchange, signals.readable()).await)
         })?;
         match (result, interrupts.pending()) {
             (Some(result), _) => Ok(result?),
-            (None, Some(signal)) => Err(Failure::Interrupted(signal)),
-            (None, None) => Err(api_error(
-                ErrorKind::Broken,
-                format!("the exchange with {} was given up; try again", prepared.host),
-            )
-            .into()),
+            (None, Some(signal)) => Err(RequestError::Interrupted(signal)),
+            (None, None) => {
+                let message = format!("the exchange with {host} was interrupted; try again");
+                Err(api_error(ErrorKind::Broken, message).into())
+            }
         }
     }
-}
 
-impl Client {
-    /// The HTTP client for the request's route, made when it is first needed.
-    fn client(&mut self, prepared: &Prepared) -> Result<reqwest::Client, ApiError> {
-        if let Some((_, client)) = self.clients.iter().find(|(route, _)| *route == prepared.route) {
+    /// The library's client for the request's address, made when it is first needed.
+    fn client_for(&mut self, request: &Request, host: &str) -> Result<reqwest::Client, ApiError> {
+        let direct = request.url().host_str().is_some_and(is_loopback);
+        let tls = request.url().scheme() == "https" || !direct && has_proxy();
+        let needs = ConnectionNeeds { tls, direct };
+        if let Some((_, client)) = self.client.iter().find(|(made_for, _)| *made_for == needs) {
             return Ok(client.clone());
         }
-        let authorities = (env::var_os("SSL_CERT_FILE"), env::var_os("SSL_CERT_DIR"));
-        let client = build(prepared.route, self.connect, authorities).map_err(|why| {
-            api_error(ErrorKind::Other, format!("cannot connect to {}: {why}", prepared.host))
+        let certificates = (env::var_os("SSL_CERT_FILE"), env::var_os("SSL_CERT_DIR"));
+        let client = build_client(needs, self.connect_timeout, certificates).map_err(|why| {
+            api_error(ErrorKind::Other, format!("cannot connect to {host}: {why}"))
         })?;
-        self.clients.push((prepared.route, client.clone()));
+        self.client = Some((needs, client.clone()));
         Ok(client)
     }
 }
 
-impl Drop for Client {
+impl Drop for HttpClient {
     fn drop(&mut self) {
         // The ordinary drop would wait for a name lookup that hangs.
         if let Some(runtime) = self.runtime.take() {
@@ -241,53 +177,93 @@ impl Drop for Client {
     }
 }
 
-async fn exchange(
-    client: reqwest::Client,
-    prepared: &Prepared,
-    connect: Duration,
-    read: Duration,
-    on_part: &mut dyn FnMut(Part<'_>) -> Result<Progress, ApiError>,
-) -> Result<Head, ApiError> {
-    let host = &prepared.host[..];
-    // A connection that the server closed since the last exchange is noticed before anything is written to it, and
-    // the client takes a new one: the first yield lets the runtime hear of it, the second the connection's own task.
-    for _ in 0..2 {
-        tokio::task::yield_now().await;
+/// The library's request without its body, the body, and the host with its port for error messages.
+fn prepare_request(request: HttpRequest) -> Result<(Request, Vec<u8>, String), ApiError> {
+    let other = |message| api_error(ErrorKind::Other, message);
+    let url = Url::parse(&request.url).map_err(|error| {
+        other(format!("the model's address is not a URL: {error}; check base_url"))
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(other(format!(
+            "{}:// is not supported, only http:// and https://; check base_url",
+            url.scheme()
+        )));
     }
-    let mut request =
-        prepared.request.try_clone().expect("a request without a body can always be cloned");
-    if !prepared.body.is_empty() {
-        *request.body_mut() = Some(prepared.body.clone().into());
+    let host = url.host_str().unwrap_or_default();
+    let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let method = Method::from_bytes(request.method.as_bytes())
+        .map_err(|_| other(format!("{} is not an HTTP method", request.method)))?;
+    let mut prepared = Request::new(method, url);
+    for (name, value) in request.headers {
+        // The error does not show the value: it may be a key.
+        let value = HeaderValue::from_str(&value).map_err(|_| {
+            other(format!("the value for the header {name} holds a line feed or another character that HTTP does not allow; check the key"))
+        })?;
+        prepared.headers_mut().append(HeaderName::from_static(name), value);
     }
-    // Megabytes on a slow line are on their way for minutes, and no server answers before it has them.
-    let upload = Duration::from_secs(prepared.body.len() as u64 / SLOWEST);
-    let head = read.saturating_add(upload);
-    let mut response = match timeout(head, client.execute(request)).await {
-        Ok(response) => response.map_err(|error| explain(&error, host, Phase::Head, connect))?,
-        Err(_) => return Err(silence(host, Phase::Head, head)),
-    };
-    let headers = response.headers().iter();
-    let headers = headers.map(|(name, value)| {
+    Ok((prepared, request.body, host))
+}
+
+/// One request and its response.
+struct Exchange<'a> {
+    host: &'a str,
+    connect_timeout: Duration,
+    read_timeout: Duration,
+}
+
+impl Exchange<'_> {
+    async fn run(
+        &self,
+        client: reqwest::Client,
+        mut request: Request,
+        body: Vec<u8>,
+        on_part: OnPart<'_>,
+    ) -> Result<ResponseHead, ApiError> {
+        // A connection that the server closed since the last exchange is noticed before anything is written to it, and
+        // the library makes a new one: the first yield lets the runtime notice, the second the connection's own task.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        // A large body on a slow line takes minutes, and no server answers before it has received it.
+        let upload = Duration::from_secs(body.len() as u64 / SLOWEST_UPLOAD);
+        let head_timeout = self.read_timeout.saturating_add(upload);
+        if !body.is_empty() {
+            *request.body_mut() = Some(body.into());
+        }
+        let mut response = match timeout(head_timeout, client.execute(request)).await {
+            Ok(response) => response.map_err(|error| self.explain(&error, Phase::Head))?,
+            Err(_) => return Err(explain_silence(self.host, Phase::Head, head_timeout)),
+        };
+        let head = read_head(&response);
+        let mut progress = on_part(ResponsePart::Head(&head))?;
+        while progress.is_continue() {
+            match timeout(self.read_timeout, response.chunk()).await {
+                Ok(Ok(Some(bytes))) if bytes.is_empty() => {}
+                Ok(Ok(Some(bytes))) => progress = on_part(ResponsePart::Body(&bytes))?,
+                Ok(Ok(None)) => return Ok(head),
+                Ok(Err(error)) => return Err(self.explain(&error, Phase::Body)),
+                Err(_) => return Err(explain_silence(self.host, Phase::Body, self.read_timeout)),
+            }
+        }
+        let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+        let _ = timeout(LINGER, rest).await;
+        Ok(head)
+    }
+
+    fn explain(&self, error: &reqwest::Error, phase: Phase) -> ApiError {
+        explain(error, self.host, phase, self.connect_timeout)
+    }
+}
+
+fn read_head(response: &Response) -> ResponseHead {
+    let headers = response.headers().iter().map(|(name, value)| {
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     });
-    let head = Head { status: response.status().as_u16(), headers: headers.collect() };
-    let mut progress = on_part(Part::Head(&head))?;
-    while progress == Progress::More {
-        match timeout(read, response.chunk()).await {
-            Ok(Ok(Some(bytes))) if bytes.is_empty() => {}
-            Ok(Ok(Some(bytes))) => progress = on_part(Part::Body(&bytes))?,
-            Ok(Ok(None)) => return Ok(head),
-            Ok(Err(error)) => return Err(explain(&error, host, Phase::Body, connect)),
-            Err(_) => return Err(silence(host, Phase::Body, read)),
-        }
-    }
-    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    let _ = timeout(LINGER, rest).await;
-    Ok(head)
+    ResponseHead { status: response.status().as_u16(), headers: headers.collect() }
 }
 
 /// The work's result, or `None` as soon as `stop` is done.
-async fn unless<T>(work: impl Future<Output = T>, stop: impl Future) -> Option<T> {
+async fn run_until<T>(work: impl Future<Output = T>, stop: impl Future) -> Option<T> {
     let mut work = pin!(work);
     let mut stop = pin!(stop);
     poll_fn(|context| {
@@ -300,20 +276,24 @@ async fn unless<T>(work: impl Future<Output = T>, stop: impl Future) -> Option<T
     .await
 }
 
-/// A client for the route; the error says why there is none.
-fn build(
-    route: Route,
-    connect: Duration,
+/// Makes the library's client; the error says why that failed.
+fn build_client(
+    needs: ConnectionNeeds,
+    connect_timeout: Duration,
     (file, folder): (Option<OsString>, Option<OsString>),
 ) -> Result<reqwest::Client, String> {
-    let tls = if route.tls { trust::roots(file, folder)? } else { trust::nobody()? };
+    let tls = if needs.tls {
+        certificates::trust_roots(file, folder)?
+    } else {
+        certificates::trust_nobody()?
+    };
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(redirect::Policy::none())
         .referer(false)
-        .connect_timeout(connect)
+        .connect_timeout(connect_timeout)
         .user_agent(concat!("nagent/", env!("CARGO_PKG_VERSION")));
-    let builder = if route.direct { builder.no_proxy() } else { builder };
+    let builder = if needs.direct { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| error.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! What an error of the HTTP client means: its class for the loop, and words for a person that name the
-//! host, the cause and what to try. Never the whole address: it may hold a key.
+//! Turns errors of the HTTP library into an [`ApiError`]: a kind for the loop, and a message for a person that names
+//! the host, the cause and what to try. Never the whole address: it may hold a key.
 
 use std::error::Error;
 use std::io;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use crate::llm::{ApiError, ErrorKind};
 
-/// How much of a cause is told, in characters.
+/// The most that a message quotes of a cause, in characters.
 const LONGEST: usize = 500;
 
-/// Where in the exchange it went wrong.
+/// Where the exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Before the head of the response was there.
+    /// Before the head of the response was complete.
     Head,
-    /// After it.
+    /// In the body.
     Body,
 }
 
-/// An error of the given class, with nothing that a server said.
+/// An error that no server reported.
 pub(super) fn api_error(kind: ErrorKind, message: String) -> ApiError {
     ApiError { kind, message, status: None, retry_after: None, should_retry: None }
 }
 
-/// The server was silent for too long.
-pub(super) fn silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
+/// The error for a server that was silent for too long.
+pub(super) fn explain_silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
     let seconds = limit.as_secs_f64();
     let message = match phase {
         Phase::Head => format!(
@@ -38,15 +38,15 @@ pub(super) fn silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
     api_error(ErrorKind::Broken, message)
 }
 
-/// What the client's error means.
+/// Says what an error of the library means.
 pub(super) fn explain(
     error: &reqwest::Error,
     host: &str,
     phase: Phase,
     connect: Duration,
 ) -> ApiError {
-    let causes = causes(error);
-    let texts: Vec<String> = causes.iter().map(|cause| clean(&cause.to_string())).collect();
+    let causes = list_causes(error);
+    let texts: Vec<String> = causes.iter().map(|cause| clean_line(&cause.to_string())).collect();
     let cause = texts.last().map_or("no cause given", String::as_str);
     let io = causes
         .iter()
@@ -55,8 +55,8 @@ pub(super) fn explain(
         .map(io::Error::kind);
     if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
         let message = format!(
-            "no secure connection to {host}: {}; if a proxy or a private authority signs here, name its certificate in SSL_CERT_FILE",
-            clean(&tls.to_string())
+            "no secure connection to {host}: {}; if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE",
+            clean_line(&tls.to_string())
         );
         return api_error(ErrorKind::Other, message);
     }
@@ -75,7 +75,7 @@ pub(super) fn explain(
             )
         } else if texts.iter().any(|text| text.contains("tls handshake eof")) {
             format!(
-                "{host} closed the connection before it was secure; does it speak https there, and not http?"
+                "{host} closed the connection during the TLS handshake; does it speak https there, or only http?"
             )
         } else if io == Some(io::ErrorKind::ConnectionRefused) {
             format!("{host} refused the connection; is the server running, and on that port?")
@@ -89,7 +89,7 @@ pub(super) fn explain(
         .find(|text| text.starts_with("invalid ") || text.contains("head is too large"));
     if let Some(not_http) = not_http {
         let message =
-            format!("what {host} sent is not HTTP as it should be: {not_http}; check the address");
+            format!("the answer of {host} is not valid HTTP: {not_http}; check the address");
         return api_error(ErrorKind::Other, message);
     }
     match phase {
@@ -106,9 +106,8 @@ pub(super) fn explain(
     }
 }
 
-/// The errors that this one comes from, the outermost first. One inside an [`io::Error`] is a link of its own,
-/// which `source` would pass over.
-fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+/// The chain of causes, outermost first. An error inside an [`io::Error`] is a link too, which `source` would skip.
+fn list_causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
     let mut causes = Vec::new();
     let mut at = error.source();
     while let Some(cause) = at {
@@ -120,7 +119,7 @@ fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
 }
 
 /// One line without control characters, of bounded length.
-fn clean(text: &str) -> String {
+fn clean_line(text: &str) -> String {
     let text = text.chars().map(|character| if character.is_control() { ' ' } else { character });
     text.take(LONGEST).collect()
 }

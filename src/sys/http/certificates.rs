@@ -1,5 +1,5 @@
-//! Whom a TLS connection believes: the certificate authorities that Mozilla lists, built in, and those that
-//! the user names in `SSL_CERT_FILE` and `SSL_CERT_DIR` (PEM), as for OpenSSL and curl, but on top.
+//! The certificate authorities that a TLS connection trusts: Mozilla's list, which is built in, and in addition those
+//! that the user names in `SSL_CERT_FILE` and `SSL_CERT_DIR` (PEM files), as for OpenSSL and curl.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,51 +12,52 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::sys::fs;
 
-/// The largest file of certificates that is read, in bytes. All that a system trusts has a quarter of one MiB.
+/// Maximum size of a file of certificates, in bytes. All that a system trusts takes a quarter of one MiB.
 const LIMIT: u64 = 16 << 20;
 
-/// A configuration that believes nobody, for clients that speak plain HTTP alone: no time goes into roots.
-pub(super) fn nobody() -> Result<ClientConfig, String> {
-    config(RootCertStore::empty())
+/// A configuration that trusts nobody, for plain HTTP: loading the roots would cost time.
+pub(super) fn trust_nobody() -> Result<ClientConfig, String> {
+    configure(RootCertStore::empty())
 }
 
-/// The built-in roots, and the certificates of the file and of the folder's files. An error names the path.
-pub(super) fn roots(
+/// A configuration that trusts the built-in roots and the certificates in the file and in the folder's files. An error
+/// names the path.
+pub(super) fn trust_roots(
     file: Option<OsString>,
     folder: Option<OsString>,
 ) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(file) = given(file) {
+    if let Some(file) = path_in(file) {
         let named = |why: &str| format!("SSL_CERT_FILE names {}: {why}", file.display());
-        if add(&mut roots, &file).map_err(|why| named(&why))? == 0 {
+        if add_certificates(&mut roots, &file).map_err(|why| named(&why))? == 0 {
             return Err(named("it holds no certificate in PEM form"));
         }
     }
-    if let Some(folder) = given(folder) {
+    if let Some(folder) = path_in(folder) {
         let unreadable =
             |why: std::io::Error| format!("SSL_CERT_DIR names {}: {why}", folder.display());
         for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
-            // Such folders hold links, some of them dangling, and other files: they are passed over.
-            let _ = add(&mut roots, &entry.map_err(unreadable)?.path());
+            // Such folders hold links, some of them dangling, and other files: skip them.
+            let _ = add_certificates(&mut roots, &entry.map_err(unreadable)?.path());
         }
     }
-    config(roots)
+    configure(roots)
 }
 
 /// The path in a variable that is set and not empty.
-fn given(variable: Option<OsString>) -> Option<PathBuf> {
+fn path_in(variable: Option<OsString>) -> Option<PathBuf> {
     variable.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Adds a file's certificates, and says how many could be used.
-fn add(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
+/// Adds the certificates in a file, and returns how many were usable.
+fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
     let pem = fs::read_bytes(path, LIMIT)
         .map_err(|error| format!("{error:#}"))?
-        .ok_or_else(|| "it is not there".to_owned())?;
+        .ok_or_else(|| "there is no such file".to_owned())?;
     Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
 }
 
-fn config(roots: RootCertStore) -> Result<ClientConfig, String> {
+fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -69,7 +70,7 @@ mod tests {
 
     fn check(file: Option<&Path>, folder: Option<&Path>, expect: Result<(), &str>) {
         let variable = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned());
-        match (roots(variable(file), variable(folder)), expect) {
+        match (trust_roots(variable(file), variable(folder)), expect) {
             (Ok(_), Ok(())) => {}
             (Err(error), Err(part)) if error.contains(part) => {}
             (found, expect) => panic!("{:?}, not {expect:?}", found.map(|_| ())),

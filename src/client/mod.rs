@@ -1,0 +1,163 @@
+//! The model client: sends a request to a server, a command-line program or a recording, and returns the reply.
+//!
+//! [`crate::llm`] knows the formats and performs no I/O; the caller does not know which backend answers. One request is
+//! one attempt: the loop retries by rules of its own, every other caller through [`retry`]. Nothing here prints: what
+//! the user should know goes into [`ModelClient::notes`] or to the caller's `report`.
+
+mod program;
+mod recording;
+pub mod retry;
+mod server;
+pub mod upload;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use self::program::Program;
+use self::recording::{Player, Recorder, list_results};
+use self::server::Server;
+use crate::format::conversation::Piece;
+use crate::llm::attachment::Kind;
+use crate::llm::command::Preset;
+use crate::llm::error::name_cause;
+use crate::llm::route::{self, Route};
+use crate::llm::wire::{Endpoint, ModelInfo};
+use crate::llm::{ApiError, Ask, ErrorKind, Reply, command};
+use crate::sys::env::Env;
+pub use crate::sys::http::RequestError;
+use crate::sys::interrupt::Interrupts;
+
+/// A model that can be asked.
+pub struct ModelClient {
+    backend: Backend,
+    /// The model's id, when one was chosen.
+    pub model_id: Option<String>,
+    /// The environment variable that the credential came from.
+    pub credential: Option<String>,
+    /// Notes for the user that came up while asking.
+    pub notes: Vec<String>,
+    recorder: Option<Recorder>,
+    /// The results since the last reply, for a recording.
+    results: Vec<String>,
+    turn: u64,
+}
+
+/// What answers.
+enum Backend {
+    Server(Server),
+    Program(Program),
+    Recording(Player),
+}
+
+impl ModelClient {
+    /// A client of a server.
+    pub fn server(endpoint: Endpoint, connect_timeout: Duration, read_timeout: Duration) -> Self {
+        Self::new(Backend::Server(Server::new(endpoint, connect_timeout, read_timeout)))
+    }
+
+    /// A client of a command-line program, which gets the whole environment, since it signs in by itself.
+    pub fn program(
+        preset: Preset,
+        words: Vec<String>,
+        env: &Env,
+        folder: &Path,
+        timeout: Duration,
+    ) -> Self {
+        Self::new(Backend::Program(Program::new(preset, words, env, folder, timeout)))
+    }
+
+    /// A client that plays a recording, as the conversation of this lineage.
+    pub fn replay(path: &Path, lineage: String) -> Result<Self> {
+        Ok(Self::new(Backend::Recording(Player::open(path, lineage)?)))
+    }
+
+    fn new(backend: Backend) -> Self {
+        let (model_id, credential, recorder) = (None, None, None);
+        let (notes, results) = (Vec::new(), Vec::new());
+        Self { backend, model_id, credential, notes, recorder, results, turn: 0 }
+    }
+
+    /// Appends every reply from now on to a recording.
+    pub fn record(&mut self, path: PathBuf, lineage: String) {
+        self.recorder = Some(Recorder { path, lineage });
+    }
+
+    /// Notes the results since the last reply in the conversation, where they are recorded or compared with a recording.
+    pub fn note_results(&mut self, conversation: &[Piece]) {
+        if self.recorder.is_some() || matches!(self.backend, Backend::Recording(_)) {
+            self.results = list_results(conversation);
+        }
+    }
+
+    /// Sends a request and waits for the whole reply; `on_text` gets the text while it arrives.
+    pub fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let turn = self.turn + 1;
+        let mut reply = match &mut self.backend {
+            Backend::Server(server) => server.ask(ask, on_text, interrupts)?,
+            Backend::Program(program) => program.ask(ask, on_text, interrupts)?,
+            Backend::Recording(player) => {
+                let (reply, note) = player.reply(turn, &self.results)?;
+                self.notes.extend(note);
+                on_text(&reply.text);
+                reply
+            }
+        };
+        reply.assume_input(ask);
+        self.turn = turn;
+        if let Some(recorder) = &self.recorder {
+            let results = std::mem::take(&mut self.results);
+            if let Err(error) = recorder.append(turn, results, &reply) {
+                self.notes.push(format!("the reply was not recorded: {error:#}"));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// The request as it would be sent.
+    pub fn show_request(&self, ask: &Ask<'_>) -> Vec<u8> {
+        match &self.backend {
+            Backend::Server(server) => server.endpoint.ask(ask).body,
+            Backend::Program(program) => program.stdin(ask),
+            Backend::Recording(_) => command::stdin(Preset::Command, ask, &[]),
+        }
+    }
+
+    /// How a file of `bytes` bytes is sent to this model, or why it is not, and what to do instead.
+    pub fn route(&self, kind: Kind, bytes: u64) -> Result<Route, String> {
+        match &self.backend {
+            Backend::Server(server) => server.endpoint.route(kind, bytes),
+            _ => route::without_server(kind),
+        }
+    }
+
+    /// The models that the provider has.
+    pub fn list_models(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, RequestError> {
+        match &mut self.backend {
+            Backend::Server(server) => server.list_models(interrupts),
+            _ => Err(ApiError::new(
+                ErrorKind::Other,
+                "this provider has no list of models; see its own program or documentation",
+            )
+            .into()),
+        }
+    }
+
+    /// The message of an error, with the variable that a refused credential came from, or the name of a missing model.
+    pub fn explain(&self, error: &ApiError, model: &str) -> String {
+        name_cause(error, self.credential.as_deref(), model)
+    }
+
+    fn as_server(&mut self) -> Result<&mut Server, ApiError> {
+        match &mut self.backend {
+            Backend::Server(server) => Ok(server),
+            _ => Err(ApiError::new(ErrorKind::Other, "files can be sent to servers only")),
+        }
+    }
+}

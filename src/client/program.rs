@@ -1,0 +1,119 @@
+//! A command-line program as backend: the conversation on its stdin, the reply on its stdout.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::llm::command::{self, Preset};
+use crate::llm::{ApiError, Ask, ErrorKind, Reply};
+use crate::redact::Redactor;
+use crate::sys::env::{self, Env};
+use crate::sys::fs::{self, EmptyFolder};
+use crate::sys::http::RequestError;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::process;
+use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+
+/// Maximum output of a program for one reply, in bytes.
+const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// A program and what it is started with.
+pub(super) struct Program {
+    preset: Preset,
+    words: Vec<String>,
+    env: Vec<(OsString, OsString)>,
+    folder: PathBuf,
+    timeout: Duration,
+    /// Masks the credentials that the program may quote in its error messages.
+    redactor: Redactor,
+    /// Where an agent runs: an empty folder, so that it finds no file of the user's to read into its prompt.
+    empty_folder: Option<EmptyFolder>,
+}
+
+impl Program {
+    pub(super) fn new(
+        preset: Preset,
+        words: Vec<String>,
+        env: &Env,
+        folder: &Path,
+        timeout: Duration,
+    ) -> Self {
+        // The user's own command runs where the user is.
+        let empty_folder = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
+        let redactor = Redactor::new(env.secrets(&[]), None);
+        let (env, folder) = (env.for_children(&[]), folder.to_owned());
+        Self { preset, words, env, folder, timeout, redactor, empty_folder }
+    }
+
+    /// What the program reads.
+    pub(super) fn stdin(&self, ask: &Ask<'_>) -> Vec<u8> {
+        command::stdin(self.preset, ask, &self.words)
+    }
+
+    /// Runs the program and returns what it replied.
+    pub(super) fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        self.run(ask, on_text, interrupts).map_err(|error| match error {
+            RequestError::Api(mut error) => {
+                error.message = self.redactor.text(error.message).0;
+                RequestError::Api(error)
+            }
+            RequestError::Interrupted(_) => error,
+        })
+    }
+
+    fn run(
+        &self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let failed = |message: &str| ApiError::new(ErrorKind::Other, message);
+        // The bytes may be JSON; while the program runs only their number matters.
+        let finished = process::run_streaming(self.job(ask), interrupts, &mut |bytes| {
+            on_text(&String::from_utf8_lossy(bytes));
+            ControlFlow::Continue(())
+        })
+        .map_err(|error| failed(&error.to_string()))?;
+        let exit = match finished.outcome {
+            Outcome::Interrupted(signal) => return Err(RequestError::Interrupted(signal)),
+            Outcome::Ended { code } => Some(code),
+            Outcome::TimedOut => {
+                let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";
+                return Err(failed(message).into());
+            }
+            Outcome::TooMuch => {
+                let limit = OUTPUT_LIMIT >> 20;
+                let message =
+                    format!("the program printed more than {limit} MiB and was terminated");
+                return Err(failed(&message).into());
+            }
+            _ => None,
+        };
+        Ok(command::parse(self.preset, exit, &finished.stdout.head, &finished.stderr.head)?)
+    }
+
+    fn job(&self, ask: &Ask<'_>) -> Job {
+        let model = Some(ask.model).filter(|model| !model.is_empty());
+        let argv = command::argv(self.preset, model, ask.system, &self.words);
+        let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
+        if let Some(program) = argv.first_mut() {
+            let path = self.env.iter().find(|(name, _)| name == "PATH");
+            let path = path.map(|(_, path)| path.as_os_str());
+            *program = env::program(path, &program.to_string_lossy()).into_os_string();
+        }
+        let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), EmptyFolder::path);
+        let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
+        job.stdin = Stdin::Bytes(self.stdin(ask));
+        job.output = Output::Separate;
+        job.keep = OUTPUT_LIMIT;
+        job.limit = OUTPUT_LIMIT as u64;
+        job.timeout = Some(self.timeout);
+        job
+    }
+}

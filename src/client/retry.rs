@@ -1,0 +1,130 @@
+//! Retries for every tool that asks a model outside of the loop.
+//!
+//! [`Retry`] decides when to try again and how often; this is the waiting, and the line that reports it. The loop has
+//! its own retries, as effects (see [`crate::turn`]).
+
+use std::time::Duration;
+
+use super::{ModelClient, RequestError};
+use crate::llm::error::check_window;
+use crate::llm::retry::Retry;
+use crate::llm::{Ask, Reply};
+use crate::sys::clock;
+use crate::sys::interrupt::Interrupts;
+
+/// Makes attempts until one succeeds, `retry` gives up, or a signal comes, which ends a wait at once.
+///
+/// Each attempt gets `report` for lines of its own. The final error says how often it was tried, and whether waiting
+/// longer could help.
+pub fn with_retries<T>(
+    retry: &mut Retry,
+    interrupts: &Interrupts,
+    report: &mut dyn FnMut(&str),
+    mut attempt: impl FnMut(&mut dyn FnMut(&str)) -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    loop {
+        let mut error = match attempt(report) {
+            Err(RequestError::Api(error)) => error,
+            other => return other,
+        };
+        let Some(time) = retry.next(&error, random_fraction()) else {
+            error.message = retry.last_word(&error);
+            return Err(error.into());
+        };
+        report(&format!("{error}; trying again in {:.1} s", time.as_secs_f64()));
+        if let Some(signal) = clock::sleep_interruptible(time, interrupts) {
+            return Err(RequestError::Interrupted(signal));
+        }
+    }
+}
+
+/// A random number from 0 to 1, to spread retries.
+pub fn random_fraction() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}
+
+impl ModelClient {
+    /// Asks the model, with retries that wait for `patience` in total. A prompt that cannot fit into the model's window
+    /// is refused before anything is sent. Errors name the variable of a refused credential, or the missing model.
+    pub fn ask_with_retries(
+        &mut self,
+        ask: &Ask<'_>,
+        patience: Duration,
+        interrupts: &Interrupts,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Reply, RequestError> {
+        if let Some(error) = check_window(ask.text_bytes(), ask.model, ask.window) {
+            return Err(error.into());
+        }
+        with_retries(&mut Retry::new(patience), interrupts, report, |report| {
+            self.attempt(ask.model, report, |client| client.ask(ask, &mut |_| (), interrupts))
+        })
+    }
+
+    /// One attempt: reports the notes that came up, and explains the error.
+    pub(super) fn attempt<T>(
+        &mut self,
+        model: &str,
+        report: &mut dyn FnMut(&str),
+        attempt: impl FnOnce(&mut Self) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let result = attempt(self);
+        for note in self.notes.drain(..) {
+            report(&format!("note: {note}"));
+        }
+        result.map_err(|error| match error {
+            RequestError::Api(mut error) => {
+                error.message = self.explain(&error, model);
+                RequestError::Api(error)
+            }
+            RequestError::Interrupted(_) => error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Signal;
+    use crate::llm::{ApiError, ErrorKind};
+
+    /// The tries, what came of them, and the lines, where all but the `good`th try fail with `kind`.
+    fn check(
+        kind: ErrorKind,
+        good: usize,
+        interrupts: &Interrupts,
+    ) -> (usize, String, Vec<String>) {
+        let (mut tries, mut lines) = (0, Vec::new());
+        let mut retry = Retry::new(Duration::from_millis(200));
+        let result =
+            with_retries(&mut retry, interrupts, &mut |line| lines.push(line.to_owned()), |_| {
+                tries += 1;
+                if tries == good { Ok(tries) } else { Err(ApiError::new(kind, "no").into()) }
+            });
+        let result = match result {
+            Ok(tries) => format!("ok {tries}"),
+            Err(RequestError::Api(error)) => error.message,
+            Err(RequestError::Interrupted(signal)) => signal.name().to_owned(),
+        };
+        (tries, result, lines)
+    }
+
+    #[test]
+    fn it_tries_again_while_that_may_help() {
+        let none = Interrupts::none();
+        let (tries, result, lines) = check(ErrorKind::Busy, 2, &none);
+        assert_eq!((tries, result.as_str()), (2, "ok 2"));
+        assert!(lines[0].starts_with("no; trying again in 0."), "{lines:?}");
+        let (tries, result, _) = check(ErrorKind::Busy, 99, &none);
+        assert!(tries == 2 && result.starts_with("no; given up after 2 tries"), "{tries} {result}");
+        assert_eq!(check(ErrorKind::Auth, 99, &none), (1, "no".to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait() {
+        let interrupts = Interrupts::none();
+        interrupts.raise(Signal::Int);
+        let (tries, result, _) = check(ErrorKind::Busy, 99, &interrupts);
+        assert_eq!((tries, result.as_str()), (1, "SIGINT"));
+    }
+}

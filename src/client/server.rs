@@ -1,0 +1,107 @@
+//! A server as backend: requests over HTTP.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use crate::llm::decode::Decoder;
+use crate::llm::wire::{Endpoint, ModelInfo};
+use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply};
+use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
+use crate::sys::interrupt::Interrupts;
+
+/// Maximum number of pages in a list of models: a server may name a next one every time.
+const MODEL_PAGES: usize = 100;
+
+/// Maximum size of a response that is not a model's reply, in bytes.
+const FETCH_LIMIT: usize = 16 << 20;
+
+/// A server and the connection to it.
+pub(super) struct Server {
+    pub(super) endpoint: Endpoint,
+    client: Box<HttpClient>,
+}
+
+impl Server {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        connect_timeout: Duration,
+        read_timeout: Duration,
+    ) -> Self {
+        Self { endpoint, client: Box::new(HttpClient::new(connect_timeout, read_timeout)) }
+    }
+
+    /// Sends a request to the model and reads the reply to its end.
+    pub(super) fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        on_text: &mut dyn FnMut(&str),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let Self { endpoint, client } = self;
+        let mut decoder: Option<Decoder> = None;
+        client.send(endpoint.ask(ask), interrupts, &mut |part| {
+            match (part, &mut decoder) {
+                (ResponsePart::Head(head), _) => {
+                    decoder = Some(endpoint.decoder(head.status, &head.headers));
+                }
+                (ResponsePart::Body(bytes), Some(decoder)) => {
+                    decoder.push(bytes, on_text)?;
+                    if decoder.is_done() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                (ResponsePart::Body(_), None) => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let decoder = decoder.ok_or_else(|| {
+            ApiError::new(ErrorKind::Broken, "the connection ended before the reply began")
+        })?;
+        Ok(decoder.finish()?)
+    }
+
+    /// Sends a request that is not to the model. Returns the head and the body of a 2xx response; any other is an error.
+    pub(super) fn fetch(
+        &mut self,
+        request: HttpRequest,
+        interrupts: &Interrupts,
+    ) -> Result<(ResponseHead, Vec<u8>), RequestError> {
+        let mut body = Vec::new();
+        let head = self.client.send(request, interrupts, &mut |part| {
+            if let ResponsePart::Body(bytes) = part {
+                if body.len() + bytes.len() > FETCH_LIMIT {
+                    return Err(ApiError::new(
+                        ErrorKind::Other,
+                        "the server's response is too long",
+                    ));
+                }
+                body.extend_from_slice(bytes);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if (200..300).contains(&head.status) {
+            Ok((head, body))
+        } else {
+            Err(self.endpoint.failure(head.status, &head.headers, &body).into())
+        }
+    }
+
+    pub(super) fn list_models(
+        &mut self,
+        interrupts: &Interrupts,
+    ) -> Result<Vec<ModelInfo>, RequestError> {
+        let mut models = Vec::new();
+        let mut next: Option<String> = None;
+        for _ in 0..MODEL_PAGES {
+            let (_, body) = self.fetch(self.endpoint.models(next.as_deref()), interrupts)?;
+            let page = self.endpoint.parse_models(&body)?;
+            models.extend(page.models);
+            next = page.next;
+            if next.is_none() {
+                return Ok(models);
+            }
+        }
+        let message = format!("the server's list of models has more than {MODEL_PAGES} pages");
+        Err(ApiError::new(ErrorKind::Other, &message).into())
+    }
+}

@@ -1,0 +1,188 @@
+//! Asks a model about a file through the provider's files API, and removes the file there afterwards, whatever happens.
+//!
+//! Requests and replies are in [`crate::llm::files`]; [`crate::llm::route`] decides which files are uploaded.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::retry::with_retries;
+use super::server::Server;
+use super::{ModelClient, RequestError};
+use crate::llm::attachment::{Attachment, Payload, Remote};
+use crate::llm::files::{self, State};
+use crate::llm::retry::Retry;
+use crate::llm::{ApiError, Ask, ErrorKind, Reply};
+use crate::sys::clock;
+use crate::sys::http::HttpClient;
+use crate::sys::interrupt::Interrupts;
+
+/// How long a provider may take to process a file, without the time of its answers.
+const PROCESSING: Duration = Duration::from_mins(2);
+/// The first wait for it; each wait is twice the one before, up to the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// How long the removal of a file may be retried.
+const REMOVAL: Duration = Duration::from_secs(5);
+/// How long each step of the removal may take once a signal has come.
+const LAST_REMOVAL: Duration = Duration::from_millis(800);
+
+/// What all steps of one upload share.
+struct Upload<'a> {
+    client: &'a mut ModelClient,
+    model: &'a str,
+    retry: Retry,
+    interrupts: &'a Interrupts,
+    report: &'a mut dyn FnMut(&str),
+}
+
+/// Asks about `file`, whose bytes are here: uploads it, asks, removes it. All waits together last up to `patience`.
+///
+/// When the file cannot be removed, a line says so and names its id; that is not an error.
+pub fn ask_about(
+    client: &mut ModelClient,
+    ask: &Ask<'_>,
+    file: &Attachment<'_>,
+    patience: Duration,
+    interrupts: &Interrupts,
+    report: &mut dyn FnMut(&str),
+) -> Result<Reply, RequestError> {
+    let retry = Retry::new(patience);
+    let mut upload = Upload { client, model: ask.model, retry, interrupts, report };
+    let (remote, state) = upload.send_file(file)?;
+    let reply = upload.wait_until_ready(&remote, state).and_then(|()| {
+        let file = Attachment { payload: Payload::Remote(&remote), ..*file };
+        let ask = Ask { file: Some(file), ..ask.clone() };
+        upload.retry(|client, interrupts| client.ask(&ask, &mut |_| (), interrupts))
+    });
+    upload.remove(&remote);
+    reply
+}
+
+impl Upload<'_> {
+    fn send_file(&mut self, file: &Attachment<'_>) -> Result<(Remote, State), RequestError> {
+        let Payload::Bytes(bytes) = file.payload else {
+            return Err(ApiError::new(ErrorKind::Other, "the file is uploaded already").into());
+        };
+        let mut boundary = uuid::Uuid::new_v4().simple().to_string();
+        while !files::is_free(&boundary, bytes) {
+            boundary = uuid::Uuid::new_v4().simple().to_string();
+        }
+        // Where an upload is two requests, they are retried together: an address is good for one upload.
+        let result = self.retry(|client, interrupts| {
+            let server = client.as_server()?;
+            let (head, mut body) =
+                server.fetch(server.endpoint.upload(file, &boundary), interrupts)?;
+            if server.endpoint.uploads_in_two() {
+                let address = server.endpoint.upload_address(&head.headers)?;
+                body = server.fetch(server.endpoint.upload_bytes(address, bytes), interrupts)?.1;
+            }
+            Ok(server.endpoint.uploaded(&body)?)
+        });
+        if let Err(RequestError::Interrupted(_)) = result {
+            let lifetime = self.lifetime();
+            (self.report)(&format!(
+                "note: the upload was interrupted; if the provider has the whole file {} all the same, {lifetime}",
+                file.name
+            ));
+        }
+        result
+    }
+
+    /// Waits until the provider has processed the file.
+    fn wait_until_ready(&mut self, remote: &Remote, state: State) -> Result<(), RequestError> {
+        let (mut state, mut wait, mut waited) = (state, FIRST_WAIT, Duration::ZERO);
+        let failure = loop {
+            match state {
+                State::Ready => return Ok(()),
+                State::Failed(reason) => {
+                    break format!("the provider could not read the file {}: {reason}", remote.id);
+                }
+                State::Processing if waited >= PROCESSING => {
+                    let (id, seconds) = (&remote.id, PROCESSING.as_secs());
+                    break format!(
+                        "the provider was still processing the file {id} after {seconds} s; try again later"
+                    );
+                }
+                State::Processing => {}
+            }
+            if let Some(signal) = clock::sleep_interruptible(wait, self.interrupts) {
+                return Err(RequestError::Interrupted(signal));
+            }
+            waited = waited.saturating_add(wait);
+            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+            state = self.retry(|client, interrupts| {
+                let server = client.as_server()?;
+                let (_, body) = server.fetch(server.endpoint.file_state(remote), interrupts)?;
+                Ok(server.endpoint.uploaded(&body)?.1)
+            })?;
+        };
+        Err(ApiError::new(ErrorKind::Other, &failure).into())
+    }
+
+    /// Removes the file, and reports where that fails. After a signal this takes about a second.
+    fn remove(&mut self, remote: &Remote) {
+        let mut result = Ok(());
+        if self.interrupts.pending().is_none() {
+            result = self.remove_with_retries(remote);
+        }
+        // The signal may have come before the removal, or interrupted it.
+        if self.interrupts.pending().is_some() {
+            result = self
+                .client
+                .as_server()
+                .map_err(RequestError::from)
+                .and_then(|server| remove_at_once(server, remote));
+        }
+        if let Err(error) = result {
+            let lifetime = self.lifetime();
+            (self.report)(&format!(
+                "note: the uploaded file {} could not be removed from the provider: {error}; {lifetime}",
+                remote.id
+            ));
+        }
+    }
+
+    fn remove_with_retries(&mut self, remote: &Remote) -> Result<(), RequestError> {
+        let server = self.client.as_server()?;
+        with_retries(&mut Retry::new(REMOVAL), self.interrupts, &mut |_| (), |_| {
+            let request = server.endpoint.remove(remote);
+            accept_missing(server.fetch(request, self.interrupts).map(drop))
+        })
+    }
+
+    /// Makes attempts while the patience of the whole run lasts.
+    fn retry<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut ModelClient, &Interrupts) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
+        let Self { client, model, retry, interrupts, report } = self;
+        with_retries(retry, interrupts, report, |report| {
+            client.attempt(model, report, |client| attempt(client, interrupts))
+        })
+    }
+
+    fn lifetime(&mut self) -> &'static str {
+        self.client.as_server().map_or("", |server| server.endpoint.lifetime())
+    }
+}
+
+/// Removes a file with a client of its own, which has short limits and which the signal that has come does not stop.
+fn remove_at_once(server: &Server, remote: &Remote) -> Result<(), RequestError> {
+    let deaf = Interrupts::deaf()
+        .map_err(|error| ApiError::new(ErrorKind::Other, &format!("no descriptors: {error}")))?;
+    let request = server.endpoint.remove(remote);
+    let head = HttpClient::new(LAST_REMOVAL, LAST_REMOVAL)
+        .send(request, &deaf, &mut |_| Ok(ControlFlow::Break(())))?;
+    if (200..300).contains(&head.status) {
+        return Ok(());
+    }
+    accept_missing(Err(server.endpoint.failure(head.status, &head.headers, b"").into()))
+}
+
+/// A file that does not exist counts as removed.
+fn accept_missing(result: Result<(), RequestError>) -> Result<(), RequestError> {
+    match result {
+        Err(RequestError::Api(error)) if error.status == Some(404) => Ok(()),
+        other => other,
+    }
+}
