@@ -12,6 +12,8 @@ pub(crate) struct Bench {
     pub(crate) server: Server,
     pub(crate) folder: PathBuf,
     pub(crate) nagent: PathBuf,
+    /// The shell of the bare loop: the one that nagent uses.
+    shell: String,
 }
 
 /// The replies of a run: as many commands as turns, then an answer.
@@ -33,6 +35,9 @@ impl Bench {
         let root = folder.join("home/.nagent");
         std::fs::create_dir_all(&root).map_err(say)?;
         std::fs::create_dir_all(folder.join("work")).map_err(say)?;
+        // nagent's own choice: bash where there is one.
+        let has_bash = Path::new("/bin/bash").exists() || Path::new("/usr/bin/bash").exists();
+        let loop_shell = shell.unwrap_or(if has_bash { "bash" } else { "sh" }).to_owned();
         let shell = shell.map(|shell| format!(",\"shell\":\"{shell}\"")).unwrap_or_default();
         let config = format!(
             "{{\"provider\":\"openai\",\"model\":\"bench\",\"base_url\":\"http://127.0.0.1:{}/v1\"{shell}}}",
@@ -41,7 +46,7 @@ impl Bench {
         std::fs::write(root.join("config.json"), config).map_err(say)?;
         let nagent =
             nagent.canonicalize().map_err(|error| format!("{}: {error}", nagent.display()))?;
-        let bench = Self { server, folder: folder.to_owned(), nagent };
+        let bench = Self { server, folder: folder.to_owned(), nagent, shell: loop_shell };
         bench.nagent(&script(0, 1), "warm-up", &["warm up"])?;
         Ok(bench)
     }
@@ -109,7 +114,7 @@ impl Bench {
         command.args(
             [usize::from(self.server.port), turns, like.first_bytes, grow].map(|n| n.to_string()),
         );
-        command.arg(file);
+        command.arg(file).arg(&self.shell);
         run(&self.server, command, replies.len())
     }
 

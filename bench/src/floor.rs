@@ -1,4 +1,4 @@
-//! The bare loop that nagent is held against: post, spawn `sh -c true`, append, `fdatasync`, repeat.
+//! The bare loop that nagent is compared with: post, spawn `SHELL -c true`, append, `fdatasync`, repeat.
 //!
 //! It is this program run again as a process of its own (`nagent-bench floor …`). It posts bodies of the sizes
 //! that nagent posts and syncs as often: after the prompt, after each reply, after each result. It parses
@@ -9,11 +9,13 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-/// `port turns first grow file`: where to post, how often, the first body's size, how much each is larger.
+/// `port turns first grow file shell`: where to post, how often, the first body's size, how much larger each next one
+/// is, the file to append to, and the shell to start.
 pub(crate) fn run(args: &[String]) -> std::io::Result<()> {
     let number = |at: usize| args.get(at).and_then(|word| word.parse::<usize>().ok()).unwrap_or(0);
     let (port, turns, first, grow) = (number(0), number(1), number(2), number(3));
     let path = args.get(4).map_or("", String::as_str);
+    let shell = args.get(5).map_or("sh", String::as_str);
     let port = u16::try_from(port).map_err(std::io::Error::other)?;
 
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
@@ -37,7 +39,7 @@ pub(crate) fn run(args: &[String]) -> std::io::Result<()> {
         if turn == turns {
             break;
         }
-        let status = Command::new("sh").args(["-c", "true"]).status()?;
+        let status = Command::new(shell).args(["-c", "true"]).status()?;
         file.write_all(
             format!("<result exit_code=\"{}\">\n</result>\n", status.code().unwrap_or(1))
                 .as_bytes(),

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml -- --nagent PATH` prints Markdown tables. Further:
 //! `--rounds N` (10; half as many for the long runs), `--quick`, `--dir DIR` (where the conversations lie),
-//! `--shell SH` (nagent's shell; its own choice is bash where there is one, and the bare loop has `sh`).
+//! `--shell SH` (the shell of nagent and of the bare loop; bash where there is one, else sh).
 //!
 //! The clients run in turns, round by round, so that what the host does to one it does to all; ratios are
 //! medians over rounds. A figure that could not be taken is said in its place.
@@ -99,8 +99,8 @@ fn report(bench: &Bench, options: &Options) {
         spread(&bench.sync_cost())
     );
     println!(
-        "Shell of nagent: {}; of the bare loop: sh.\n",
-        options.shell.as_deref().unwrap_or("its own choice")
+        "Shell of nagent and of the bare loop: {}.\n",
+        options.shell.as_deref().unwrap_or("nagent's own choice, bash where there is one")
     );
     for line in HEAD {
         println!("{line}");
