@@ -8,7 +8,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex_lite::Regex;
 
 /// One attribute, name and decoded value, in the order written.
 pub type Attribute = (String, String);
@@ -33,8 +33,11 @@ pub fn encode(value: &str) -> String {
 
 /// The value that stands between quotes, decoded.
 pub fn decode(raw: &str) -> String {
+    if !raw.contains('&') {
+        return raw.to_owned();
+    }
     ENTITY
-        .replace_all(raw, |found: &regex::Captures<'_>| match &found[1] {
+        .replace_all(raw, |found: &regex_lite::Captures<'_>| match &found[1] {
             "quot" => "\"",
             "apos" => "'",
             "amp" => "&",

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
 use super::tags::{self, Body, FENCE, Kind, Tag, Trim, Value};

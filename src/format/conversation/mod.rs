@@ -23,7 +23,7 @@ mod parse;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex_lite::Regex;
 
 pub use self::parse::parse;
 use super::attributes::{self, Attribute};
@@ -57,7 +57,7 @@ pub const BLOCKS: [&str; 21] = [
 /// What in a body calls for a fence: whatever looks like a tag of nagent's, or opens a block ([`BLOCKS`]).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update|hook-per-)",
+        r"(?i)\A<\s*/?\s*(?:nagent|user-prompt|agent-response|system|initial.context|context.update|hook-per-)",
     )
     .expect("a constant pattern")
 });
@@ -120,9 +120,9 @@ pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     if name == "initial_context" {
         return true;
     }
-    SUSPECT
-        .find_iter(body)
-        .any(|found| name != "agent-response" || !is_own_tag(&body[found.start()..], own))
+    body.match_indices('<').map(|(at, _)| &body[at..]).any(|rest| {
+        SUSPECT.is_match(rest) && (name != "agent-response" || !is_own_tag(rest, own))
+    })
 }
 
 /// Whether the text begins with an opening or closing tag of `own`, spelled exactly.

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex_lite::Regex;
 
 use super::{BLOCKS, Kind, Parsed, Piece, Trouble};
 use crate::format::attributes::{self, Attribute};
