@@ -120,9 +120,9 @@ pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     if name == "initial_context" {
         return true;
     }
-    body.match_indices('<').map(|(at, _)| &body[at..]).any(|rest| {
-        SUSPECT.is_match(rest) && (name != "agent-response" || !is_own_tag(rest, own))
-    })
+    body.match_indices('<')
+        .map(|(at, _)| &body[at..])
+        .any(|rest| SUSPECT.is_match(rest) && (name != "agent-response" || !is_own_tag(rest, own)))
 }
 
 /// Whether the text begins with an opening or closing tag of `own`, spelled exactly.
