@@ -4,9 +4,9 @@
 //! caller to refuse. In each of them every line of the search that holds text must be there, in order, with no other
 //! such line between: what a reading may overlook is blanks, line ends and the shape of quotes, never a word.
 
-use super::How;
 use super::indent::{Shift, shift};
 use super::lines::{File, Line, core, indent, is_blank, key, plain, trim_end};
+use super::outcome::How;
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -2,18 +2,14 @@
 
 use super::find::{self, MOST_PLACES, Place};
 use super::lines::{File, Line, core, is_blank};
+use super::near;
+use super::outcome::{Cause, How, Quote, Refusal};
+use super::quote::{MOST_QUOTES, inline, numbers, quotes, span};
 use super::write::Unclear;
-use super::{Cause, Quote, Refusal, near};
 use crate::format::edit::Block;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Lines of the file that a refusal quotes.
-pub(super) const MOST_QUOTES: usize = 12;
-/// Characters of a quoted line.
-pub(super) const QUOTE: usize = 200;
-/// Characters of a line in the middle of a sentence.
-const INLINE: usize = 100;
 /// A refusal that does not know its block yet.
 pub(super) struct Reason {
     cause: Cause,
@@ -65,11 +61,11 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
     let more = if places.len() < MOST_PLACES { "" } else { " or more" };
     let up_to = match places.iter().map(|place| place.how).max() {
-        Some(super::How::Exact | super::How::LineEnds) | None => "",
-        Some(super::How::Trailing) => " (blanks at line ends apart)",
-        Some(super::How::Indent) => " (indentation apart)",
-        Some(super::How::Quotes) => " (typographic quotes apart)",
-        Some(super::How::BlankLines) => " (blank lines apart)",
+        Some(How::Exact | How::LineEnds) | None => "",
+        Some(How::Trailing) => " (blanks at line ends apart)",
+        Some(How::Indent) => " (indentation apart)",
+        Some(How::Quotes) => " (typographic quotes apart)",
+        Some(How::BlankLines) => " (blank lines apart)",
     };
     let message = format!(
         "the search is in the file {} times{more}{up_to}, at lines {}: add lines above or below it until it is there only once",
@@ -251,34 +247,4 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
         .collect::<Vec<_>>();
     let near = if near.is_empty() { quotes(file, first) } else { near };
     Some(Reason { cause: Cause::PartOfLine, message, near })
-}
-
-fn quotes(file: &[Line], range: Range<usize>) -> Vec<Quote> {
-    let end = range.end.min(file.len()).min(range.start.saturating_add(MOST_QUOTES));
-    (range.start..end).map(|i| Quote { line: i + 1, text: cut(file[i].text, QUOTE) }).collect()
-}
-
-pub(super) fn inline(text: &str) -> String {
-    cut(text.trim_end(), INLINE)
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
-pub(super) fn span(lines: &Range<usize>) -> String {
-    if lines.len() <= 1 {
-        format!("line {}", lines.start + 1)
-    } else {
-        format!("lines {} to {}", lines.start + 1, lines.end)
-    }
-}
-
-fn numbers(places: &[Range<usize>]) -> String {
-    let list: Vec<String> =
-        places.iter().take(MOST_PLACES).map(|lines| (lines.start + 1).to_string()).collect();
-    list.join(", ")
 }

@@ -6,8 +6,9 @@
 use super::align::{Step, align};
 use super::find::Place;
 use super::indent::Reindent;
+use super::indent::Shift;
 use super::lines::{Line, core, indent, is_blank, plain, trim_end};
-use super::{How, LastEnd, indent::Shift};
+use super::outcome::{How, LastEnd};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 

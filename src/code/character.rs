@@ -1,6 +1,6 @@
 //! Where a cut does no harm to a character: the last resort, inside of a line or a token that does not fit.
 
-use super::cutter::View;
+use super::view::View;
 
 /// What a file's characters are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

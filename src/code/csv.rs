@@ -7,8 +7,8 @@
 //! A quote opens a field only where a field begins, so that one in the middle of a text does not swallow the file; and a
 //! record larger than the target is taken for lines.
 
-use super::cutter::Sink;
 use super::pack::level;
+use super::sink::Sink;
 use super::text::lines;
 
 /// Finds records as a file streams.

@@ -6,74 +6,13 @@
 
 use super::character::{self, Unit};
 use super::language::Language;
-use super::pack::{Boundary, Packer, Rules};
+use super::pack::{Packer, Rules};
+use super::sink::Sink;
+use super::view::View;
 use super::{csv, grammar, markdown, text};
 
-/// The same for Markdown.
+/// The most Markdown that is parsed at once, in bytes.
 const MARKDOWN_WINDOW: u64 = 4 << 20;
-
-/// A part of a file.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    /// Where it begins in the file.
-    pub base: u64,
-    /// What it holds.
-    pub bytes: &'a [u8],
-}
-
-impl<'a> View<'a> {
-    /// Where it ends in the file.
-    pub fn end(self) -> u64 {
-        self.base + self.bytes.len() as u64
-    }
-
-    /// The byte at an offset in the file, where it is in the view.
-    pub fn byte(self, offset: u64) -> Option<u8> {
-        self.bytes.get(usize::try_from(offset.checked_sub(self.base)?).ok()?).copied()
-    }
-
-    /// The bytes between two offsets in the file, as far as the view goes.
-    pub fn range(self, from: u64, to: u64) -> &'a [u8] {
-        let index = |offset: u64| {
-            let within = offset.saturating_sub(self.base);
-            usize::try_from(within).unwrap_or(usize::MAX).min(self.bytes.len())
-        };
-        let to = index(to);
-        &self.bytes[index(from).min(to)..to]
-    }
-}
-
-/// Where a scanner names possible cuts.
-pub struct Sink<'a> {
-    /// What the scanner reads.
-    pub view: View<'a>,
-    packer: &'a mut Packer,
-    unit: Unit,
-    out: &'a mut Vec<(u64, u64)>,
-}
-
-impl Sink<'_> {
-    /// A possible cut.
-    pub fn boundary(&mut self, at: u64, level: u32) {
-        let (view, unit) = (self.view, self.unit);
-        let mut forced = |at| character::before(view, unit, at);
-        let out = &mut *self.out;
-        self.packer.push(Boundary { at, level }, &mut forced, &mut |a, b| out.push((a, b)));
-    }
-
-    /// No more cuts come before `end`.
-    pub fn reach(&mut self, end: u64) {
-        let (view, unit) = (self.view, self.unit);
-        let mut forced = |at| character::before(view, unit, at);
-        let out = &mut *self.out;
-        self.packer.reach(end, &mut forced, &mut |a, b| out.push((a, b)));
-    }
-
-    /// Where the segment begins that is being filled.
-    pub fn start(&self) -> u64 {
-        self.packer.start()
-    }
-}
 
 #[derive(Debug)]
 enum Scanner {
@@ -162,7 +101,7 @@ impl Cutter {
         out: &mut Vec<(u64, u64)>,
     ) -> bool {
         let window = self.window();
-        let mut sink = Sink { view, packer: &mut self.packer, unit: self.unit, out };
+        let mut sink = Sink::new(view, &mut self.packer, self.unit, out);
         let Some(window) = window else {
             // A character that begins before a forced cut is known to its end.
             let end = if last { view.end() } else { view.end().saturating_sub(3).max(self.at) };

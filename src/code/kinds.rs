@@ -1,7 +1,7 @@
 //! What the kinds of nodes of each grammar mean for cutting: which hold members, which belong to what follows them, which
 //! open and close. Tables of names as the grammars' `node-types.json` spells them, and nothing else.
 
-use tree_sitter::Language as Grammar;
+use tree_sitter::{Language as Grammar, Node};
 
 use super::language::Language;
 
@@ -32,6 +32,15 @@ impl Role {
     fn with(self, flag: Self) -> Self {
         Self(self.0 | flag.0)
     }
+}
+
+/// The role of a node, by the table of its grammar.
+pub(super) fn role_of(roles: &[Role], node: Node<'_>) -> Role {
+    if node.is_error() {
+        // What could not be parsed holds what could.
+        return Role::CONTAINER;
+    }
+    roles.get(usize::from(node.kind_id())).copied().unwrap_or_default()
 }
 
 /// The kinds of one grammar.

@@ -14,4 +14,6 @@ pub mod language;
 pub mod markdown;
 pub mod outline;
 pub mod pack;
+pub mod sink;
 pub mod text;
+pub mod view;

@@ -3,8 +3,8 @@
 //! Lines end at LF alone. Blank lines belong to what stands before them. A paragraph that fits stays whole; the lines of
 //! one that does not are named as soon as that is known.
 
-use super::cutter::Sink;
 use super::pack::level;
+use super::sink::Sink;
 
 /// What a line is to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

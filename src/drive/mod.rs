@@ -39,7 +39,7 @@ use crate::sys::root::Root;
 use crate::sys::sandbox::Walls;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
-use crate::turn::missing;
+use crate::turn::unfinished;
 
 /// Something that a user at a terminal might like to see.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +133,10 @@ pub fn run(world: &mut World<'_>, turn: &mut Turn, first: Effect) -> Result<Outc
             (Effect::Keep(text), _) => world.keep(&text)?,
             (Effect::Act(actions), Some(signal)) => Event::Interrupted {
                 signal,
-                results: actions.iter().map(|action| missing::unrun(action, "not-run")).collect(),
+                results: actions
+                    .iter()
+                    .map(|action| unfinished::result_of_unrun(action, "not-run"))
+                    .collect(),
             },
             (Effect::Next, Some(signal)) => world.stop_children(signal)?,
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {

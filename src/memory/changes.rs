@@ -2,7 +2,7 @@
 //! was undone is left out. It reads no content and undoes nothing.
 
 use crate::format::conversation::Piece;
-use crate::protocol::{self, Item, Verdict};
+use crate::protocol::{self, Item, ParsedReply};
 
 /// The word that stands for "there was no file".
 pub const NO_FILE: &str = "none";
@@ -90,7 +90,8 @@ pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
         return None;
     }
     let reply = run.iter().rfind(|piece| piece.name() == Some("agent-response"))?;
-    let (Verdict::Whole(items) | Verdict::Forged { items, .. }) = protocol::judge(reply.text(text))
+    let (ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) =
+        protocol::parse_reply(reply.text(text))
     else {
         return None;
     };

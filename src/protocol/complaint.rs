@@ -150,13 +150,13 @@ pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
 /// A closing tag that closes nothing.
 pub(super) fn stray_closer(name: &str) -> String {
     let shown = clip(name, NAME);
-    let known = if tags::find(name).is_some() { "" } else { ", and there is no such tag" };
+    let known = if tags::find_tag(name).is_some() { "" } else { ", and there is no such tag" };
     format!("</{shown}> closes nothing{known}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tags::Kind;
+    use super::tags::TagKind;
     use super::*;
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
         check("nagent-conversations", "nagent-conversation");
         assert!(unknown_tag("thought").ends_with("nagent-next, nagent-conversation"));
         assert!(unknown_tag(&"x".repeat(1_000_000)).len() < 400);
-        assert!(unknown_attribute(Kind::Read.tag(), "Path").contains("did you mean path?"));
-        assert!(unknown_attribute(Kind::Next.tag(), "zzz").ends_with("it takes fence"));
+        assert!(unknown_attribute(TagKind::Read.tag(), "Path").contains("did you mean path?"));
+        assert!(unknown_attribute(TagKind::Next.tag(), "zzz").ends_with("it takes fence"));
     }
 
     #[test]

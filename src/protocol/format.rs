@@ -1,11 +1,11 @@
-//! Items as a reply: what [`judge`](super::judge) undoes.
+//! Items as a reply: what [`parse_reply`](super::parse_reply) undoes.
 //!
 //! One tag a line, attributes in the table's order, a fence only where a body holds its own closing tag.
 //! A body is written as it is: line feeds that the parser would trim are the caller's to leave out.
 
 use std::fmt::Write;
 
-use super::tags::{Body, FENCE, Kind, Tag, Trim};
+use super::tags::{Body, FENCE, Tag, TagKind, Trim};
 use super::{Action, Item};
 
 /// The reply that these items are, each ending in a line feed.
@@ -22,9 +22,9 @@ pub fn format(items: &[Item]) -> String {
 /// A value beside the name of its attribute.
 type Pair = (&'static str, Option<String>);
 
-fn parts(item: &Item) -> (Kind, Vec<Pair>, &str) {
+fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
     let action = match item {
-        Item::Response(text) => return (Kind::Response, Vec::new(), text),
+        Item::Response(text) => return (TagKind::Response, Vec::new(), text),
         Item::Action(action) => action,
     };
     let some = |text: &String| Some(text.clone());

@@ -30,8 +30,8 @@ mod text;
 pub use complaint::Malformed;
 pub use format::format;
 pub use grammar::{gbnf, lark};
-pub use parse::{MAX_ITEMS, MAX_VALUE, judge};
-pub use tags::Kind;
+pub use parse::{MAX_ITEMS, MAX_VALUE, parse_reply};
+pub use tags::TagKind;
 pub use text::text;
 
 /// Something that the model wants done. Each is answered by a block of the driver.
@@ -118,19 +118,19 @@ pub enum Action {
 
 impl Action {
     /// Which tag it came from.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TagKind {
         match self {
-            Self::Read { .. } => Kind::Read,
-            Self::FileRead { .. } => Kind::FileRead,
-            Self::FilePatch { .. } => Kind::FilePatch,
-            Self::Write { .. } => Kind::Write,
-            Self::Edit { .. } => Kind::Edit,
-            Self::List { .. } => Kind::List,
-            Self::Glob { .. } => Kind::Glob,
-            Self::Grep { .. } => Kind::Grep,
-            Self::Shell { .. } => Kind::Shell,
-            Self::Next { .. } => Kind::Next,
-            Self::Conversation { .. } => Kind::Conversation,
+            Self::Read { .. } => TagKind::Read,
+            Self::FileRead { .. } => TagKind::FileRead,
+            Self::FilePatch { .. } => TagKind::FilePatch,
+            Self::Write { .. } => TagKind::Write,
+            Self::Edit { .. } => TagKind::Edit,
+            Self::List { .. } => TagKind::List,
+            Self::Glob { .. } => TagKind::Glob,
+            Self::Grep { .. } => TagKind::Grep,
+            Self::Shell { .. } => TagKind::Shell,
+            Self::Next { .. } => TagKind::Next,
+            Self::Conversation { .. } => TagKind::Conversation,
         }
     }
 
@@ -156,7 +156,7 @@ pub enum Item {
 
 /// What a reply comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict<'a> {
+pub enum ParsedReply<'a> {
     /// Every byte of it is tags and white space. At least one item.
     Whole(Vec<Item>),
     /// It holds a block of the driver at its top level, and what stands before that is whole.

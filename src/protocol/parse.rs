@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
-use super::tags::{self, Body, FENCE, Kind, Tag, Trim, Value};
-use super::{Action, Item, Verdict};
+use super::tags::{self, Body, FENCE, Tag, TagKind, Trim, Value};
+use super::{Action, Item, ParsedReply};
 
 /// The most tags that one reply may hold.
 pub const MAX_ITEMS: usize = 1_000;
@@ -53,16 +53,16 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
 /// Says what a reply comes to. Never fails and never panics, whatever the text is.
-pub fn judge(reply: &str) -> Verdict<'_> {
+pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
     let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut parser = Parser { reply, at, bodies: Vec::new() };
     match parser.items() {
-        Ok((items, None)) => Verdict::Whole(items),
+        Ok((items, None)) => ParsedReply::Whole(items),
         Ok((items, Some(block))) => {
             let offset = parser.at;
-            Verdict::Forged { items, kept: &reply[..offset], block, offset }
+            ParsedReply::Forged { items, kept: &reply[..offset], block, offset }
         }
-        Err(malformed) => Verdict::Malformed(malformed),
+        Err(malformed) => ParsedReply::Malformed(malformed),
     }
 }
 
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         if !found[1].is_empty() {
             return Err(self.stray(complaint::stray_closer(name)));
         }
-        let Some(tag) = tags::find(name) else {
+        let Some(tag) = tags::find_tag(name) else {
             if whole.len() == rest.len() {
                 return Err(self.wrong(self.at, "the reply ends inside a tag".to_owned()));
             }
@@ -414,28 +414,28 @@ impl Values<'_> {
 
 fn build(values: &mut Values<'_>, body: String) -> Item {
     Item::Action(match values.tag.kind {
-        Kind::Response => return Item::Response(body),
-        Kind::Read => Action::Read {
+        TagKind::Response => return Item::Response(body),
+        TagKind::Read => Action::Read {
             path: values.text("path"),
             offset: values.number("offset"),
             limit: values.number("limit"),
         },
-        Kind::FileRead => Action::FileRead { path: values.text("path") },
-        Kind::FilePatch => Action::FilePatch { index: values.text("index") },
-        Kind::Write => Action::Write { path: values.text("path"), text: body },
-        Kind::Edit => Action::Edit { path: values.text("path"), blocks: body },
-        Kind::List => Action::List { path: values.text("path") },
-        Kind::Glob => {
+        TagKind::FileRead => Action::FileRead { path: values.text("path") },
+        TagKind::FilePatch => Action::FilePatch { index: values.text("index") },
+        TagKind::Write => Action::Write { path: values.text("path"), text: body },
+        TagKind::Edit => Action::Edit { path: values.text("path"), blocks: body },
+        TagKind::List => Action::List { path: values.text("path") },
+        TagKind::Glob => {
             Action::Glob { pattern: values.text("pattern"), path: values.optional("path") }
         }
-        Kind::Grep => Action::Grep {
+        TagKind::Grep => Action::Grep {
             pattern: values.text("pattern"),
             path: values.optional("path"),
             glob: values.optional("glob"),
         },
-        Kind::Shell => Action::Shell { commands: body, timeout: values.number("timeout") },
-        Kind::Next => Action::Next { prompt: body },
-        Kind::Conversation => Action::Conversation {
+        TagKind::Shell => Action::Shell { commands: body, timeout: values.number("timeout") },
+        TagKind::Next => Action::Next { prompt: body },
+        TagKind::Conversation => Action::Conversation {
             prompt: body,
             name: values.optional("name"),
             from: values.optional("from"),

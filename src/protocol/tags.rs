@@ -1,13 +1,15 @@
 //! The one description of the tags that a model may write, and the names that only the driver writes.
 //!
 //! The parser's checks, the text of the first context, the GBNF and the Lark grammar are all made from
-//! [`TAGS`], so that they cannot drift apart. A new tag is a row here, a variant of [`Kind`] and one of
+//! [`TAGS`], so that they cannot drift apart. A new tag is a row here, a variant of [`TagKind`] and one of
 //! [`Action`](super::Action). This file holds the table and lookups in it, and parses nothing.
 
-/// Which tag it is, in the order of [`TAGS`].
+use std::sync::LazyLock;
+
+/// Which tag it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is described by its row in TAGS")]
-pub enum Kind {
+pub enum TagKind {
     Response,
     Read,
     FileRead,
@@ -26,7 +28,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Tag {
     /// Which one.
-    pub kind: Kind,
+    pub kind: TagKind,
     /// The name as it stands in the tag; case matters.
     pub name: &'static str,
     /// The attributes it may carry, `fence` apart, which every tag with a body may carry.
@@ -115,9 +117,9 @@ const fn prose(placeholder: &'static str) -> Body {
 }
 
 /// Every tag that a model may write.
-pub const TAGS: [Tag; 12] = [
+pub const TAGS: &[Tag] = &[
     Tag {
-        kind: Kind::Response,
+        kind: TagKind::Response,
         name: "nagent-response",
         attributes: &[],
         body: prose("TEXT"),
@@ -125,7 +127,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "your answer to the user",
     },
     Tag {
-        kind: Kind::Read,
+        kind: TagKind::Read,
         name: "nagent-read",
         attributes: &[
             required("path", "P", "the file"),
@@ -137,7 +139,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "a file: whole up to 64 KiB, or limit lines from line offset, counted from 1",
     },
     Tag {
-        kind: Kind::FileRead,
+        kind: TagKind::FileRead,
         name: "nagent-file-read",
         attributes: &[required("path", "P", "the file")],
         body: Body::None,
@@ -145,7 +147,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "any file; split into segments if over 64 KiB",
     },
     Tag {
-        kind: Kind::FilePatch,
+        kind: TagKind::FilePatch,
         name: "nagent-file-patch",
         attributes: &[required("index", "P", "the index.json beside the segments")],
         body: Body::None,
@@ -153,7 +155,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "merge edited segments; P is their index.json",
     },
     Tag {
-        kind: Kind::Write,
+        kind: TagKind::Write,
         name: "nagent-write",
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
@@ -161,7 +163,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "write a whole file; a line feed right after > is dropped",
     },
     Tag {
-        kind: Kind::Edit,
+        kind: TagKind::Edit,
         name: "nagent-edit",
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
@@ -169,7 +171,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "search and replace, see below",
     },
     Tag {
-        kind: Kind::List,
+        kind: TagKind::List,
         name: "nagent-list",
         attributes: &[required("path", "P", "the folder")],
         body: Body::None,
@@ -177,7 +179,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "what a folder holds",
     },
     Tag {
-        kind: Kind::Glob,
+        kind: TagKind::Glob,
         name: "nagent-glob",
         attributes: &[
             required("pattern", "G", "the glob, as in src/**/*.rs"),
@@ -188,7 +190,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "files whose path matches",
     },
     Tag {
-        kind: Kind::Grep,
+        kind: TagKind::Grep,
         name: "nagent-grep",
         attributes: &[
             required("pattern", "R", "the regular expression"),
@@ -200,7 +202,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "lines that match a regex",
     },
     Tag {
-        kind: Kind::Shell,
+        kind: TagKind::Shell,
         name: "nagent-shell",
         attributes: &[optional("timeout", Value::Positive, "S", "seconds until it is ended")],
         body: prose("COMMANDS"),
@@ -208,7 +210,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "run in a shell, S seconds at most (600)",
     },
     Tag {
-        kind: Kind::Next,
+        kind: TagKind::Next,
         name: "nagent-next",
         attributes: &[],
         body: prose("PROMPT"),
@@ -216,7 +218,7 @@ pub const TAGS: [Tag; 12] = [
         meaning: "go on, with this prompt",
     },
     Tag {
-        kind: Kind::Conversation,
+        kind: TagKind::Conversation,
         name: "nagent-conversation",
         attributes: &[
             optional("name", Value::Text, "N", "the child's name"),
@@ -239,27 +241,29 @@ pub const TAGS: [Tag; 12] = [
 /// The attribute that every tag with a body may carry: the body then ends only at `</name WORD>`.
 pub const FENCE: &str = "fence";
 
-/// Blocks of the driver that answer no tag, the hooks of files from older tools among them.
-pub const DRIVER_BLOCKS: [&str; 9] = [
+/// Blocks that answer no tag.
+const OTHER_BLOCKS: [&str; 6] = [
     "initial_context",
     "user-prompt",
     "agent-response",
     "nagent-turn-status",
     "system",
     "context-update",
-    "hook-per-run",
-    "hook-per-file-edit",
-    "hook-per-response",
 ];
 
-/// The tag of this exact name.
-pub fn find(name: &str) -> Option<&'static Tag> {
-    TAGS.iter().find(|tag| tag.name == name)
-}
+/// Blocks of the hooks of older tools: they are read, never written.
+const HOOK_BLOCKS: [&str; 4] =
+    ["hook-per-run", "hook-per-file-edit", "hook-per-response", "hook-per-turn"];
 
-/// Every block name that only the driver writes.
-pub fn driver_blocks() -> impl Iterator<Item = &'static str> {
-    DRIVER_BLOCKS.into_iter().chain(TAGS.iter().filter_map(|tag| tag.result))
+/// The names of all blocks of a conversation file. Only nagent and the user write them; in a reply they are forged.
+pub static BLOCKS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let results = TAGS.iter().filter_map(|tag| tag.result);
+    OTHER_BLOCKS.into_iter().chain(results).chain(HOOK_BLOCKS).collect()
+});
+
+/// The tag of this exact name.
+pub fn find_tag(name: &str) -> Option<&'static Tag> {
+    TAGS.iter().find(|tag| tag.name == name)
 }
 
 /// The driver's block that a name stands for, however it is spelled: case and `_` for `-` do not matter,
@@ -267,21 +271,18 @@ pub fn driver_blocks() -> impl Iterator<Item = &'static str> {
 pub fn driver_block(name: &str) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let name = plain(name);
-    if let Some(block) = driver_blocks().find(|block| plain(block) == name) {
-        return Some(block.to_owned());
+    if let Some(block) = BLOCKS.iter().find(|block| plain(block) == name) {
+        return Some((*block).to_owned());
     }
     (name.starts_with("nagent-") && name.ends_with("-result")).then_some(name)
 }
 
-impl Kind {
+impl TagKind {
     /// The row of this tag.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "there is a row for each variant, which a test holds"
-    )]
     pub fn tag(self) -> &'static Tag {
-        static TABLE: [Tag; 12] = TAGS;
-        &TABLE[self as usize]
+        TAGS.iter()
+            .find(|tag| tag.kind == self)
+            .expect("there is a row for each kind, which a test holds")
     }
 }
 
@@ -332,19 +333,18 @@ mod tests {
 
     #[test]
     fn every_kind_finds_its_row() {
-        for (place, tag) in TAGS.iter().enumerate() {
-            assert_eq!(tag.kind as usize, place, "{}", tag.name);
+        for tag in TAGS {
             assert_eq!(tag.kind.tag().name, tag.name);
-            assert!(find(tag.name).is_some_and(|found| found.kind == tag.kind));
+            assert!(find_tag(tag.name).is_some_and(|found| found.kind == tag.kind));
         }
     }
 
     #[test]
     fn rows_are_sound() {
-        for tag in &TAGS {
+        for tag in TAGS {
             assert!(tag.name.starts_with("nagent-"), "{}", tag.name);
             assert!(driver_block(tag.name).is_none(), "{} is nobody's block", tag.name);
-            assert_eq!(tag.result.is_none(), tag.kind == Kind::Response, "{}", tag.name);
+            assert_eq!(tag.result.is_none(), tag.kind == TagKind::Response, "{}", tag.name);
             for (place, attribute) in tag.attributes.iter().enumerate() {
                 assert_eq!(tag.attribute(attribute.name).map(|(found, _)| found), Some(place));
                 assert_ne!(attribute.name, FENCE);
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn driver_blocks_are_known_in_every_spelling() {
-        for block in driver_blocks() {
+        for block in BLOCKS.iter().copied() {
             assert_eq!(driver_block(block).as_deref(), Some(block));
             assert_eq!(driver_block(&block.to_uppercase()).as_deref(), Some(block));
             assert_eq!(driver_block(&block.replace('-', "_")).as_deref(), Some(block));
@@ -368,7 +368,6 @@ mod tests {
         for other in ["nagent-shell", "systemd", "result", "nagent-result-x", "my-system", ""] {
             assert_eq!(driver_block(other), None, "{other}");
         }
-        assert_eq!(driver_blocks().count(), 9 + 11);
     }
 
     #[test]

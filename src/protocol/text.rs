@@ -25,7 +25,7 @@ new lines
 /// The protocol for a model, ending in a line feed.
 pub fn text() -> String {
     let mut text = HEAD.to_owned();
-    for tag in &TAGS {
+    for tag in TAGS {
         for (form, shape) in tag.forms().iter().zip(tag.shapes()) {
             // A form of its own is that of an attribute that excludes others, which then says what it does.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
@@ -47,7 +47,7 @@ mod tests {
     fn is_short_and_names_every_form() {
         let text = text();
         assert!(text.len() <= 1_925, "{} bytes", text.len());
-        for tag in &TAGS {
+        for tag in TAGS {
             for shape in tag.shapes() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");
             }

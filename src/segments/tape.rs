@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use crate::code::cutter::View;
+use crate::code::view::View;
 
 /// How much is read at once, in bytes.
 const CHUNK: usize = 256 * 1024;

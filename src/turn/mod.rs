@@ -13,17 +13,19 @@
 //! clock and draws no random number: times, jitter and paths arrive in events. [`crate::drive`] performs the effects.
 
 pub mod event;
-pub mod missing;
+mod groups;
+pub mod unfinished;
 
 use std::collections::VecDeque;
 
 use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals};
-use self::missing::unrun;
+use self::groups::ActionGroups;
+use self::unfinished::result_of_unrun;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, Reply, Stop, Usage};
-use crate::protocol::{self, Action, Item, Verdict};
+use crate::protocol::{self, Action, Item, ParsedReply};
 
 /// Replies that may be malformed one after the other before the run gives up.
 pub const TRIES: u32 = 3;
@@ -55,9 +57,9 @@ enum State {
     /// The text of a bad reply being kept.
     Keeping(Kept),
     /// A text being shown, and what comes after it.
-    Saying(Plan),
+    Saying(ActionGroups),
     /// Results: `running` of the group that was started, then the groups that are left.
-    Acting { running: VecDeque<Action>, plan: Plan },
+    Acting { running: VecDeque<Action>, rest: ActionGroups },
     /// The check, with the answer that waits for it.
     Checking(Vec<String>),
     /// Nothing any more.
@@ -68,16 +70,10 @@ enum State {
 #[derive(Debug)]
 enum Then {
     Ask,
-    Say { notes: Vec<String>, plan: Plan },
-    Results { running: VecDeque<Action>, plan: Plan },
+    Say { notes: Vec<String>, rest: ActionGroups },
+    Results { running: VecDeque<Action>, rest: ActionGroups },
     Answer(Vec<String>),
     Done(Outcome),
-}
-
-/// The actions of a reply that are still to be run, in groups.
-#[derive(Debug)]
-struct Plan {
-    groups: VecDeque<Vec<Action>>,
 }
 
 /// A reply that is being kept, and what is to be said of it.
@@ -148,9 +144,9 @@ impl Turn {
             (State::Asking, Event::Failed { error, jitter }) => self.failed(error, jitter),
             (State::Waiting, Event::Waited) => self.ask(),
             (State::Keeping(kept), Event::Kept { path }) => self.kept(kept, path),
-            (State::Saying(plan), Event::Said) => self.act(plan),
-            (State::Acting { running, plan }, Event::Acted(acted)) => {
-                self.acted(running, plan, acted)
+            (State::Saying(rest), Event::Said) => self.act(rest),
+            (State::Acting { running, rest }, Event::Acted(acted)) => {
+                self.acted(running, rest, acted)
             }
             (State::Checking(answer), Event::Checked { passed, block }) => {
                 self.checked(answer, passed, block)
@@ -175,14 +171,14 @@ impl Turn {
     fn then(&mut self, then: Then) -> Effect {
         match then {
             Then::Ask => self.ask_within_limits(),
-            Then::Say { notes, plan } => {
+            Then::Say { notes, rest } => {
                 self.totals.notes.extend(notes.iter().cloned());
-                self.state = State::Saying(plan);
+                self.state = State::Saying(rest);
                 Effect::Say(notes.join("\n"))
             }
-            Then::Results { running, plan } if running.is_empty() => self.act(plan),
-            Then::Results { running, plan } => {
-                self.state = State::Acting { running, plan };
+            Then::Results { running, rest } if running.is_empty() => self.act(rest),
+            Then::Results { running, rest } => {
+                self.state = State::Acting { running, rest };
                 Effect::Next
             }
             Then::Answer(responses) => self.answer(responses),
@@ -271,13 +267,13 @@ impl Turn {
                 .to_owned();
             return self.keep(reply.text, Kept { status, stands: None, message });
         }
-        match protocol::judge(&reply.text) {
-            Verdict::Whole(items) => {
+        match protocol::parse_reply(&reply.text) {
+            ParsedReply::Whole(items) => {
                 self.bad = 0;
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
                 self.store(blocks, items, false)
             }
-            Verdict::Forged { items, kept, block, offset } => {
+            ParsedReply::Forged { items, kept, block, offset } => {
                 let message = format!(
                     "at byte {offset} you wrote <{block}>, which only the driver writes. What stands before it \
                      was kept and run, the rest was not. Results come after your reply, never inside it"
@@ -285,7 +281,7 @@ impl Turn {
                 let stands = Some((kept.to_owned(), items));
                 self.keep(reply.text, Kept { status, stands, message })
             }
-            Verdict::Malformed(malformed) => {
+            ParsedReply::Malformed(malformed) => {
                 let message =
                     format!("your reply did not parse, and nothing of it was run: {malformed}");
                 self.keep(reply.text, Kept { status, stands: None, message })
@@ -338,25 +334,25 @@ impl Turn {
             (true, false) => Then::Answer(responses),
             (true, true) => Then::Ask,
             (false, _) if responses.is_empty() => {
-                Then::Results { running: VecDeque::new(), plan: Plan::new(actions) }
+                Then::Results { running: VecDeque::new(), rest: ActionGroups::new(actions) }
             }
-            (false, _) => Then::Say { notes: responses, plan: Plan::new(actions) },
+            (false, _) => Then::Say { notes: responses, rest: ActionGroups::new(actions) },
         };
         self.append(blocks, then)
     }
 
-    fn act(&mut self, mut plan: Plan) -> Effect {
-        let Some(group) = plan.groups.pop_front() else { return self.ask_within_limits() };
-        self.state = State::Acting { running: group.iter().cloned().collect(), plan };
+    fn act(&mut self, mut rest: ActionGroups) -> Effect {
+        let Some(group) = rest.next_group() else { return self.ask_within_limits() };
+        self.state = State::Acting { running: group.iter().cloned().collect(), rest };
         Effect::Act(group)
     }
 
-    fn acted(&mut self, mut running: VecDeque<Action>, plan: Plan, acted: Acted) -> Effect {
+    fn acted(&mut self, mut running: VecDeque<Action>, rest: ActionGroups, acted: Acted) -> Effect {
         running.pop_front();
         self.totals.all.add(&acted.usage);
         self.totals.cost += acted.cost;
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
-        self.append(vec![acted.block], Then::Results { running, plan })
+        self.append(vec![acted.block], Then::Results { running, rest })
     }
 
     fn checked(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
@@ -378,21 +374,23 @@ impl Turn {
     }
 
     fn interrupted(&mut self, state: State, signal: Signal, results: Vec<Block>) -> Effect {
-        let (running, plan) = match state {
-            State::Acting { running, plan } | State::Appending(Then::Results { running, plan }) => {
-                (running, Some(plan))
+        let (running, rest) = match state {
+            State::Acting { running, rest } | State::Appending(Then::Results { running, rest }) => {
+                (running, Some(rest))
             }
-            State::Saying(plan) | State::Appending(Then::Say { plan, .. }) => {
-                (VecDeque::new(), Some(plan))
+            State::Saying(rest) | State::Appending(Then::Say { rest, .. }) => {
+                (VecDeque::new(), Some(rest))
             }
             _ => (VecDeque::new(), None),
         };
-        let unanswered =
-            running.into_iter().skip(results.len()).map(|action| unrun(&action, "unknown"));
-        let never = plan.into_iter().flat_map(|plan| plan.groups).flatten();
+        let unanswered = running
+            .into_iter()
+            .skip(results.len())
+            .map(|action| result_of_unrun(&action, "unknown"));
+        let never = rest.into_iter().flat_map(ActionGroups::into_actions);
         let mut blocks = results;
         blocks.extend(unanswered);
-        blocks.extend(never.map(|action| unrun(&action, "not-run")));
+        blocks.extend(never.map(|action| result_of_unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
         blocks.push(ending(Exit::Signal(signal), message.clone()));
         let outcome =
@@ -415,23 +413,6 @@ impl Turn {
             block = block.with("estimated", "true");
         }
         block
-    }
-}
-
-impl Plan {
-    /// Conversations that stand side by side make one group, every other action is its own.
-    fn new(actions: Vec<Action>) -> Self {
-        let mut groups: VecDeque<Vec<Action>> = VecDeque::new();
-        for action in actions {
-            let is_child = matches!(action, Action::Conversation { .. });
-            match groups.back_mut() {
-                Some(group) if is_child && matches!(group[0], Action::Conversation { .. }) => {
-                    group.push(action);
-                }
-                _ => groups.push_back(vec![action]),
-            }
-        }
-        Self { groups }
     }
 }
 

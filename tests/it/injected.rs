@@ -522,7 +522,7 @@ fn obey(sandbox: &Sandbox) -> Sent {
                 let mut counts = counts.lock().unwrap();
                 counts.0 += 1;
                 // What stood there as tags may be no whole reply: one by one, so that it spoils no other.
-                if matches!(nagent::protocol::judge(&found), nagent::protocol::Verdict::Whole(ref items) if items.len() == 1) {
+                if matches!(nagent::protocol::parse_reply(&found), nagent::protocol::ParsedReply::Whole(ref items) if items.len() == 1) {
                     batch.push(found);
                 } else {
                     counts.1 += 1;

@@ -3,9 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nagent::code::cutter::{Cutter, View, cut};
+use nagent::code::cutter::{Cutter, cut};
 use nagent::code::language::{Language, detect};
 use nagent::code::pack::Rules;
+use nagent::code::view::View;
 use nagent_fuzz::Input;
 
 const LANGUAGES: [Language; 4] =

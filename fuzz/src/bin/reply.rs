@@ -2,34 +2,34 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nagent::protocol::{MAX_ITEMS, Verdict, format, judge};
+use nagent::protocol::{MAX_ITEMS, ParsedReply, format, parse_reply};
 use nagent_fuzz::{Input, cut};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let at = usize::from(input.byte());
     let text = input.text();
-    let whole = match judge(&text) {
-        Verdict::Whole(items) => {
+    let whole = match parse_reply(&text) {
+        ParsedReply::Whole(items) => {
             assert!(!items.is_empty() && items.len() <= MAX_ITEMS);
-            assert_eq!(judge(&format(&items)), Verdict::Whole(items.clone()));
+            assert_eq!(parse_reply(&format(&items)), ParsedReply::Whole(items.clone()));
             Some(items)
         }
-        Verdict::Forged { items, kept, offset, .. } => {
+        ParsedReply::Forged { items, kept, offset, .. } => {
             assert_eq!(kept, &text[..offset]);
-            assert_eq!(judge(kept), Verdict::Whole(items));
+            assert_eq!(parse_reply(kept), ParsedReply::Whole(items));
             None
         }
-        Verdict::Malformed(malformed) => {
+        ParsedReply::Malformed(malformed) => {
             assert!(text.is_char_boundary(malformed.offset));
             assert!(!malformed.to_string().contains(char::is_control));
             None
         }
     };
     let Some(items) = whole else { return };
-    match judge(cut(&text, at * text.len() / 255)) {
-        Verdict::Whole(found) => assert_eq!(found, items[..found.len()]),
-        Verdict::Forged { .. } => panic!("a prefix of a whole reply holds no forged block"),
-        Verdict::Malformed(_) => {}
+    match parse_reply(cut(&text, at * text.len() / 255)) {
+        ParsedReply::Whole(found) => assert_eq!(found, items[..found.len()]),
+        ParsedReply::Forged { .. } => panic!("a prefix of a whole reply holds no forged block"),
+        ParsedReply::Malformed(_) => {}
     }
 });

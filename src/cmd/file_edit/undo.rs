@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Args, Ground, nagent};
 use crate::cmd::nagent::changed::{self, Changed, Content};
-use crate::cmd::nagent::start::{missing, wait};
+use crate::cmd::nagent::start::wait;
 use crate::cmd::settings::pick;
 use crate::diff::file_diff::DiffText;
 use crate::drive;
@@ -26,6 +26,7 @@ use crate::sys::journal::{Appended, Journal};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{env, file_index, fs, replace, terminal};
+use crate::turn::unfinished::unfinished_results;
 
 /// Characters of a prompt's first line that are told.
 const PROMPT: usize = 100;
@@ -356,7 +357,7 @@ fn knows(journal: &Journal, path: &str, now: &Content) -> bool {
 /// Appends the block, behind results that a killed run left out.
 fn record(journal: &mut Journal, block: Block) -> anyhow::Result<()> {
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
-    let mut blocks = missing(journal.text(), journal.pieces());
+    let mut blocks = unfinished_results(journal.text(), journal.pieces());
     if let Some(path) = journal.torn() {
         blocks.push(Block::new("system").body(format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",

@@ -32,7 +32,7 @@ use crate::sys::sandbox::Walls;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
-use crate::turn::missing::missing_results;
+use crate::turn::unfinished::unfinished_results;
 
 /// Runs the loop, or shows what it would send.
 pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
@@ -305,7 +305,7 @@ fn opening(
     now: &[Section],
     text: Option<Vec<u8>>,
 ) -> Result<Vec<Block>, Problem> {
-    let mut blocks = missing(world.journal.text(), world.journal.pieces());
+    let mut blocks = unfinished_results(world.journal.text(), world.journal.pieces());
     if let Some(path) = world.journal.torn() {
         let note = format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
@@ -357,23 +357,6 @@ fn opening(
         blocks.push(block.body(text.replace('\0', "\u{fffd}").trim_end_matches('\n').to_owned()));
     }
     Ok(blocks)
-}
-
-/// Results that the last reply's actions still lack.
-pub(crate) fn missing(text: &str, pieces: &[Piece]) -> Vec<Block> {
-    let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
-        return Vec::new();
-    };
-    let after = &pieces[at + 1..];
-    // A later prompt, or the end of the run, means that what was to settle is settled: a result that is not there was
-    // deleted by a hand.
-    let is_settled =
-        |piece: &Piece| piece.name() == Some("user-prompt") || piece.get("exit").is_some();
-    if after.iter().any(is_settled) {
-        return Vec::new();
-    }
-    let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
-    missing_results(pieces[at].text(text), &after)
 }
 
 /// `initial_context` for a new conversation; what has changed of it for an older one.

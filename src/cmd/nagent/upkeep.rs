@@ -21,6 +21,7 @@ use crate::sys::journal::{self, Journal};
 use crate::sys::lock::{self, Lock};
 use crate::sys::root::{self, Root};
 use crate::sys::{fs, names};
+use crate::turn::unfinished::unfinished_results;
 
 /// The name of the index's lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
@@ -187,7 +188,7 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
 /// for this run.
 fn settled(mut text: String) -> String {
     let pieces = conversation::parse(&text).pieces;
-    if !start::missing(&text, &pieces).is_empty()
+    if !unfinished_results(&text, &pieces).is_empty()
         && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
     {
         text.truncate(reply.span.start);

@@ -171,7 +171,7 @@ fn opened(
                 node = child;
                 continue 'down;
             }
-            let role = role(roles, child);
+            let role = kinds::role_of(roles, child);
             if role.is(Role::OPENER) {
                 open.push((child.start_byte(), child.end_byte()));
             } else if role.is(Role::CLOSER) {
@@ -202,14 +202,6 @@ fn opened(
         }
     }
     text
-}
-
-fn role(roles: &[Role], node: Node<'_>) -> Role {
-    if node.is_error() {
-        // What could not be parsed holds what could.
-        return Role::CONTAINER;
-    }
-    roles.get(usize::from(node.kind_id())).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

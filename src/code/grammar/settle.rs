@@ -5,9 +5,8 @@ use std::cell::OnceCell;
 
 use tree_sitter::Node;
 
-use super::role;
 use super::walk::{Cut, Found};
-use crate::code::kinds::Role;
+use crate::code::kinds::{Role, role_of};
 use crate::code::pack::level;
 
 /// The walk's piece and what came of it.
@@ -107,7 +106,7 @@ impl Settle<'_> {
             let node = cursor.node();
             let fits = node.end_byte() - node.start_byte() <= self.target
                 && node.is_named()
-                && role(self.roles, node).is(Role::DEFINITION);
+                && role_of(self.roles, node).is(Role::DEFINITION);
             if fits {
                 let place = |at: usize| at.saturating_sub(self.shift);
                 whole.push((place(node.start_byte()), place(node.end_byte())));

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use super::role;
-use crate::code::kinds::Role;
+use crate::code::kinds::{Role, role_of};
 use crate::code::language::Language;
 use crate::code::pack::level;
 
@@ -75,7 +74,7 @@ impl<'a> Walk<'a> {
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
             let children = self.children(node);
-            if role(self.roles, node).is(Role::CONTAINER) {
+            if role_of(self.roles, node).is(Role::CONTAINER) {
                 self.container(&children, depth, &mut work);
             } else {
                 self.parts(&children, depth, &mut work);
@@ -92,7 +91,7 @@ impl<'a> Walk<'a> {
             let node = cursor.node();
             // Some nodes end with the line feed behind them, or with blanks.
             let end = self.trimmed(node.start_byte(), node.end_byte());
-            let role = role(self.roles, node);
+            let role = role_of(self.roles, node);
             let large = end - node.start_byte() > self.target || node.start_byte() < self.shift;
             children.push(Child {
                 start: node.start_byte(),

@@ -27,32 +27,7 @@ use regex_lite::Regex;
 
 pub use self::parse::parse;
 use super::attributes::{self, Attribute};
-
-/// The names of all blocks: what the driver, the user and the system write. Nothing else opens a block.
-pub const BLOCKS: [&str; 21] = [
-    "initial_context",
-    "user-prompt",
-    "agent-response",
-    "system",
-    "context-update",
-    "nagent-turn-status",
-    "nagent-next-input",
-    "nagent-read-result",
-    "nagent-file-read-result",
-    "nagent-file-patch-result",
-    "nagent-write-result",
-    "nagent-edit-result",
-    "nagent-list-result",
-    "nagent-glob-result",
-    "nagent-grep-result",
-    "nagent-shell-result",
-    "nagent-conversation-result",
-    // Read, never written: an older tool's hooks.
-    "hook-per-run",
-    "hook-per-file-edit",
-    "hook-per-response",
-    "hook-per-turn",
-];
+pub use crate::protocol::tags::BLOCKS;
 
 /// What in a body calls for a fence: whatever looks like a tag of nagent's, or opens a block ([`BLOCKS`]).
 static SUSPECT: LazyLock<Regex> = LazyLock::new(|| {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::tags::TAGS;
-use super::super::{Notation, Verdict, format, judge, print};
+use super::super::{Notation, ParsedReply, format, parse_reply, print};
 use super::{BAD, parser_only, plain};
 
 enum Node {
@@ -236,7 +236,7 @@ fn grammars_accept_what_the_parser_accepts() {
             let formatted = format(&items);
             assert_eq!(grammar.accepts(&formatted), !formatted.contains(" fence="), "{formatted}");
         }
-        for tag in &TAGS {
+        for tag in TAGS {
             for shape in tag.shapes() {
                 let reply = shape
                     .replace(['[', ']'], "")
@@ -276,7 +276,7 @@ fn grammars_end_a_body_where_the_parser_does() {
     assert!(bodies.len() > 500);
     for body in bodies {
         let reply = format!("<nagent-next>{body}</nagent-next>");
-        let whole = matches!(judge(&reply), Verdict::Whole(_));
+        let whole = matches!(parse_reply(&reply), ParsedReply::Whole(_));
         for grammar in &grammars {
             assert_eq!(grammar.accepts(&reply), whole, "{}: {reply:?}", grammar.root);
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Action, Item, Verdict, format, judge};
+use super::super::{Action, Item, ParsedReply, format, parse_reply};
 use super::BAD;
 
 /// Text that likes to look like the protocol.
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn judging_undoes_formatting(items in items()) {
         let reply = format(&items);
-        prop_assert_eq!(judge(&reply), Verdict::Whole(items), "{}", reply);
+        prop_assert_eq!(parse_reply(&reply), ParsedReply::Whole(items), "{}", reply);
     }
 
     /// A reply that is cut anywhere comes to the items that stand before the cut, or to nothing.
@@ -124,10 +124,10 @@ proptest! {
         let reply = format(&items);
         let cut = cut.index(reply.len() + 1);
         let cut = (0..=cut).rev().find(|at| reply.is_char_boundary(*at)).unwrap();
-        match judge(&reply[..cut]) {
-            Verdict::Whole(found) => prop_assert_eq!(&found, &items[..found.len()]),
-            Verdict::Forged { .. } => prop_assert!(false, "nothing was forged in {}", reply),
-            Verdict::Malformed(malformed) => prop_assert!(malformed.offset <= cut),
+        match parse_reply(&reply[..cut]) {
+            ParsedReply::Whole(found) => prop_assert_eq!(&found, &items[..found.len()]),
+            ParsedReply::Forged { .. } => prop_assert!(false, "nothing was forged in {}", reply),
+            ParsedReply::Malformed(malformed) => prop_assert!(malformed.offset <= cut),
         }
     }
 
@@ -137,22 +137,22 @@ proptest! {
         let reply = format!("{good}<nagent-shell-result>{tail}");
         let block = "nagent-shell-result".to_owned();
         let offset = good.len();
-        prop_assert_eq!(judge(&reply), Verdict::Forged { items, kept: &good, block, offset });
+        prop_assert_eq!(parse_reply(&reply), ParsedReply::Forged { items, kept: &good, block, offset });
     }
 
     #[test]
     fn any_text_has_a_verdict(text in text()) {
-        match judge(&text) {
-            Verdict::Whole(items) => {
+        match parse_reply(&text) {
+            ParsedReply::Whole(items) => {
                 prop_assert!(!items.is_empty());
                 let again = format(&items);
-                prop_assert_eq!(judge(&again), Verdict::Whole(items));
+                prop_assert_eq!(parse_reply(&again), ParsedReply::Whole(items));
             }
-            Verdict::Forged { items, kept, offset, .. } => {
+            ParsedReply::Forged { items, kept, offset, .. } => {
                 prop_assert_eq!(kept, &text[..offset]);
-                prop_assert_eq!(judge(kept), Verdict::Whole(items));
+                prop_assert_eq!(parse_reply(kept), ParsedReply::Whole(items));
             }
-            Verdict::Malformed(malformed) => {
+            ParsedReply::Malformed(malformed) => {
                 prop_assert!(text.is_char_boundary(malformed.offset));
                 prop_assert!(malformed.excerpt.chars().count() <= 80);
                 prop_assert!(!malformed.to_string().contains(char::is_control));
@@ -165,7 +165,7 @@ proptest! {
     fn a_word_between_tags_is_never_ignored(items in items(), at in any::<prop::sample::Index>()) {
         let mut tags: Vec<_> = items.iter().map(|item| format(std::slice::from_ref(item))).collect();
         tags.insert(at.index(items.len() + 1), "word".to_owned());
-        prop_assert!(matches!(judge(&tags.concat()), Verdict::Malformed(_)));
+        prop_assert!(matches!(parse_reply(&tags.concat()), ParsedReply::Malformed(_)));
     }
 }
 
@@ -173,8 +173,8 @@ proptest! {
 fn every_prefix_of_a_bad_reply_has_a_verdict() {
     for (reply, ..) in BAD {
         for (at, _) in reply.char_indices() {
-            let _ = judge(&reply[..at]);
-            let _ = judge(&reply[at..]);
+            let _ = parse_reply(&reply[..at]);
+            let _ = parse_reply(&reply[at..]);
         }
     }
 }

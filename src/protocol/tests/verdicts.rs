@@ -1,33 +1,33 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
-use super::super::tags::{self, Body, DRIVER_BLOCKS, FENCE, TAGS, Value};
-use super::super::{MAX_ITEMS, MAX_VALUE, Malformed, Verdict, judge};
+use super::super::tags::{self, BLOCKS, Body, FENCE, TAGS, Value};
+use super::super::{MAX_ITEMS, MAX_VALUE, Malformed, ParsedReply, parse_reply};
 use super::{BAD, Item, parser_only, plain, read, say, shell};
 
 fn malformed(reply: &str) -> Malformed {
-    match judge(reply) {
-        Verdict::Malformed(malformed) => malformed,
+    match parse_reply(reply) {
+        ParsedReply::Malformed(malformed) => malformed,
         other => panic!("{reply:?} came to {other:?}"),
     }
 }
 
 fn whole(reply: &str) -> Vec<Item> {
-    match judge(reply) {
-        Verdict::Whole(items) => items,
+    match parse_reply(reply) {
+        ParsedReply::Whole(items) => items,
         other => panic!("{reply:?} came to {other:?}"),
     }
 }
 
 fn is_whole(reply: &str) -> bool {
-    matches!(judge(reply), Verdict::Whole(_))
+    matches!(parse_reply(reply), ParsedReply::Whole(_))
 }
 
 fn check_forged(reply: &str, kept: &str, block: &str, count: usize) {
-    match judge(reply) {
-        Verdict::Forged { items, kept: prefix, block: name, offset } => {
+    match parse_reply(reply) {
+        ParsedReply::Forged { items, kept: prefix, block: name, offset } => {
             assert_eq!((prefix, name.as_str(), offset), (kept, block, kept.len()), "{reply:?}");
             assert_eq!(items.len(), count, "{reply:?}");
-            assert_eq!(judge(prefix), Verdict::Whole(items), "{reply:?}");
+            assert_eq!(parse_reply(prefix), ParsedReply::Whole(items), "{reply:?}");
         }
         other => panic!("{reply:?} came to {other:?}"),
     }
@@ -36,7 +36,7 @@ fn check_forged(reply: &str, kept: &str, block: &str, count: usize) {
 #[test]
 fn good_replies() {
     for (reply, items) in plain().into_iter().chain(parser_only()) {
-        assert_eq!(judge(reply), Verdict::Whole(items), "{reply:?}");
+        assert_eq!(parse_reply(reply), ParsedReply::Whole(items), "{reply:?}");
     }
 }
 
@@ -113,7 +113,7 @@ fn forged_blocks_cut_a_reply() {
 
 #[test]
 fn every_driver_block_is_forged_at_the_top_and_harmless_inside() {
-    for block in tags::driver_blocks() {
+    for block in BLOCKS.iter().copied() {
         for opening in [format!("<{block}>"), format!("<{block} a=\"b\">"), format!("<{block}/>")] {
             let good = "<nagent-shell>ls</nagent-shell>\n";
             check_forged(&format!("{good}{opening}x</{block}>{good}"), good, block, 1);
@@ -124,7 +124,7 @@ fn every_driver_block_is_forged_at_the_top_and_harmless_inside() {
             assert_eq!(whole(&value), [read(&opening)]);
         }
     }
-    for block in DRIVER_BLOCKS {
+    for block in BLOCKS.iter() {
         let longer = format!("<nagent-shell>ls</nagent-shell><{block}x>");
         assert!(malformed(&longer).message.contains("there is no tag"), "{longer}");
     }
@@ -144,13 +144,13 @@ fn minimal(tag: &tags::Tag) -> (String, String) {
 
 #[test]
 fn every_tag_of_the_table() {
-    for tag in &TAGS {
+    for tag in TAGS {
         let (start, end) = minimal(tag);
         let items = whole(&format!("{start}{end}"));
         let kind = match &items[..] {
             [Item::Response(text)] => {
                 assert_eq!(text, "body");
-                tags::Kind::Response
+                tags::TagKind::Response
             }
             [Item::Action(action)] => {
                 assert_eq!(action.tag(), tag.name);
@@ -189,7 +189,7 @@ fn every_tag_of_the_table() {
 
 #[test]
 fn every_attribute_of_the_table() {
-    for tag in &TAGS {
+    for tag in TAGS {
         for (place, attribute) in tag.attributes.iter().enumerate() {
             let name = attribute.name;
             let (_, end) = minimal(tag);
@@ -280,7 +280,7 @@ fn long_replies_take_linear_time() {
             format!("<{long}"),
             format!("<nagent-x{long}"),
         ] {
-            let _ = judge(&reply);
+            let _ = parse_reply(&reply);
         }
         if !piece.contains('<') && !long.trim().is_empty() {
             let reply = format!("<nagent-response>{long}</nagent-response>");

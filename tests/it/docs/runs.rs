@@ -163,7 +163,8 @@ fn every_file_of_a_split_is_in_the_table() {
 fn every_block_and_its_attributes_are_in_the_table() {
     let rows = table("docs/protocol.md", "block");
     let sorted = |names: Vec<String>| names.into_iter().collect::<BTreeSet<_>>();
-    let blocks_of_the_code = format::conversation::BLOCKS.map(str::to_owned).to_vec();
+    let blocks_of_the_code =
+        format::conversation::BLOCKS.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(sorted(names(&rows)), sorted(blocks_of_the_code));
 
     let (sandbox, _) = busy();

@@ -1,0 +1,97 @@
+//! The results that are missing in a conversation whose run ended too soon.
+//!
+//! Nothing here runs an action again. A missing result is filled in with one that says that the action may have run, or
+//! did not.
+
+use super::groups::ActionGroups;
+use crate::format::conversation::{Block, Piece};
+use crate::protocol::{self, Action, Item, ParsedReply};
+
+/// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
+pub fn result_of_unrun(action: &Action, status: &str) -> Block {
+    let text = match status {
+        "unknown" => {
+            "nagent ended before it stored the result of this action: it may have run, completely or in part. \
+             Check before you repeat it"
+        }
+        _ => "nagent ended before it started this action: it did not run",
+    };
+    Block::new(action.result_block()).with("status", status).body(text)
+}
+
+/// The results that a conversation lacks after its last reply.
+///
+/// A later prompt, or the end of the run, means that nothing is unfinished: a result that is missing there was deleted
+/// by hand, and stays deleted.
+pub fn unfinished_results(text: &str, pieces: &[Piece]) -> Vec<Block> {
+    let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
+        return Vec::new();
+    };
+    let after = &pieces[at + 1..];
+    let is_settled =
+        |piece: &Piece| piece.name() == Some("user-prompt") || piece.get("exit").is_some();
+    if after.iter().any(is_settled) {
+        return Vec::new();
+    }
+    let after: Vec<&str> = after.iter().filter_map(Piece::name).collect();
+    results_after(pieces[at].text(text), &after)
+}
+
+/// The results that a reply lacks, given the names of the blocks after it. The first group of actions without all its
+/// results may have run, those behind it did not.
+fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
+    let (ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) =
+        protocol::parse_reply(reply)
+    else {
+        return Vec::new();
+    };
+    let actions = items.into_iter().filter_map(|item| match item {
+        Item::Action(action) => Some(action),
+        Item::Response(_) => None,
+    });
+    let mut groups = ActionGroups::new(actions.collect());
+    for result in results {
+        groups.remove_answered(result);
+    }
+    let mut blocks = Vec::new();
+    for (index, group) in groups.groups().enumerate() {
+        let status = if index == 0 { "unknown" } else { "not-run" };
+        blocks.extend(group.iter().map(|action| result_of_unrun(action, status)));
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_left_unanswered() {
+        let reply =
+            "<nagent-shell>a</nagent-shell><nagent-list path=\".\"/><nagent-shell>b</nagent-shell>";
+        for (after, expect) in [
+            (vec![], "shell-result:unknown list-result:not-run shell-result:not-run"),
+            (
+                vec!["nagent-turn-status", "nagent-shell-result"],
+                "list-result:unknown shell-result:not-run",
+            ),
+            (vec!["nagent-shell-result", "nagent-list-result"], "shell-result:unknown"),
+            (vec!["nagent-shell-result", "nagent-list-result", "nagent-shell-result"], ""),
+            // The first result was deleted by a hand, and stays so.
+            (vec!["nagent-list-result"], "shell-result:unknown"),
+        ] {
+            let blocks = results_after(reply, &after);
+            let shown: Vec<String> = blocks
+                .iter()
+                .map(|b| {
+                    format!("{}:{}", b.name.trim_start_matches("nagent-"), b.get("status").unwrap())
+                })
+                .collect();
+            assert_eq!(shown.join(" "), expect, "{after:?}");
+        }
+        let children = "<nagent-conversation>a</nagent-conversation><nagent-conversation>b</nagent-conversation>";
+        let blocks = results_after(children, &["nagent-conversation-result"]);
+        assert_eq!(blocks.len(), 1);
+        assert!(results_after("no tags", &[]).is_empty());
+    }
+}
