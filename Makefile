@@ -1,4 +1,4 @@
-# make demo needs a Rust toolchain, a C compiler and git; make test also patch(1), make fuzz g++. Nothing else.
+# make demo needs a Rust toolchain, a C compiler and git. make test also needs patch(1), and make fuzz g++.
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo

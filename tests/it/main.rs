@@ -39,6 +39,7 @@ mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead
 mod llm_text; // a file in, the model's text out
 mod r#loop; // malformed and cut-off replies, limits, checks, children
+mod parsers; // every parser on the inputs that fuzzing collected, and on variations of them
 mod patch; // edited segments back into their source: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch make of a patch, what a crash leaves
 mod places; // hostile repositories, settings and programs in the working folder

@@ -1,16 +1,14 @@
 //! Text that is shown: nothing that steers a terminal, reorders a line or cannot be seen is left in it.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::format::harmless::{cut, is_hidden, line, name, visible, without_markers};
 use nagent::llm::{ApiError, ErrorKind};
 use nagent::sys::names::{expand_home, shown};
-use nagent_fuzz::Input;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let most = usize::from(input.byte());
     let text = input.text();
@@ -31,4 +29,4 @@ fuzz_target!(|data: &[u8]| {
     let error = ApiError::new(ErrorKind::Other, &text);
     assert!(!error.message.contains(char::is_control));
     assert!(error.message.chars().count() <= 2_000);
-});
+}

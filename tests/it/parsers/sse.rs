@@ -1,11 +1,9 @@
 //! Lines and server-sent events: however the stream is cut, the same events come out, and memory is bounded.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::{Input, pieces};
 use nagent::llm::sse::{Events, Lines};
-use nagent_fuzz::{Input, pieces};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let seed = input.byte();
     let max = if input.byte().is_multiple_of(4) { 64 } else { 1 << 20 };
@@ -15,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let single = events(input.rest.chunks(1), max);
     assert_eq!(whole, single);
     assert_eq!(lines(std::iter::once(input.rest), max), lines(pieces(input.rest, seed), max));
-});
+}
 
 /// The events, what was no event, and whether a line was too long.
 type Seen = (Vec<(bool, Vec<u8>)>, Vec<u8>, bool);

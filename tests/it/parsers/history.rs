@@ -1,16 +1,14 @@
 //! What is read of a repository: commits, trees, the mailmap, how like two contents are, what is kept of a history, and what
 //! a model says of commits.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::history::kept::{Kept, Key, Rest, format, parse, parse_rest};
 use nagent::history::mailmap::Mailmap;
 use nagent::history::similarity::{Pieces, RENAME, may_be_rename};
 use nagent::history::text::{Extent, Summaries, date, history, told_step, told_summary};
 use nagent::history::{Change, History, Person, Touch, object, summaries};
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     match input.byte() % 5 {
         0 => commit(input.rest),
@@ -36,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         3 => kept(&input.text()),
         _ => answer(&input.text()),
     }
-});
+}
 
 fn commit(bytes: &[u8]) {
     let Some(raw) = object::commit(bytes) else { return };

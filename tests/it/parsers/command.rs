@@ -1,12 +1,10 @@
 //! What a program printed that stands in for a model, and recordings of exchanges.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::llm::command::{Preset, parse};
 use nagent::llm::replay::{Recording, differences};
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let preset = input.one_of(&[Preset::ClaudeCode, Preset::Cursor, Preset::Command]);
     let exit = input.one_of(&[Some(0), Some(1), None]);
@@ -32,4 +30,4 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}

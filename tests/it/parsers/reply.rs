@@ -1,11 +1,9 @@
 //! A model's reply: every text has a verdict, what runs is what formatting gives back, and a prefix runs nothing else.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::{Input, cut};
 use nagent::protocol::{MAX_ITEMS, ParsedReply, format, parse_reply};
-use nagent_fuzz::{Input, cut};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let at = usize::from(input.byte());
     let text = input.text();
@@ -32,4 +30,4 @@ fuzz_target!(|data: &[u8]| {
         ParsedReply::Forged { .. } => panic!("a prefix of a whole reply holds no forged block"),
         ParsedReply::Malformed(_) => {}
     }
-});
+}

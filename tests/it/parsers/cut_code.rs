@@ -1,15 +1,13 @@
 //! Where sources are cut, by each grammar: the segments are the file, none is larger than it may be; and what the file
 //! defines lies within it.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::code::cutter::cut;
 use nagent::code::language::{Language, NAMES};
 use nagent::code::outline::outline;
 use nagent::code::pack::Rules;
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let languages = NAMES.map(|(language, ..)| language);
     let language = input.one_of(&languages);
@@ -31,4 +29,4 @@ fuzz_target!(|data: &[u8]| {
     for one in outline.definitions {
         assert!(one.bytes.start <= one.bytes.end && one.bytes.end <= bytes.len());
     }
-});
+}

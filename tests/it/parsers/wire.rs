@@ -1,15 +1,13 @@
 //! Replies in the five wire formats: however the body is cut, the same text, counts and errors come out of it, and what was
 //! handed on as it came is the text.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::{Input, pieces};
 use nagent::llm::wire::{Endpoint, Wire};
 use nagent::llm::{ApiError, Reply};
-use nagent_fuzz::{Input, pieces};
 
 const KEY: &str = "canary-key-81c2a9d04e";
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let wire =
         input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
@@ -36,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok((remote, _)) = endpoint.uploaded(input.rest) {
         assert!(!remote.id.is_empty() && !remote.id.contains(['/', '?', '#', ' ']));
     }
-});
+}
 
 fn decoded<'a>(
     endpoint: &Endpoint,

@@ -1,12 +1,10 @@
 //! Edit blocks and what they do to a text: a block that is refused changes nothing, one that applies changes what it says.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::apply::{How, apply};
 use nagent::format::edit::{format, parse};
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let file = String::from_utf8_lossy(input.field()).into_owned();
     let Ok(blocks) = parse(&input.text()) else { return };
@@ -39,4 +37,4 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}

@@ -1,15 +1,13 @@
 //! The index of a split and the index of files: what is read is written and read again the same.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::format::file_index::{FileIndex, is_backup, is_certain, path_id};
 use nagent::format::index;
-use nagent_fuzz::Input;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let which = input.byte();
     let text = input.text();
@@ -42,4 +40,4 @@ fuzz_target!(|data: &[u8]| {
             is_backup(OsStr::from_bytes(name), OsStr::from_bytes(input.rest));
         }
     }
-});
+}

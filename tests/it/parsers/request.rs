@@ -1,14 +1,12 @@
 //! The body of a request: JSON that holds each text as it is.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
 use nagent::llm::wire::{Endpoint, Wire};
 use nagent::llm::{Ask, Message, Role, sniff};
-use nagent_fuzz::Input;
 use serde_json::Value;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let wire =
         input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
@@ -43,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }
     }
-});
+}
 
 /// A request whose texts are slices of one text.
 fn ask(text: &str, parts: usize) -> Ask<'_> {
@@ -60,7 +58,15 @@ fn ask(text: &str, parts: usize) -> Ask<'_> {
     if messages.is_empty() {
         messages.push(Message { role: Role::User, parts: vec!["x"] });
     }
-    Ask { model: "m", system: None, messages, file: None, cache_key: None, max_output: Some(1), window: None }
+    Ask {
+        model: "m",
+        system: None,
+        messages,
+        file: None,
+        cache_key: None,
+        max_output: Some(1),
+        window: None,
+    }
 }
 
 fn gather<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

@@ -1,13 +1,11 @@
 //! A conversation file: any text loads or says what is wrong, what was read can be written and read again, and a file that
 //! was cut anywhere is whole, torn or damaged, never another conversation.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::{Input, cut};
 use nagent::format::conversation::{Block, Kind, Parsed, Trouble, parse};
 use nagent::{memory, prompt};
-use nagent_fuzz::{Input, cut};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let at = usize::from(input.byte());
     let text = input.text();
@@ -57,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
             assert!(perhaps_torn.is_some(), "{cut}");
         }
     }
-});
+}
 
 fn in_order(text: &str, parsed: &Parsed) {
     let mut end = 0;

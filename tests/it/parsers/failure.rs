@@ -1,11 +1,9 @@
 //! A reply that is an error: any status, headers and body give an error that is short, shows no key and waits a sane time.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::llm::ErrorKind;
 use nagent::llm::retry::Retry;
 use nagent::llm::wire::{Endpoint, Wire};
-use nagent_fuzz::Input;
 use std::time::Duration;
 
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
@@ -19,7 +17,7 @@ const NAMES: [&str; 7] = [
     "x-other",
 ];
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let wire =
         input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
@@ -39,13 +37,13 @@ fuzz_target!(|data: &[u8]| {
     assert!(error.message.chars().count() <= 2_000 && !error.message.is_empty());
     assert!(!error.message.contains("canary-7f3a9b2c4d5e6f70"), "{}", error.message);
     assert!(!error.message.contains(char::is_control), "{:?}", error.message);
-    assert!(error.retry_after.is_none_or(|wait| wait <= Duration::from_secs(31_536_000)));
+    assert!(error.retry_after.is_none_or(|wait| wait <= Duration::from_hours(24 * 365)));
     if let Ok(address) = endpoint.upload_address(&headers) {
         let address = address.to_ascii_lowercase();
         let rest = address.strip_prefix("https://api.example.org").expect("the server's own host");
         assert!(rest.is_empty() || rest.starts_with(['/', '?', '#', ':']), "{address}");
     }
-    let patience = Duration::from_secs(600);
+    let patience = Duration::from_mins(10);
     let mut retry = Retry::new(patience);
     let mut waited = Duration::ZERO;
     for _ in 0..1_000 {
@@ -55,4 +53,4 @@ fuzz_target!(|data: &[u8]| {
         assert!(waited <= patience);
     }
     assert!(!retry.last_word(&error).is_empty());
-});
+}

@@ -1,13 +1,11 @@
 //! A block whose body and attributes somebody else wrote: it reads back as that block and no other, whatever they hold.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::format::attributes::{decode, encode};
 use nagent::format::conversation::{BLOCKS, Block, Kind, parse};
 use nagent::protocol::tags;
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let name = input.one_of(&BLOCKS);
     let value = String::from_utf8_lossy(input.field()).into_owned();
@@ -34,4 +32,4 @@ fuzz_target!(|data: &[u8]| {
         matches!(&parsed.pieces[0].kind, Kind::Block { attributes, .. } if attributes.len() == 1)
     );
     assert_eq!(parsed.pieces[1].text(&text), "next");
-});
+}

@@ -1,18 +1,16 @@
 //! Where text, Markdown, tables and lines of JSON are cut: the segments are the file, none is larger than it may be, and
 //! they are the same however much of the file is shown at once.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::code::cutter::{Cutter, cut};
 use nagent::code::language::{Language, detect};
 use nagent::code::pack::Rules;
 use nagent::code::view::View;
-use nagent_fuzz::Input;
 
 const LANGUAGES: [Language; 4] =
     [Language::Text, Language::Markdown, Language::Csv, Language::JsonLines];
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let language = input.one_of(&LANGUAGES);
     let size = input.byte();
@@ -30,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
         step,
     );
     assert_eq!(whole, bit);
-});
+}
 
 /// Shows a file a few bytes at a time.
 fn streamed(mut cutter: Cutter, bytes: &[u8], step: usize) -> Vec<(u64, u64)> {

@@ -1,14 +1,12 @@
 //! Unified diffs: any text is a diff or is not, hunks apply or change nothing, and a diff that is written here, read back
 //! and applied gives the new text.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::apply::apply_hunks;
 use nagent::diff::parse::{is_diff, parse_diff};
 use nagent::diff::unified::{DiffChange, UnifiedDiff};
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let lines = usize::from(input.byte());
     let old = String::from_utf8_lossy(input.field()).into_owned();
@@ -23,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     round_trip(&old, &text, lines);
-});
+}
 
 /// Some lines of a text are replaced by another text.
 fn round_trip(old: &str, came: &str, lines: usize) {
@@ -48,10 +46,10 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     let mut diff = UnifiedDiff::new(b"a name \x01\"\xff");
     diff.add(&DiffChange {
         line: first as u64,
-        before: old[..start].as_bytes(),
+        before: &old.as_bytes()[..start],
         old: gone.as_bytes(),
         new: came.as_bytes(),
-        after: old[end..].as_bytes(),
+        after: &old.as_bytes()[end..],
     });
     let Some(bytes) = diff.finish() else { return };
     let text = String::from_utf8_lossy(&bytes);
@@ -59,8 +57,8 @@ fn round_trip(old: &str, came: &str, lines: usize) {
     let [file] = files.as_slice() else { panic!("{} files\n{text}", files.len()) };
     let [hunk] = file.hunks.as_slice() else { panic!("{} hunks\n{text}", file.hunks.len()) };
     let context = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-    let before = context(nagent::diff::unified::last_lines(old[..start].as_bytes(), 3));
-    let after = context(nagent::diff::unified::first_lines(old[end..].as_bytes(), 3));
+    let before = context(nagent::diff::unified::last_lines(&old.as_bytes()[..start], 3));
+    let after = context(nagent::diff::unified::first_lines(&old.as_bytes()[end..], 3));
     assert_eq!(hunk.old, format!("{before}{gone}{after}"), "{text}");
     assert_eq!(hunk.new, format!("{before}{came}{after}"), "{text}");
     // Where it applies at all (it may stand twice, or change nothing that counts), it gives the new text.

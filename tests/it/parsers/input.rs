@@ -1,4 +1,4 @@
-//! What the fuzz targets share: bytes taken apart. Each target is a file of `src/bin/`: what it is given, what must hold.
+//! What the targets share: bytes taken apart. Each target is a file of this folder: what it is given, what must hold.
 //!
 //! A target takes what it decides by (a language, where a stream is cut) from the first bytes and leaves the rest as it is,
 //! so that a file of the corpus is a file of the kind that is parsed, with a few bytes before it. Targets start nothing
@@ -8,36 +8,36 @@ use std::borrow::Cow;
 
 /// Bytes that are taken from the front.
 #[derive(Debug, Clone, Copy)]
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     /// What is not taken yet.
-    pub rest: &'a [u8],
+    pub(crate) rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
     /// All of what a target is given.
-    pub fn new(data: &'a [u8]) -> Self {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
         Self { rest: data }
     }
 
     /// The next byte; 0 where there is none.
-    pub fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
     /// One of some values, by the next byte.
-    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
         values[usize::from(self.byte()) % values.len()]
     }
 
     /// The rest as text; what is no UTF-8 becomes U+FFFD.
-    pub fn text(self) -> Cow<'a, str> {
+    pub(crate) fn text(self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.rest)
     }
 
     /// What stands before the next zero byte, which is passed over; all that is left where there is none.
-    pub fn field(&mut self) -> &'a [u8] {
+    pub(crate) fn field(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|byte| *byte == 0);
         let (field, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest.get(1..).unwrap_or_default();
@@ -46,7 +46,7 @@ impl<'a> Input<'a> {
 }
 
 /// The bytes in pieces whose lengths follow from a seed: short ones, single bytes among them.
-pub fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     let mut state = u32::from(seed).wrapping_mul(2_654_435_761).wrapping_add(1);
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -60,6 +60,6 @@ pub fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The largest place at or before `at` where a text can be cut.
-pub fn cut(text: &str, at: usize) -> &str {
+pub(crate) fn cut(text: &str, at: usize) -> &str {
     &text[..text.floor_char_boundary(at)]
 }

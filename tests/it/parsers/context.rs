@@ -1,12 +1,10 @@
 //! The first context: `context.yaml` (the only target that reads files: those of a temporary folder, and what a list in it
 //! names), and the sections that it becomes.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::context::{Facts, changes, format, parse, sections};
 use nagent::format::harmless::is_hidden;
 use nagent::sys::context_files::load;
-use nagent_fuzz::Input;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -18,7 +16,7 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     if input.byte().is_multiple_of(2) {
         std::fs::write(FOLDER.join("context.yaml"), input.rest).expect("a file");
@@ -43,4 +41,4 @@ fuzz_target!(|data: &[u8]| {
     if !told.is_empty() {
         assert!(changes(&told, &told).is_empty() || told.len() > 7);
     }
-});
+}

@@ -1,14 +1,12 @@
 //! The config, names of providers and addresses of servers.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use super::input::Input;
 use nagent::config;
 use nagent::llm::price::cost;
 use nagent::llm::provider::{Provider, ollama_address};
 use nagent::llm::{Usage, limits};
-use nagent_fuzz::Input;
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let which = input.byte();
     let text = input.text();
@@ -38,4 +36,4 @@ fuzz_target!(|data: &[u8]| {
             endpoint.models(Some(&text));
         }
     }
-});
+}
