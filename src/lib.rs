@@ -42,9 +42,9 @@
 //! - `bin/{name}`: the user's own tools. [`sys::tools`]
 //! - `redact.key`: what the words in masks are made with. [`drive`]
 //! - `tools.json`: a cache of what tools said of themselves. [`sys::tools`]
-//! - `conversations/{name}`: a conversation. File: [`sys::journal`]; text: [`format::conversation`]
+//! - `conversations/{name}`: a conversation. File: [`sys::conversation_file`]; text: [`format::conversation`]
 //! - `conversations/{name}.invalid/{n}.txt`: replies that did not parse, torn ends. Written by [`drive`] and
-//!   [`sys::journal`], read by people
+//!   [`sys::conversation_file`], read by people
 //! - `conversations/{name}.run`: who is at work on it. [`sys::lock`]
 //! - `conversations/.locks/{name}`: its lock. [`sys::lock`]
 //! - `conversations/saved-index.json`: the saved conversations. [`cmd::nagent`]
@@ -79,7 +79,7 @@
 //!   run of [`segments::split`] puts back
 //!
 //! Elsewhere: a recording, where `--record` or `--provider replay` names one ([`llm::replay`]), and the files that the
-//! model reads ([`sys::read`], [`sys::look`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).
+//! model reads ([`sys::read`], [`sys::list_dir`], [`sys::grep`]) and writes ([`sys::boundary`], [`sys::replace`]).
 
 pub mod apply;
 pub mod cli;

@@ -90,7 +90,7 @@ enum Label {
 
 impl Redactor {
     /// Masks the values of variables, given with their names, and shapes where there is a `salt` for their words. Short
-    /// values and paths are passed over.
+    /// values are skipped.
     pub fn new<'a>(
         variables: impl IntoIterator<Item = (&'a str, &'a str)>,
         salt: Option<&[u8]>,
@@ -104,9 +104,6 @@ impl Redactor {
         };
         for (name, value) in variables {
             let value = value.trim();
-            if value.starts_with('/') || value.starts_with("~/") {
-                continue;
-            }
             add(value, name);
             // As JSON, and line by line, which is how it is shown.
             if let Ok(json) = serde_json::to_string(value) {
@@ -143,11 +140,11 @@ impl Redactor {
     /// The bytes with masks, and how many; `None`: there is nothing to mask.
     pub fn mask(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
         let spans = self.spans(bytes);
-        (!spans.is_empty()).then(|| self.put(bytes, &spans))
+        (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
     }
 
     /// The same for text, which stays text.
-    pub fn text(&mut self, text: String) -> (String, u64) {
+    pub fn redact_text(&mut self, text: String) -> (String, u64) {
         match self.mask(text.as_bytes()) {
             Some((bytes, count)) => (String::from_utf8_lossy(&bytes).into_owned(), count),
             None => (text, 0),
@@ -155,8 +152,8 @@ impl Redactor {
     }
 
     /// The same for text in which `…` stands for what was cut away: what may be part of a secret beside it goes.
-    pub fn cut_text(&mut self, text: String) -> (String, u64) {
-        let (text, count) = self.text(text);
+    pub fn redact_cut_lines(&mut self, text: String) -> (String, u64) {
+        let (text, count) = self.redact_text(text);
         if self.is_idle() || !text.contains('…') {
             return (text, count);
         }
@@ -166,10 +163,10 @@ impl Redactor {
         while let Some(part) = parts.next() {
             let mut part = part;
             if is_after {
-                part = &part[self.ragged_start(part)..];
+                part = &part[self.clean_start(part)..];
             }
             if parts.peek().is_some() {
-                part = &part[..self.ragged_end(part)];
+                part = &part[..self.clean_end(part)];
                 out.push_str(part);
                 out.push('…');
             } else {
@@ -181,7 +178,7 @@ impl Redactor {
     }
 
     /// Where a text ends that was cut behind its last byte, so that it ends in no part of a secret.
-    pub fn ragged_end(&self, text: &str) -> usize {
+    pub fn clean_end(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let mut end = text.len();
         for (value, _) in &self.known {
@@ -199,7 +196,7 @@ impl Redactor {
         end
     }
 
-    fn ragged_start(&self, text: &str) -> usize {
+    fn clean_start(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let mut start = 0;
         for (value, _) in &self.known {
@@ -219,7 +216,7 @@ impl Redactor {
     }
 
     /// The first mask in a text, if one stands there.
-    pub fn mask_in<'a>(&self, text: &'a str) -> Option<&'a str> {
+    pub fn find_mask<'a>(&self, text: &'a str) -> Option<&'a str> {
         let is_ours = |name: &str| self.known.iter().any(|(_, known)| known == name);
         MASK.captures_iter(text)
             .find(|found| found.get(1).is_none_or(|name| is_ours(name.as_str())))
@@ -277,7 +274,7 @@ impl Redactor {
     }
 
     /// The text with masks in the place of secrets.
-    fn put(&mut self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
+    fn replace_spans(&mut self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         for span in spans {
@@ -285,7 +282,7 @@ impl Redactor {
             let secret = &text[span.secret.clone()];
             let mask = match &span.label {
                 Label::Mask(mask) => mask.clone(),
-                Label::Shape(kind) => self.word(kind, secret),
+                Label::Shape(kind) => self.shape_mask(kind, secret),
             };
             if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
                 let lines: Vec<Vec<u8>> = private_key::lines(secret).map(<[u8]>::to_vec).collect();
@@ -304,7 +301,7 @@ impl Redactor {
         (out, spans.len() as u64)
     }
 
-    fn word(&self, kind: &str, secret: &[u8]) -> String {
+    fn shape_mask(&self, kind: &str, secret: &[u8]) -> String {
         let mut hash = Sha256::new();
         hash.update(self.salt.as_deref().unwrap_or_default());
         hash.update(kind.as_bytes());
@@ -349,7 +346,7 @@ impl Stream {
             }
         }
         let settled: Vec<Span> = spans.into_iter().filter(|span| span.whole.end <= cut).collect();
-        let (out, count) = redactor.put(&self.held[..cut], &settled);
+        let (out, count) = redactor.replace_spans(&self.held[..cut], &settled);
         self.count += count;
         self.held.drain(..cut);
         out

@@ -60,7 +60,7 @@ impl Program {
     ) -> Result<Reply, RequestError> {
         self.run(ask, on_text, interrupts).map_err(|error| match error {
             RequestError::Api(mut error) => {
-                error.message = self.redactor.text(error.message).0;
+                error.message = self.redactor.redact_text(error.message).0;
                 RequestError::Api(error)
             }
             RequestError::Interrupted(_) => error,

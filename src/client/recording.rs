@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::format::conversation::Piece;
 use crate::llm::replay::{self, Entry, Recording};
 use crate::llm::{ApiError, ErrorKind, Reply, Stop, Usage};
-use crate::sys::{fs, journal};
+use crate::sys::{conversation_file, fs};
 
 /// Plays a recording.
 pub(super) struct Player {
@@ -18,7 +18,7 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn open(path: &Path, lineage: String) -> Result<Self> {
-        let text = fs::read_text(path, journal::LIMIT)?
+        let text = fs::read_text(path, conversation_file::LIMIT)?
             .with_context(|| format!("there is no recording at {}", path.display()))?;
         let recording = Recording::parse(&text)
             .map_err(|(line, why)| anyhow!("{}: line {line}: {why}", path.display()))?;

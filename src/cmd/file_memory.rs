@@ -30,7 +30,7 @@ use crate::segments::summarize::Summarizer;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
-use crate::sys::{fs, git, slice};
+use crate::sys::{fs, git, read_range};
 
 /// Files up to this many bytes get no summary: to read them costs no more than to be told of them.
 pub const SHORT: u64 = 4 * 1024;
@@ -192,7 +192,9 @@ fn settings(start: &Start<'_>) -> Settings {
 /// Decides what is told of the file itself.
 fn wanted(start: &Start<'_>, file: &Path, history: &History) -> Wanted {
     // What cannot be read is the run's to find out.
-    let Ok((size, head)) = slice::read(file, 0, content::HEAD) else { return Wanted::Nothing };
+    let Ok((size, head)) = read_range::read_range(file, 0, content::HEAD) else {
+        return Wanted::Nothing;
+    };
     match content::look(&head) {
         Content::Empty | Content::Blank => return Wanted::Nothing,
         Content::Binary(_) => return Wanted::Summary,
@@ -218,7 +220,7 @@ fn told_before(start: &Start<'_>, file: &Path, history: &History) -> Option<Stri
     let section = start.told.section.as_deref()?;
     let block = text::told_summary(section, file.as_os_str().as_encoded_bytes())?;
     let is_known = history.touches.first().is_none_or(|touch| text::told_step(section, touch));
-    let (_, bytes) = slice::read(file, 0, LONG).ok()?;
+    let (_, bytes) = read_range::read_range(file, 0, LONG).ok()?;
     (is_known && start.told.sha256.as_deref() == Some(&fs::hash(&bytes))).then(|| block.to_owned())
 }
 

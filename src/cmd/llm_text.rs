@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::prompt;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::{fs, journal};
+use crate::sys::{conversation_file, fs};
 
 /// Send a text file to a language model, and print its text
 ///
@@ -65,7 +65,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
-    let text = fs::read_text(&args.file, journal::LIMIT)?
+    let text = fs::read_text(&args.file, conversation_file::LIMIT)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
     if text.is_empty() {
         return Err(Problem::failed(format!(

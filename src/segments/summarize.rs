@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::format::index::{self, Index};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::names::shown;
-use crate::sys::{fs, slice};
+use crate::sys::{fs, read_range};
 
 /// The summary of a file.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl<'a> Summarizer<'a> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<FileSummary, Failure> {
         let limit = Limit::new(self.asking.rules.words);
-        let (size, head) = slice::read(path, 0, content::HEAD)?;
+        let (size, head) = read_range::read_range(path, 0, content::HEAD)?;
         let kind = content::look(&head);
         if let Some(text) = local(kind, size) {
             let summary = Summary { text: limit.cut(&text), by: None };
@@ -166,7 +166,7 @@ impl<'a> Summarizer<'a> {
         let limit = Limit::new(self.asking.rules.words);
         let original = PathBuf::from(&index.original_path);
         let path = if fs::exists(&original) { original } else { PathBuf::from(&index.source_path) };
-        let kind = content::look(&slice::read(&path, 0, content::HEAD)?.1);
+        let kind = content::look(&read_range::read_range(&path, 0, content::HEAD)?.1);
         if let Some(text) = local(kind, index.source_size_bytes) {
             let text = limit.cut(&text);
             index.summary = Some(text.clone());
@@ -384,7 +384,7 @@ impl Source<'_> {
     }
 
     fn read(&self, unit: &Unit) -> Result<Vec<u8>, Failure> {
-        Ok(slice::read(&self.path, unit.start, unit.end - unit.start)?.1)
+        Ok(read_range::read_range(&self.path, unit.start, unit.end - unit.start)?.1)
     }
 
     /// The segments' summaries with their lines.

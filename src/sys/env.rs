@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rustix::process::{Resource, Rlimit};
 
 use self::credential::Credential;
-use super::root;
+use super::{fs, names, root};
 
 mod credential;
 
@@ -68,7 +68,7 @@ impl Env {
     pub fn tool(&self, name: &str) -> PathBuf {
         let folders = [self.executable.clone(), std::env::current_exe().ok()];
         let mut paths = folders.into_iter().flatten().map(|path| path.with_file_name(name));
-        paths.find(|path| super::fs::is_executable(path)).unwrap_or_else(|| PathBuf::from(name))
+        paths.find(|path| fs::is_executable(path)).unwrap_or_else(|| PathBuf::from(name))
     }
 
     /// The program of this name, as [`program`] finds it.
@@ -121,6 +121,7 @@ impl Env {
         let named = self.variables.iter().filter(|(name, _)| !is_passed(name));
         named
             .filter(|(name, value)| Credential::of(name, value).is_withheld())
+            .filter(|(name, value)| !self.names_a_file(name, value))
             .flat_map(|(_, value)| {
                 credential::url_password(value).into_iter().chain([value.as_os_str()])
             })
@@ -137,6 +138,19 @@ impl Env {
         texts
             .filter(|(name, _)| !pass.iter().any(|passed| passed == name))
             .flat_map(|(name, value)| credential::masked(name, value).map(move |text| (name, text)))
+            .filter(|(name, text)| !self.names_a_file(name.as_ref(), text.as_ref()))
+    }
+
+    /// Whether a credential's value is the path of a file, which is in other texts by right. A secret may begin with a slash,
+    /// too: one in 64 that is written in base64 does.
+    fn names_a_file(&self, name: &OsStr, value: &OsStr) -> bool {
+        let is_absolute = value.as_encoded_bytes().starts_with(b"/");
+        if !is_absolute && !value.as_encoded_bytes().starts_with(b"~/") {
+            return false;
+        }
+        let name = name.to_string_lossy().to_ascii_uppercase();
+        let path = names::expand_home(value.as_ref(), self.home().as_deref());
+        ["PATH", "FILE", "DIR"].iter().any(|end| name.ends_with(end)) || fs::exists(&path)
     }
 
     /// All variables, for a child nagent, with `set` put in.
@@ -187,7 +201,7 @@ fn executable() -> Option<PathBuf> {
     let name = called.file_name().filter(|name| name.as_encoded_bytes().starts_with(b"nagent"));
     let paths = name.map(|name| [running.with_file_name(name), called.clone()]);
     let mut tools = paths.into_iter().flatten().filter(|path| path.is_absolute());
-    Some(tools.find(|path| super::fs::is_executable(path)).unwrap_or(running))
+    Some(tools.find(|path| fs::is_executable(path)).unwrap_or(running))
 }
 
 /// How many settings git is to take from the environment, and the variables that these are in.
@@ -214,17 +228,15 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
         .flat_map(std::env::split_paths)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
-        .find(|path| super::fs::is_executable(path))
+        .find(|path| fs::is_executable(path))
         .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
 }
 
-/// Whether a variable's value holds that of a credential, under a name that does not say so. Short values and paths
-/// are in too many others by chance.
+/// Whether a variable's value holds that of a credential, under a name that does not say so. Short values are in
+/// too many others by chance.
 fn holds(value: &OsStr, secret: &OsStr) -> bool {
     let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
-    secret.len() >= 16
-        && !secret.starts_with(b"/")
-        && value.windows(secret.len()).any(|part| part == secret)
+    secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)
 }
 
 /// Fields of `/proc/PID/stat`, numbered as proc(5) numbers them.
@@ -351,6 +363,19 @@ mod tests {
                 (os("P"), os("4"))
             ]
         );
+    }
+
+    // Base64 begins with a slash once in 64: such a key was never masked.
+    #[test]
+    fn a_secret_that_begins_with_a_slash_is_masked_unless_it_names_a_file() {
+        let env = environment(&[
+            ("AWS_SECRET_ACCESS_KEY", "/x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9"),
+            ("OTHER_SECRET", "~/x2Lk0QmR7tYv3Bn5CdW8"),
+            ("SSH_KEY", "/proc/self/exe"),
+            ("TOKEN_FILE", "/nowhere/in/the/world"),
+        ]);
+        let names: Vec<&str> = env.secrets(&[]).map(|(name, _)| name).collect();
+        assert_eq!(names, ["AWS_SECRET_ACCESS_KEY", "OTHER_SECRET"]);
     }
 
     fn environment(variables: &[(&str, &str)]) -> Env {

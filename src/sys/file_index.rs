@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use serde_json::Map;
 
 use super::atomic_file::AtomicFile;
-use super::lock::{self, LockError, Wait};
+use super::lock::{self, IndexWait, LockError};
 use super::root::{self, Root};
 use super::{fs, git};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
@@ -133,7 +133,7 @@ pub fn register(
     root: &Root,
     path: &Path,
     new_name: impl FnOnce() -> String,
-    wait: Wait<'_>,
+    wait: IndexWait<'_>,
 ) -> Result<(Entry, Vec<String>), LockError> {
     // A look first: mostly there is nothing to write, and the way to a first commit is not gone under the lock.
     let loaded = load(root)?;
@@ -144,7 +144,7 @@ pub fn register(
     {
         return Ok((entry.clone(), loaded.notes));
     }
-    let _lock = lock::take_soon(root, LOCK, wait)?;
+    let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     let entry = match file.entry(root, &loaded.index) {
         Some(entry) => {
@@ -172,7 +172,7 @@ pub fn register(
 ///
 /// # Errors
 /// As of [`register`].
-pub fn settle(root: &Root, conversation: &str, wait: Wait<'_>) -> Result<(), LockError> {
+pub fn settle(root: &Root, conversation: &str, wait: IndexWait<'_>) -> Result<(), LockError> {
     let is_settled = |entry: &&Entry| {
         entry.conversation == conversation
             && fs::identity(&entry.path).is_some_and(|id| id != entry.file_id)
@@ -180,7 +180,7 @@ pub fn settle(root: &Root, conversation: &str, wait: Wait<'_>) -> Result<(), Loc
     if !load(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
         return Ok(());
     }
-    let _lock = lock::take_soon(root, LOCK, wait)?;
+    let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     let index = &mut loaded.index;
     let entries: Vec<Entry> = index.by_file_id.values().filter(is_settled).cloned().collect();
@@ -202,8 +202,8 @@ pub fn settle(root: &Root, conversation: &str, wait: Wait<'_>) -> Result<(), Loc
 ///
 /// # Errors
 /// As of [`register`].
-pub fn forget(root: &Root, path: &Path, wait: Wait<'_>) -> Result<(), LockError> {
-    let _lock = lock::take_soon(root, LOCK, wait)?;
+pub fn forget(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
+    let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load(root)?;
     loaded.index.by_file_id.retain(|_, entry| entry.path != path);
     Ok(save(root, &loaded)?)

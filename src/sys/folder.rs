@@ -46,8 +46,11 @@ impl Folder {
     pub fn of(opened: &Opened) -> Result<Self, Denied> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = opened.path().parent().unwrap_or(Path::new("/")).to_owned();
-        let dir = rustix::fs::openat(&opened.dir, ".", flags, Mode::empty())
-            .map_err(|errno| Denied::io("open the folder", &path, errno))?;
+        let failed = |errno| Denied::io("open the folder", &path, errno);
+        if !opened.missing.is_empty() {
+            return Err(failed(Errno::NOENT));
+        }
+        let dir = rustix::fs::openat(&opened.dir, ".", flags, Mode::empty()).map_err(failed)?;
         Ok(Self { dir, path })
     }
 

@@ -1,6 +1,6 @@
 //! Files of the toolkit's own: private, durable, named in every error.
 //!
-//! Two ways to write and no third: [`AtomicFile`], and (in [`super::journal`]) append.
+//! Two ways to write and no third: [`AtomicFile`], and (in [`super::conversation_file`]) append.
 //! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
 
 use std::fs::{self, File, OpenOptions};
@@ -95,9 +95,13 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
         );
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-    file.take(limit)
+    // One byte more than the limit: a file may grow after its size was asked, and files of procfs say 0.
+    file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes.len() as u64 > limit {
+        bail!("cannot read {}: it has more than {limit} bytes", path.display());
+    }
     Ok(Some(bytes))
 }
 
@@ -277,9 +281,14 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
 }
 
+/// The SHA-256 of what is left to read of a file.
+pub fn hash_file(file: &mut impl Read) -> Result<String> {
+    read_hashed(file, &mut |_| Ok(())).context("cannot read an open file")
+}
+
 /// Reads a file to its end, piece by piece, and gives the SHA-256 of what was read.
 fn read_hashed(
-    file: &mut File,
+    file: &mut impl Read,
     each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<String> {
     let mut hash = Sha256::new();
@@ -356,6 +365,12 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
 mod tests {
     use super::super::synced;
     use super::*;
+
+    #[test]
+    fn a_file_that_has_more_bytes_than_its_size_says_is_not_truncated_silently() {
+        let error = read_bytes(Path::new("/proc/self/status"), 10).unwrap_err().to_string();
+        assert!(error.contains("more than 10 bytes"), "{error}");
+    }
 
     #[test]
     fn what_is_copied_and_renamed_is_durable_with_its_name() {

@@ -1,18 +1,16 @@
 //! Searches lines in files by a regular expression, for a model.
 //!
-//! What is left out, and in which order files come, is as in [`super::look`]. Line by line, as grep does it: no
+//! What is left out, and in which order files come, is as in [`super::list_dir`]. Line by line, as grep does it: no
 //! match reaches over a line's end. It does not know the tags.
 
-use super::look::{Found, Matcher, Skipped, as_asked, examine, interrupted, reason, walk};
-use super::look_error::LookError;
+use super::list_dir::{Found, Matcher, Skipped, as_asked, examine, interrupted, reason, walk};
 use super::names::shown;
 use super::read::{count_lines, open_regular};
+use super::read_error::{MAX_REGEX_BYTES, ReadError};
 use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
 use std::path::Path;
 
-/// Memory of a compiled regular expression.
-pub(super) const REGEX_LIMIT: usize = 8 << 20;
 /// Lines that `grep` shows.
 const MATCHES: u64 = 500;
 /// Bytes of lines that `grep` shows.
@@ -34,19 +32,19 @@ pub fn grep(
     asked: &Path,
     only: Option<&str>,
     stop: &dyn Fn() -> bool,
-) -> Result<Found, LookError> {
+) -> Result<Found, ReadError> {
     let root = cwd.join(asked);
     let kind = examine(asked, &root)?;
     let build = |by_line| {
         RegexBuilder::new(pattern)
             .multi_line(by_line)
-            .size_limit(REGEX_LIMIT)
-            .dfa_size_limit(REGEX_LIMIT)
+            .size_limit(MAX_REGEX_BYTES)
+            .dfa_size_limit(MAX_REGEX_BYTES)
             .build()
     };
     let regex = build(false).map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => LookError::RegexSize,
-        error => LookError::Regex(reason(&error.to_string())),
+        regex::Error::CompiledTooBig(_) => ReadError::RegexSize,
+        error => ReadError::Regex(reason(&error.to_string())),
     })?;
     // These mean the ends of what is searched, or can make ^ and $ do so.
     let by_line = if ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text)) {
@@ -228,8 +226,8 @@ fn char_start(line: &[u8], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::look::tests::{GO_ON, globbed, tree};
-    use super::super::look::{glob, list};
+    use super::super::list_dir::tests::{GO_ON, globbed, tree};
+    use super::super::list_dir::{glob, list};
     use super::*;
     use std::cell::Cell;
     use std::ffi::OsStr;

@@ -87,7 +87,7 @@ impl From<LockError> for Problem {
 }
 
 /// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is told once for whom.
-pub fn take(
+pub fn lock_conversation(
     root: &Root,
     name: &str,
     timeout: Duration,
@@ -115,7 +115,7 @@ pub fn take(
 }
 
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
-pub fn take_new(root: &Root, name: &str) -> Result<Lock> {
+pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
     let file = open(&path)?;
     file.try_lock().with_context(|| format!("cannot lock {}", path.display()))?;
@@ -149,7 +149,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// What ends a wait for an index early, and to whom the wait is told.
 #[derive(Clone, Copy)]
-pub struct Wait<'a> {
+pub struct IndexWait<'a> {
     /// The signals that end it.
     pub interrupts: &'a Interrupts,
     /// Told once for what is waited, when that takes long.
@@ -160,7 +160,7 @@ pub struct Wait<'a> {
 ///
 /// # Errors
 /// It did not come free, a signal came, or there are no locks.
-pub fn take_soon(root: &Root, name: &str, wait: Wait<'_>) -> Result<File, LockError> {
+pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
     let path = root.locks().join(name);
     let file = open(&path)?;
     let seconds = INDEX_PATIENCE.as_secs();

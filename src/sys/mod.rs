@@ -5,12 +5,12 @@
 //! descendants are found through procfs, pidfds and the child subreaper.
 //!
 //! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
-//! - [`fs`], [`root`], [`lock`], [`journal`]: the toolkit's own files, and the conversation among them
+//! - [`fs`], [`root`], [`lock`], [`conversation_file`]: the toolkit's own files, and the conversation among them
 //! - [`atomic_file`], [`file_stamp`]: replacing a file in one step; whether a file is still the same
 //! - [`file_index`]: which conversation belongs to a file of the user's
-//! - [`names`], [`read`], [`read_error`]: one regular file, whole or a range of lines, in bounded memory
-//! - [`mod@slice`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
-//! - [`look`], [`grep`], [`look_error`]: list a folder, find files by pattern, search in them
+//! - [`names`], [`read`]: one regular file, whole or a range of lines, in bounded memory
+//! - [`read_range`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
+//! - [`list_dir`], [`grep`], [`read_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
 //! - [`split_files`]: the segments of a large file, put in place together
 //! - [`folder`]: files in one open folder, by plain names: a split
@@ -27,6 +27,7 @@ pub mod boundary;
 pub mod brief_lock;
 pub mod clock;
 pub mod context_files;
+pub mod conversation_file;
 pub mod denied;
 mod durable;
 pub mod env;
@@ -38,19 +39,17 @@ pub mod git;
 pub mod grep;
 pub mod http;
 pub mod interrupt;
-pub mod journal;
+pub mod list_dir;
 pub mod lock;
-pub mod look;
-pub mod look_error;
 pub mod names;
 pub mod opening;
 pub mod process;
 pub mod read;
 pub mod read_error;
+pub mod read_range;
 pub mod replace;
 pub mod root;
 pub mod sandbox;
-pub mod slice;
 pub mod split_files;
 pub mod stdin;
 #[cfg(test)]

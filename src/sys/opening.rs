@@ -27,7 +27,10 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 /// A file that may be written, by the folder that was opened and its name in there.
 #[derive(Debug)]
 pub struct Opened {
+    /// The nearest folder that exists.
     pub(super) dir: OwnedFd,
+    /// The folders between that one and the file, to be created when the file is written.
+    pub(super) missing: Vec<OsString>,
     pub(super) name: OsString,
     pub(super) path: PathBuf,
     pub(super) old: Option<(File, Stat)>,
@@ -67,10 +70,32 @@ impl Opened {
     pub fn parted_names(&self) -> u64 {
         if self.is_target { 0 } else { self.other_names() }
     }
+
+    /// Creates the missing folders, durably.
+    pub(super) fn create_folders(&mut self) -> Result<(), Denied> {
+        for name in std::mem::take(&mut self.missing) {
+            match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
+                // A file in it is worth no more than the folder's own name.
+                Ok(()) => sync_names(&self.dir)
+                    .map_err(|error| Denied::io("sync the folder of", &self.path, error))?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Denied::io("create the folder of", &self.path, errno)),
+            }
+            self.dir =
+                rustix::fs::openat(&self.dir, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+                    .map_err(|errno| match errno {
+                        Errno::LOOP | Errno::NOTDIR => {
+                            Denied::Link { path: shown(&self.path), why: "to a missing folder" }
+                        }
+                        errno => Denied::io("open the folder of", &self.path, errno),
+                    })?;
+        }
+        Ok(())
+    }
 }
 
 impl Boundary {
-    /// Opens a file for writing, or says why it may not be written. Missing folders within the boundary are made.
+    /// Opens a file for writing, or says why it may not be written. Nothing is created yet, no missing folder either.
     ///
     /// The path may start with `~`, is relative to the run's folder, and may lead through symbolic links: what counts
     /// is where it leads.
@@ -78,7 +103,7 @@ impl Boundary {
         let mut path = self.absolute(asked)?;
         for _ in 0..LINKS {
             match self.open_name(asked, &path)? {
-                Step::Opened(opened) => return Ok(opened),
+                Step::Opened(opened) => return Ok(*opened),
                 Step::Link(target) => path = target,
             }
         }
@@ -114,15 +139,34 @@ impl Boundary {
         if path.components().any(|part| is_git(part.as_os_str())) {
             return Err(Denied::Git { path: shown(asked) });
         }
-        let (dir, folder) = self.open_folder(asked, parent, name)?;
-        let path = folder.join(name);
+        let (dir, folder, missing) = open_folder(asked, parent)?;
+        let path = missing.iter().fold(folder.clone(), |path, name| path.join(name)).join(name);
         let permit = |stat: Option<&Stat>| self.permit(asked, &folder, &path, stat);
+        if !missing.is_empty() {
+            permit(None)?;
+            let (name, old) = (name.to_owned(), None);
+            return Ok(Step::Opened(Box::new(Opened {
+                dir,
+                missing,
+                name,
+                path,
+                old,
+                is_target: false,
+            })));
+        }
         let stat = match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => {
                 permit(None)?;
                 let (name, old) = (name.to_owned(), None);
-                return Ok(Step::Opened(Opened { dir, name, path, old, is_target: false }));
+                return Ok(Step::Opened(Box::new(Opened {
+                    dir,
+                    missing,
+                    name,
+                    path,
+                    old,
+                    is_target: false,
+                })));
             }
             Err(errno) => return Err(Denied::io("look at", asked, errno)),
         };
@@ -154,69 +198,54 @@ impl Boundary {
         }
         let is_target = self.is_target(&opened);
         let old = Some((File::from(file), opened));
-        Ok(Step::Opened(Opened { dir, name: name.to_owned(), path, old, is_target }))
-    }
-
-    /// Opens the folder of a file and finds its true path. What is missing is made, if the file may be written.
-    fn open_folder(
-        &self,
-        asked: &Path,
-        parent: &Path,
-        name: &OsStr,
-    ) -> Result<(OwnedFd, PathBuf), Denied> {
-        let failed = |errno: Errno| Denied::io("open the folder of", asked, errno);
-        let mut missing: Vec<&OsStr> = Vec::new();
-        let mut existing = parent;
-        let mut dir = loop {
-            match rustix::fs::open(existing, FOLDER, Mode::empty()) {
-                Ok(dir) => break dir,
-                Err(Errno::NOENT) => match (existing.parent(), existing.file_name()) {
-                    (Some(up), Some(name)) => {
-                        missing.push(name);
-                        existing = up;
-                    }
-                    _ => {
-                        return Err(Denied::Path {
-                            path: shown(asked),
-                            why: "it goes up with .. from a folder that does not exist",
-                        });
-                    }
-                },
-                Err(errno) => return Err(failed(errno)),
-            }
-        };
-        let mut folder = true_path(&dir, existing)
-            .map_err(|error| Denied::io("open the folder of", asked, error))?;
-        missing.reverse();
-        if !missing.is_empty() {
-            let whole = missing.iter().fold(folder.clone(), |path, name| path.join(name));
-            self.permit(asked, &folder, &whole.join(name), None)?;
-        }
-        for name in missing {
-            match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
-                // A file in it is worth no more than the folder's own name.
-                Ok(()) => {
-                    sync_names(&dir)
-                        .map_err(|error| Denied::io("sync the folder of", asked, error))?;
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Denied::io("make the folder of", asked, errno)),
-            }
-            folder.push(name);
-            dir = rustix::fs::openat(&dir, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
-                .map_err(|errno| match errno {
-                    Errno::LOOP | Errno::NOTDIR => {
-                        Denied::Link { path: shown(&folder), why: "to a missing folder" }
-                    }
-                    errno => failed(errno),
-                })?;
-        }
-        Ok((dir, folder))
+        Ok(Step::Opened(Box::new(Opened {
+            dir,
+            missing,
+            name: name.to_owned(),
+            path,
+            old,
+            is_target,
+        })))
     }
 }
 
+/// Opens the folder of a file and finds its true path; where the folder is missing, the nearest one that exists, with the
+/// names of those below it.
+fn open_folder(asked: &Path, parent: &Path) -> Result<(OwnedFd, PathBuf, Vec<OsString>), Denied> {
+    let failed = |error: io::Error| Denied::io("open the folder of", asked, error);
+    let mut missing: Vec<OsString> = Vec::new();
+    let mut existing = parent;
+    let dir = loop {
+        match rustix::fs::open(existing, FOLDER, Mode::empty()) {
+            Ok(dir) => break dir,
+            Err(Errno::NOENT) => match (existing.parent(), existing.file_name()) {
+                (Some(up), Some(name)) => {
+                    missing.push(name.to_owned());
+                    existing = up;
+                }
+                _ => {
+                    return Err(Denied::Path {
+                        path: shown(asked),
+                        why: "it goes up with .. from a folder that does not exist",
+                    });
+                }
+            },
+            Err(errno) => return Err(failed(errno.into())),
+        }
+    };
+    let folder = true_path(&dir, existing).map_err(failed)?;
+    missing.reverse();
+    if let Some(name) = missing.first()
+        && rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    {
+        let path = shown(folder.join(name));
+        return Err(Denied::Link { path, why: "to a missing folder" });
+    }
+    Ok((dir, folder, missing))
+}
+
 enum Step {
-    Opened(Opened),
+    Opened(Box<Opened>),
     Link(PathBuf),
 }
 
@@ -303,10 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_are_made_within_the_boundary_only() {
+    fn a_file_in_missing_folders_is_opened_within_the_boundary_only() {
         let world = world();
         world.opens("in/a/b/c", "in/a/b/c");
-        assert!(world.at("in/a/b").is_dir());
+        assert!(!world.at("in/a").exists(), "they are created when the file is written");
         world.denies("out/a/b", OUTSIDE);
         world.denies("in/.git/a/b", ".git");
         world.denies("in/new/../x", "it goes up with ..");

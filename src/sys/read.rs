@@ -4,7 +4,7 @@
 //! a file of procfs is refused before anything is read from it. It does not know the tags.
 
 use super::names::{hint, shown};
-use super::read_error::ReadError;
+use super::read_error::{MAX_SEEK_BYTES, ReadError};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
@@ -15,8 +15,6 @@ use std::path::Path;
 pub const WHOLE_LIMIT: u64 = 64 * 1024;
 /// How far lines are counted for the error about a file that is too large, in bytes.
 const COUNT_LIMIT: u64 = 256 << 20;
-/// How far into a file the first line of a range is looked for, in bytes.
-pub(super) const SEEK_LIMIT: u64 = 4 << 30;
 const CHUNK: usize = 64 * 1024;
 
 /// Which lines to read.
@@ -210,7 +208,7 @@ impl Source<'_> {
             if count == 0 {
                 break;
             }
-            if line < range.offset && self.at > SEEK_LIMIT {
+            if line < range.offset && self.at > MAX_SEEK_BYTES {
                 return Err(ReadError::TooFar { path: shown(self.path), offset: range.offset });
             }
             let mut rest = &self.buffer[..count];

@@ -1,13 +1,18 @@
-//! Why a file is not read: one message for each reason, with what to do instead.
+//! Why a file is not read, listed or searched: one message for each reason, for the model, with what to do instead.
 
-use super::read::SEEK_LIMIT;
 use std::io;
+
+/// How far into a file the first line of a range is searched for, in bytes.
+pub(super) const MAX_SEEK_BYTES: u64 = 4 << 30;
+
+/// Maximum size of a compiled regular expression, in bytes.
+pub(super) const MAX_REGEX_BYTES: usize = 8 << 20;
 
 /// Why a file was not read, with what to do instead.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is no such file.
-    #[error("no such file: {path}{hint}")]
+    /// There is no such file or folder.
+    #[error("no such file or folder: {path}{hint}")]
     Missing {
         /// The path that was asked for.
         path: String,
@@ -17,6 +22,12 @@ pub enum ReadError {
     /// A folder.
     #[error("{path} is a folder; use <nagent-list path=\"{path}\"/> to see what is in it")]
     Folder {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// A file where a folder was meant.
+    #[error("{path} is not a folder; read a file with <nagent-read path=\"{path}\"/>")]
+    NotFolder {
         /// The path that was asked for.
         path: String,
     },
@@ -87,13 +98,35 @@ pub enum ReadError {
     },
     /// The range starts so far in that looking for it would take too long.
     #[error(
-        "{path}: line {offset} is more than {SEEK_LIMIT} bytes into the file; use `sed -n` or `tail -c` in <nagent-shell>"
+        "{path}: line {offset} is more than {MAX_SEEK_BYTES} bytes into the file; use `sed -n` or `tail -c` in <nagent-shell>"
     )]
     TooFar {
         /// The path that was asked for.
         path: String,
         /// The line that was asked for.
         offset: u64,
+    },
+    /// An invalid regular expression.
+    #[error(
+        "the pattern is not a valid regular expression: {0}; a plain ( [ {{ . * + ? | ^ $ \\ is written with a backslash before it, \
+        and there are no look-arounds and no backreferences"
+    )]
+    Regex(String),
+    /// A regular expression that needs too much memory.
+    #[error(
+        "the pattern is too large a regular expression (over {MAX_REGEX_BYTES} bytes compiled); make its counted repetitions smaller"
+    )]
+    RegexSize,
+    /// An invalid glob.
+    #[error(
+        "{glob} is not a valid glob: {why}; as in .gitignore, `*.rs` is in any folder, `src/*.rs` is in src, `src/**/*.rs` is in or below it, \
+        and a plain [ or {{ is written with a backslash before it"
+    )]
+    Glob {
+        /// The glob that was given.
+        glob: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// The run was asked to stop.
     #[error("reading {path} was interrupted")]

@@ -9,6 +9,7 @@
 use super::denied::{Denied, missing};
 use super::durable::{sync, sync_names};
 use super::file_stamp::FileStamp;
+use super::fs;
 use super::names::shown;
 use super::opening::{Opened, true_path};
 use super::read::count_lines;
@@ -48,6 +49,15 @@ pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, Denied> {
     file.rewind().map_err(failed)?;
     file.read_to_end(&mut bytes).map_err(failed)?;
     Ok(Some(bytes))
+}
+
+/// The SHA-256 of a file's content; `None`: there is no such file.
+pub fn hash_target(opened: &Opened) -> Result<Option<String>, Denied> {
+    let Some((file, _)) = &opened.old else { return Ok(None) };
+    let failed = |error| Denied::io("read", &opened.path, error);
+    let mut file = file;
+    file.rewind().map_err(failed)?;
+    fs::hash_file(&mut file).map(Some).map_err(|error| failed(std::io::Error::other(error)))
 }
 
 /// The content of a file that is to be edited, at most 64 MiB.
@@ -95,15 +105,16 @@ pub fn remove(
     mut opened: Opened,
     keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
 ) -> Result<Option<PathBuf>, Denied> {
+    if !opened.exists() {
+        return Ok(None);
+    }
     let mut content =
         Content { write: &mut |_| Ok(()), bytes: 0, keep_previous, keep: Keep::Always };
     let previous = keep_old(&mut opened, &mut content)?;
     check(&opened)?;
-    if opened.old.is_some() {
-        rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
-            .map_err(|errno| Denied::io("remove", &opened.path, errno))?;
-        sync_folder(&opened)?;
-    }
+    rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
+        .map_err(|errno| Denied::io("remove", &opened.path, errno))?;
+    sync_folder(&opened)?;
     Ok(previous)
 }
 
@@ -133,6 +144,7 @@ pub enum Keep {
 /// The conversation's own file where it has several hard links, and one whose owner cannot be given to a new file, are
 /// written in place: `write` must not read from them then. Room for the content is made before the first byte is written.
 pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
+    opened.create_folders()?;
     let is_in_place = opened.is_target && opened.is_linked();
     let mut previous = None;
     if is_in_place || content.keep == Keep::Always {

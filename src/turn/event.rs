@@ -80,8 +80,8 @@ pub struct Acted {
     pub block: Block,
     /// Tokens that a child conversation used.
     pub usage: Usage,
-    /// What they cost.
-    pub cost: f64,
+    /// What they cost; `None` where that is unknown.
+    pub cost: Option<f64>,
     /// Turns that it took.
     pub turns: u64,
 }
@@ -89,7 +89,7 @@ pub struct Acted {
 impl Acted {
     /// The result of an action that asked no model.
     pub fn plain(block: Block) -> Self {
-        Self { block, usage: Usage::default(), cost: 0.0, turns: 0 }
+        Self { block, usage: Usage::default(), cost: Some(0.0), turns: 0 }
     }
 }
 

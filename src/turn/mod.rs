@@ -101,7 +101,7 @@ impl Turn {
         (turn, Effect::Append(opening))
     }
 
-    /// Counts what was asked of the model before the first turn. It is no turn, and counts against the limits.
+    /// Counts tokens and dollars that were spent outside the turns of this run. They count against its limits.
     pub fn spend(&mut self, usage: &Usage, cost: Option<f64>) {
         self.totals.all.add(usage);
         match cost {
@@ -349,8 +349,7 @@ impl Turn {
 
     fn acted(&mut self, mut running: VecDeque<Action>, rest: ActionGroups, acted: Acted) -> Effect {
         running.pop_front();
-        self.totals.all.add(&acted.usage);
-        self.totals.cost += acted.cost;
+        self.spend(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], Then::Results { running, rest })
     }

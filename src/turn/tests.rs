@@ -34,6 +34,17 @@ fn cut(text: &str) -> Event {
     }
 }
 
+#[test]
+fn a_child_of_unknown_cost_makes_the_cost_of_the_run_unknown() {
+    let (mut turn, _) = Turn::start(rules(UNLIMITED, false), Vec::new());
+    turn.step(Event::Appended { seconds: 0.0 });
+    turn.step(reply("<nagent-conversation>x</nagent-conversation>"));
+    turn.step(Event::Appended { seconds: 0.0 });
+    let child = Acted { cost: None, ..Acted::plain(Block::new("nagent-conversation-result")) };
+    turn.step(Event::Acted(child));
+    assert!(turn.totals().unpriced);
+}
+
 fn failed(kind: ErrorKind) -> Event {
     Event::Failed { error: ApiError::new(kind, "broke"), jitter: 0.0 }
 }

@@ -344,7 +344,11 @@ fn a_fork_is_named_in_json_and_noted_in_the_fork() {
         "nagent-turn-status",
     ];
     assert_eq!(names, expect);
-    assert!(all[4].body.contains(name) && all[4].body.contains("mine was changed"), "{:?}", all[4]);
+    assert!(
+        all[4].body.contains(name) && all[4].body.contains("changed conversation mine"),
+        "{:?}",
+        all[4]
+    );
     assert_eq!(
         all[5].body.matches("\"pid\"").count(),
         1,

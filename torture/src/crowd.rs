@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nagent::sys::atomic_file::AtomicFile;
 use nagent::sys::interrupt::Interrupts;
-use nagent::sys::journal::Journal;
+use nagent::sys::conversation_file::ConversationFile;
 use nagent::sys::root::Root;
 use nagent::sys::{file_index, fs, lock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,19 +36,19 @@ pub(crate) fn member() -> Option<()> {
     match what {
         "append" => {
             for n in 0..count {
-                let mut journal = Journal::open(&root, "c", hour, &interrupts, &mut |_| ())
+                let mut journal = ConversationFile::open(&root, "c", hour, &interrupts, &mut |_| ())
                     .expect("the conversation opens");
                 let padding = "x".repeat(n * 37 % 300);
                 let text = format!("<system>\nwriter {number} says {n}. {padding}\n</system>\n");
                 let done = journal.append(&text).expect("it is appended");
-                assert_eq!(done, nagent::sys::journal::Appended::Plainly);
+                assert_eq!(done, nagent::sys::conversation_file::Appended::Plainly);
             }
         }
         // As loading and editing do it: under the lock, a new file in the place of the old.
         "replace" => {
             for n in 0..count {
                 let held =
-                    lock::take(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
+                    lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
                 let path = root.conversation("c");
                 let text = fs::read_text(&path, 1 << 30).unwrap().unwrap_or_default();
                 let space = if text.is_empty() { "" } else { "\n" };
@@ -62,12 +62,12 @@ pub(crate) fn member() -> Option<()> {
             for n in 0..count {
                 let path = root.folder.join(format!("file-{number}-{n}"));
                 std::fs::write(&path, "x").unwrap();
-                let wait = lock::Wait { interrupts: &interrupts, tell: &|_| () };
+                let wait = lock::IndexWait { interrupts: &interrupts, tell: &|_| () };
                 file_index::register(&root, &path, || format!("of-{number}-{n}"), wait).unwrap();
             }
         }
         "hold" => {
-            let _held = lock::take(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
+            let _held = lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
             println!("held");
             std::thread::sleep(hour);
         }
@@ -322,7 +322,7 @@ fn holders(figures: &mut Figures) {
             move || {
                 let interrupts = Interrupts::deaf().unwrap();
                 let lock =
-                    lock::take(&root, "c", Duration::from_secs(20), &interrupts, &mut |_| ())
+                    lock::lock_conversation(&root, "c", Duration::from_secs(20), &interrupts, &mut |_| ())
                         .unwrap();
                 (Instant::now(), lock.is_after_crash())
             }

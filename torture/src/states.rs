@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use nagent::sys::interrupt::Interrupts;
-use nagent::sys::journal::Journal;
+use nagent::sys::conversation_file::ConversationFile;
 use nagent::sys::root::Root;
 
 use crate::blocks::blocks;
@@ -245,7 +245,7 @@ fn loads(operation: &Operation, scratch: &Path, after: &After, wrong: &mut Vec<S
                 std::fs::write(root.conversations().join(format!("{name}{end}")), bytes).unwrap();
             }
         }
-        match Journal::open(&root, name, Duration::ZERO, &interrupts, &mut |_| ()) {
+        match ConversationFile::open(&root, name, Duration::ZERO, &interrupts, &mut |_| ()) {
             Err(error) => wrong.push(format!("{name} does not load: {error}")),
             Ok(journal) if name == "c" && operation.name.starts_with("append") => {
                 checks::acked(after, &blocks(journal.text()), wrong);

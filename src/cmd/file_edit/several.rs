@@ -14,7 +14,7 @@ use crate::cli::Tool;
 use crate::cmd::nagent::changed;
 use crate::cmd::nagent::input::{self, Prompt};
 use crate::diff::file_diff::DiffText;
-use crate::drive::child::{ANSWER, GRACE, KEEP};
+use crate::drive::children::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
 use crate::problem::Problem;

@@ -21,8 +21,8 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::protocol::tags;
 use crate::sys::boundary::{Boundary, Places};
+use crate::sys::conversation_file::{Appended, ConversationFile};
 use crate::sys::denied::Denied;
-use crate::sys::journal::{Appended, Journal};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{env, file_index, fs, replace, terminal};
@@ -139,7 +139,7 @@ fn denied(denied: Denied) -> Problem {
     failed(denied.to_string())
 }
 
-fn open(args: &Args, ground: &Ground, name: &str) -> Result<Journal, Problem> {
+fn open(args: &Args, ground: &Ground, name: &str) -> Result<ConversationFile, Problem> {
     let root = &ground.settings.root.value;
     let timeout =
         pick(args.lock_timeout, None, ground.settings.config.lock_timeout, 30.0, "config").value;
@@ -147,8 +147,14 @@ fn open(args: &Args, ground: &Ground, name: &str) -> Result<Journal, Problem> {
         out::line(&format!("nagent-file-edit: waiting for conversation {name}, in use{by}"));
     };
     root.prepare()?;
-    Journal::open(root, name, Duration::from_secs_f64(timeout), &ground.interrupts, &mut waiting)
-        .map_err(Problem::from)
+    ConversationFile::open(
+        root,
+        name,
+        Duration::from_secs_f64(timeout),
+        &ground.interrupts,
+        &mut waiting,
+    )
+    .map_err(Problem::from)
 }
 
 fn boundary(ground: &Ground, path: &Path) -> Result<Boundary, Problem> {
@@ -305,7 +311,7 @@ fn text(path: &Path, undone: &[Undone], goal: &Content, is_there_already: bool) 
 
 /// What the conversation, and with it the model, is told.
 fn block(
-    journal: &Journal,
+    journal: &ConversationFile,
     path: &Path,
     now: &Content,
     goal: &Content,
@@ -347,7 +353,7 @@ fn block(
 }
 
 /// Whether the model was last shown the file as it is.
-fn knows(journal: &Journal, path: &str, now: &Content) -> bool {
+fn knows(journal: &ConversationFile, path: &str, now: &Content) -> bool {
     let mut of_file =
         journal.pieces().iter().rev().filter(|piece| piece.get("resolved") == Some(path));
     let shown = of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after")));
@@ -355,7 +361,7 @@ fn knows(journal: &Journal, path: &str, now: &Content) -> bool {
 }
 
 /// Appends the block, behind results that a killed run left out.
-fn record(journal: &mut Journal, block: Block) -> anyhow::Result<()> {
+fn record(journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
     let mut blocks = unfinished_results(journal.text(), journal.pieces());
     if let Some(path) = journal.torn() {

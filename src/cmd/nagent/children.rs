@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::Call;
 use crate::client::ModelClient;
-use crate::drive::child::Children;
+use crate::drive::children::Children;
 use crate::sys::{env, fs};
 
 /// What every nagent that this one starts is told: root, config, provider, model, and where it may write.

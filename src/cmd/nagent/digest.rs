@@ -6,12 +6,12 @@ use crate::cmd::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::segments::dialogue::Digest;
-use crate::sys::journal::Journal;
+use crate::sys::conversation_file::ConversationFile;
 
 /// The summary, and what it cost.
 pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
-    let journal = Journal::peek(&call.settings.root.value, &call.name)?;
+    let journal = ConversationFile::peek(&call.settings.root.value, &call.name)?;
     let writers = Writers {
         tool: "nagent",
         settings: &call.settings,

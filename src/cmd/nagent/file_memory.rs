@@ -6,14 +6,14 @@ use super::progress::Progress;
 use super::{Call, start};
 use crate::cmd::file_memory::{self, Memory, Start, Told};
 use crate::context;
-use crate::drive::Seen;
-use crate::sys::journal::Journal;
+use crate::drive::ProgressEvent;
+use crate::sys::conversation_file::ConversationFile;
 
 /// What there is to tell; nothing in a conversation that belongs to no file. `run` are the conversation as it stands and
 /// the model: without them a conversation is only begun, and nobody is asked.
 pub(super) fn gather(
     call: &Call<'_>,
-    run: Option<(&Journal, &str)>,
+    run: Option<(&ConversationFile, &str)>,
     progress: &mut Progress,
 ) -> Memory {
     let (Some(file), Ok(folder)) = (&call.args.file_edit, &call.env.folder) else {
@@ -41,7 +41,7 @@ pub(super) fn gather(
         told,
     });
     for note in &memory.notes {
-        progress.see(Seen::Note(note));
+        progress.see(ProgressEvent::Note(note));
     }
     memory
 }

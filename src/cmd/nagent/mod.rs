@@ -25,7 +25,7 @@ use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::model_args::{ModelArgs, seconds};
 use crate::cmd::settings::Settings;
 use crate::cmd::wall_args::WallArgs;
-use crate::drive::child::DEPTH;
+use crate::drive::children::DEPTH;
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::problem::Problem;

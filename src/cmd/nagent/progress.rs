@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::drive::Seen;
+use crate::drive::ProgressEvent;
 use crate::format::conversation::Block;
 use crate::out;
 use crate::protocol::Action;
@@ -27,18 +27,18 @@ impl Progress {
     }
 
     /// Takes what happened.
-    pub(super) fn see(&mut self, seen: Seen<'_>) {
+    pub(super) fn see(&mut self, seen: ProgressEvent<'_>) {
         match seen {
-            Seen::Note(text) => {
+            ProgressEvent::Note(text) => {
                 self.clear();
                 out::line(&format!("nagent: note: {text}"));
             }
-            Seen::Waiting(time, error) => {
+            ProgressEvent::Waiting(time, error) => {
                 self.clear();
                 out::line(&format!("nagent: {error}; trying again in {:.1} s", time.as_secs_f64()));
             }
             _ if !self.shown => {}
-            Seen::Speaking(bytes) => {
+            ProgressEvent::ReplyBytes(bytes) => {
                 let is_due = !terminal::is_plain()
                     && self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
                 if is_due {
@@ -46,11 +46,11 @@ impl Progress {
                     self.speaking = Some(Stopwatch::start());
                 }
             }
-            Seen::Heard => self.clear(),
-            Seen::Checking(command) => out::line(&line("check", command, width())),
-            Seen::Started(action) => out::line(&started(action, width())),
-            Seen::Ended(block) => out::line(&ended(block, width())),
-            Seen::Said(text) => out::line(text),
+            ProgressEvent::ReplyEnded => self.clear(),
+            ProgressEvent::CheckStarted(command) => out::line(&line("check", command, width())),
+            ProgressEvent::ActionStarted(action) => out::line(&started(action, width())),
+            ProgressEvent::ActionEnded(block) => out::line(&ended(block, width())),
+            ProgressEvent::Response(text) => out::line(text),
         }
     }
 

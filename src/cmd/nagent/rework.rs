@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{Call, children, start, upkeep};
-use crate::drive::child::{ANSWER, GRACE, KEEP};
+use crate::drive::children::{ANSWER, GRACE, KEEP};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
+use crate::sys::conversation_file::{self, ConversationFile};
 use crate::sys::env::PARENTS;
-use crate::sys::journal::{self, Journal};
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 use crate::sys::{file_index, fs, process, terminal};
 
@@ -64,7 +64,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
     let _lock = upkeep::take_lock(call, &call.name)?;
     let path = root.conversation(&call.name);
-    let journal = Journal::peek(root, &call.name)?;
+    let journal = ConversationFile::peek(root, &call.name)?;
     let text = without_context(journal.text(), journal.pieces());
     if text.is_empty() {
         return Err(failed(format!(
@@ -88,7 +88,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let result = match ended_badly(call, &finished, answer.as_ref()) {
         Some(problem) => Err(problem),
         None => edited(&copy).and_then(|text| {
-            let now = Journal::peek(root, &call.name)?;
+            let now = ConversationFile::peek(root, &call.name)?;
             if now.text() == journal.text() {
                 return upkeep::exchange(call, &format!("{context}\n{text}"));
             }
@@ -110,7 +110,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
 
 /// The report of a failure: the conversation is as it was, and a copy on which work was done is kept.
 fn not_done(copy: &mut Copy<'_>, path: &Path, problem: Problem) -> Report {
-    let now = fs::read_text(&copy.path, journal::LIMIT);
+    let now = fs::read_text(&copy.path, conversation_file::LIMIT);
     copy.is_kept = !matches!(&now, Ok(None)) && !matches!(&now, Ok(Some(now)) if *now == copy.text);
     let mut message = format!("{}; the conversation is as it was", problem.message);
     if copy.is_kept {
@@ -222,7 +222,7 @@ fn exit(code: i32) -> Exit {
 
 /// The edited text, if it is a conversation still.
 fn edited(copy: &Copy<'_>) -> Result<String, Problem> {
-    let text = fs::read_text(&copy.path, journal::LIMIT)?.unwrap_or_default();
+    let text = fs::read_text(&copy.path, conversation_file::LIMIT)?.unwrap_or_default();
     if text == copy.text {
         return Err(failed("the model changed nothing".to_owned()));
     }

@@ -11,8 +11,12 @@ use crate::client::{ModelClient, RequestError};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::pick;
 use crate::context::{self, Facts, Part, Section};
-use crate::drive::veil::Veil;
-use crate::drive::{self, Seen, World, shown, target};
+use crate::drive::asker::Asker;
+use crate::drive::commands::Commands;
+use crate::drive::file_guard::FileGuard;
+use crate::drive::redaction::ResultRedactor;
+use crate::drive::run_context::RunContext;
+use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
 use crate::llm::Ask;
@@ -25,9 +29,9 @@ use crate::prompt;
 use crate::protocol::{Action, tags};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::clock::{self, Stopwatch};
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::journal::Journal;
-use crate::sys::lock::Wait;
+use crate::sys::lock::IndexWait;
 use crate::sys::sandbox::Walls;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
@@ -50,86 +54,84 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
             call.settings.config_path.value.display()
         )));
     }
-    let journal = open(call)?;
+    let conversation = open(call)?;
     let mut progress = Progress::new(call.quiet);
     let (mut facts, mut boundary, walls) = gather(call, &folder, &mut progress)?;
-    let memory = file_memory::gather(call, Some((&journal, &model_id)), &mut progress);
-    let veil = Veil::new(
+    let memory = file_memory::gather(call, Some((&conversation, &model_id)), &mut progress);
+    let redactor = ResultRedactor::new(
         call.env,
         &call.settings.config.pass_env,
         &call.settings.root.value,
         call.redacts(),
         args.show_request,
     )?;
-    facts.memory = veil.text(memory.text).0;
-    let splits = call.settings.root.value.splits(journal.name());
+    facts.memory = redactor.redact_text(memory.text).0;
+    let splits = call.settings.root.value.splits(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
-    let mut observe = |seen: Seen<'_>| progress.see(seen);
-    let mut world = World {
+    let mut on_progress = |event: ProgressEvent<'_>| progress.see(event);
+    let root = call.settings.root.value.clone();
+    let mut runner = Runner {
         children: children(call, &source),
-        journal,
-        model: source,
-        window: call.settings.window(&model_id),
-        max_output: call.settings.config.max_output_tokens,
-        model_id,
-        price,
-        boundary,
-        before: None,
-        own: target::Own::default(),
-        written: shown::Written::default(),
-        shell: call.settings.shell(),
-        walls,
-        veil,
-        check: args.check.clone(),
-        root: call.settings.root.value.clone(),
-        env: call.env,
-        folder,
-        interrupts: call.interrupts,
+        conversation,
+        asker: Asker {
+            client: source,
+            window: call.settings.window(&model_id),
+            max_output: call.settings.config.max_output_tokens,
+            model_id,
+            price,
+        },
+        files: FileGuard::new(boundary, root.outputs()),
+        commands: Commands {
+            rules: call.settings.shell(),
+            sandbox: walls,
+            check: args.check.clone(),
+        },
+        context: RunContext { root, env: call.env, folder, interrupts: call.interrupts, redactor },
         watch,
-        observe: &mut observe,
+        on_progress: &mut on_progress,
     };
     if let Some(path) = &args.record
         && !args.show_request
     {
-        let path = world.folder.join(path);
+        let path = runner.context.folder.join(path);
         let is_child = call.env.get(env::LINEAGE).is_some();
         if !is_child && fs::size(&path).is_some_and(|size| size > 0) {
             return Err(Problem::usage(holds_a_recording(&path)));
         }
         fs::append(&path, "")?;
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
-        world.model.record(path, lineage);
+        runner.asker.client.record(path, lineage);
     }
-    let opening = opening(call, &mut world, &context::sections(&facts), text)?;
+    let opening = opening(call, &mut runner, &context::sections(&facts), text)?;
     if args.show_request {
-        return show_request(&world, &opening);
+        return show_request(&runner, &opening);
     }
     // Told before anything is stored: the conversation stays one that fits.
     let added: usize =
         opening.iter().filter_map(|block| block.body.as_ref()).map(String::len).sum();
-    world.journal.check_room(added)?;
-    let bytes = world.journal.text().len() + added;
-    if let Some(error) = check_window(bytes, &world.model_id, world.window) {
+    runner.conversation.check_room(added)?;
+    let bytes = runner.conversation.text().len() + added;
+    if let Some(error) = check_window(bytes, &runner.asker.model_id, runner.asker.window) {
         return Err(Problem::new(Exit::Provider, error.message));
     }
     let rules = Rules {
         limits,
         check: args.check.clone(),
         patience: call.settings.patience.value,
-        first_turn: count(world.journal.pieces(), "nagent-turn-status"),
+        first_turn: count(runner.conversation.pieces(), "nagent-turn-status"),
     };
     let (mut turn, first) = Turn::start(rules, opening);
     if memory.requests > 0 {
-        let cost = world.price.as_ref().map(|price| price::cost(price, &memory.usage));
+        let cost = runner.asker.price.as_ref().map(|price| price::cost(price, &memory.usage));
         turn.spend(&memory.usage, cost);
     }
-    let outcome = drive::run(&mut world, &mut turn, first);
-    let change = if outcome.is_ok() { world.end() } else { Ok(None) };
-    let path = world.journal.path().to_owned();
-    let seconds = world.watch.elapsed().as_secs_f64();
-    drop(world);
+    let outcome = drive::run(&mut runner, &mut turn, first);
+    let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
+    let path = runner.conversation.path().to_owned();
+    let seconds = runner.watch.elapsed().as_secs_f64();
+    drop(runner);
     let last_line = progress.status(turn.totals(), seconds);
     let (exit, responses, error) = match outcome {
         Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
@@ -146,8 +148,8 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
         let (before, after) = change.map(|change| (change.before, change.after)).unzip();
         report = report
             .with("changed", after.is_some())
-            .with("before_sha256", before.map(|content| content.name().to_owned()))
-            .with("after_sha256", after.map(|content| content.name().to_owned()));
+            .with("before_sha256", before.map(|content| content.as_str().to_owned()))
+            .with("after_sha256", after.map(|content| content.as_str().to_owned()));
     }
     Ok(Report { last_line, ..report })
 }
@@ -224,23 +226,29 @@ fn limits(call: &Call<'_>) -> Limits {
 }
 
 /// Opens the conversation: under its lock for a run, without one for a look.
-fn open(call: &Call<'_>) -> Result<Journal, Problem> {
+fn open(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     let root = &call.settings.root.value;
     if call.args.show_request {
-        return Ok(Journal::peek(root, &call.name)?);
+        return Ok(ConversationFile::peek(root, &call.name)?);
     }
     let timeout =
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let name = call.name.clone();
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    Journal::open(root, &call.name, Duration::from_secs_f64(timeout), call.interrupts, &mut waiting)
-        .map_err(Problem::from)
+    ConversationFile::open(
+        root,
+        &call.name,
+        Duration::from_secs_f64(timeout),
+        call.interrupts,
+        &mut waiting,
+    )
+    .map_err(Problem::from)
 }
 
 /// How an index is waited for: until a signal comes, and not without a word.
-pub(crate) fn wait(interrupts: &Interrupts) -> Wait<'_> {
-    Wait { interrupts, tell: &|what| out::line(&format!("nagent: {what}")) }
+pub(crate) fn wait(interrupts: &Interrupts) -> IndexWait<'_> {
+    IndexWait { interrupts, tell: &|what| out::line(&format!("nagent: {what}")) }
 }
 
 /// What the model is told about its surroundings, where it may write, and the walls around its commands.
@@ -255,7 +263,7 @@ pub(super) fn gather(
     let git = git::facts(folder);
     let (files, warnings) = context_files::load(root.path(), home.as_deref());
     for note in notes.iter().chain(&warnings).chain(&git.notes) {
-        progress.see(Seen::Note(note));
+        progress.see(ProgressEvent::Note(note));
     }
     let temp = call.env.get_os("TMPDIR");
     let places = Places {
@@ -273,7 +281,7 @@ pub(super) fn gather(
     } else {
         let (boundary, notes) = Boundary::for_main(places);
         for note in &notes {
-            progress.see(Seen::Note(note));
+            progress.see(ProgressEvent::Note(note));
         }
         (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
@@ -301,23 +309,23 @@ pub(super) fn gather(
 /// The blocks that a run begins with.
 fn opening(
     call: &Call<'_>,
-    world: &mut World<'_>,
+    runner: &mut Runner<'_>,
     now: &[Section],
     text: Option<Vec<u8>>,
 ) -> Result<Vec<Block>, Problem> {
-    let mut blocks = unfinished_results(world.journal.text(), world.journal.pieces());
-    if let Some(path) = world.journal.torn() {
+    let mut blocks = unfinished_results(runner.conversation.text(), runner.conversation.pieces());
+    if let Some(path) = runner.conversation.torn() {
         let note = format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
             path.display()
         );
-        (world.observe)(Seen::Note(&note));
+        (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(Block::new("system").body(note));
     }
-    blocks.extend(first_context(&world.journal, now));
+    blocks.extend(first_context(&runner.conversation, now));
     for path in &call.args.read {
         let action = Action::Read { path: path.clone(), offset: None, limit: None };
-        let (block, _) = world.run_action(&action)?;
+        let (block, _) = runner.run_action(&action)?;
         if block.get("status") != Some("ok") {
             let why = block.body.unwrap_or_default();
             return Err(Problem::failed(format!("--read {path}: {why}")));
@@ -325,18 +333,18 @@ fn opening(
         blocks.push(block);
     }
     if let Some(bytes) = text {
-        let folder = world.folder.display().to_string();
-        let last = world.journal.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+        let folder = runner.context.folder.display().to_string();
+        let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
         if last.is_some_and(|last| last != folder) {
             let note = format!(
                 "going on in {folder}; the last prompt was given in {}",
                 last.unwrap_or_default()
             );
-            (world.observe)(Seen::Note(&note));
+            (runner.on_progress)(ProgressEvent::Note(&note));
         }
         let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
-        if let Some(before) = world.begin(call.args.show_request)? {
-            block = block.with("before", before.name());
+        if let Some(before) = runner.files.changes.begin(!call.args.show_request)? {
+            block = block.with("before", before.as_str());
         }
         if let Some(parent) = &call.args.parent_conversation {
             block = block.with("from", parent);
@@ -347,7 +355,7 @@ fn opening(
                 if !call.args.show_request {
                     block = block.with(
                         "output",
-                        fs::keep(&world.root.outputs(), error.as_bytes())?.display(),
+                        fs::keep(&runner.context.root.outputs(), error.as_bytes())?.display(),
                     );
                 }
                 String::from_utf8_lossy(error.as_bytes()).into_owned()
@@ -360,7 +368,7 @@ fn opening(
 }
 
 /// `initial_context` for a new conversation; what has changed of it for an older one.
-pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
+pub(super) fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
     if journal.pieces().is_empty() {
         return vec![Block::new("initial_context").body(context::format(now))];
     }
@@ -373,7 +381,7 @@ pub(super) fn first_context(journal: &Journal, now: &[Section]) -> Vec<Block> {
 }
 
 /// The sections that a conversation was told, in the order in which it was.
-pub(super) fn told(journal: &Journal) -> Vec<Section> {
+pub(super) fn told(journal: &ConversationFile) -> Vec<Section> {
     let text = journal.text();
     let mut told = Vec::new();
     for piece in journal.pieces() {
@@ -399,9 +407,9 @@ fn count(pieces: &[Piece], name: &str) -> u64 {
 }
 
 /// Prints the request that the conversation with its opening blocks would make.
-fn show_request(world: &World<'_>, opening: &[Block]) -> Result<Report, Problem> {
+fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Problem> {
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
-    let mut text = world.journal.text().to_owned();
+    let mut text = runner.conversation.text().to_owned();
     for block in opening {
         text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
         text.push_str(&drive::format_block(block, &own));
@@ -409,15 +417,15 @@ fn show_request(world: &World<'_>, opening: &[Block]) -> Result<Report, Problem>
     let pieces = conversation::parse(&text).pieces;
     let (system, messages) = prompt::messages(&text, &pieces);
     let ask = Ask {
-        model: &world.model_id,
+        model: &runner.asker.model_id,
         system,
         messages,
         file: None,
-        cache_key: Some(world.journal.name()),
-        max_output: world.max_output,
-        window: world.window,
+        cache_key: Some(runner.conversation.name()),
+        max_output: runner.asker.max_output,
+        window: runner.asker.window,
     };
-    let body = String::from_utf8(world.model.show_request(&ask))
+    let body = String::from_utf8(runner.asker.client.show_request(&ask))
         .map_err(|error| Problem::usage(error.to_string()))?;
     Ok(Report::exactly(body.clone()).with("request", body))
 }

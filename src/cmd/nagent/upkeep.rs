@@ -17,7 +17,7 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::protocol::tags;
 use crate::sys::atomic_file::AtomicFile;
-use crate::sys::journal::{self, Journal};
+use crate::sys::conversation_file::{self, ConversationFile};
 use crate::sys::lock::{self, Lock};
 use crate::sys::root::{self, Root};
 use crate::sys::{fs, names};
@@ -84,7 +84,7 @@ pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    let (lock, torn) = Journal::lock(
+    let (lock, torn) = ConversationFile::lock(
         &call.settings.root.value,
         name,
         Duration::from_secs_f64(timeout),
@@ -167,7 +167,7 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
     // An older tool kept conversations in the root itself.
     let old = root.path().join(name);
     let path = if !is_path && !fs::exists(&path) && fs::size(&old).is_some() { old } else { path };
-    let text = fs::read_text(&path, journal::LIMIT)?.ok_or_else(|| {
+    let text = fs::read_text(&path, conversation_file::LIMIT)?.ok_or_else(|| {
         let near: Vec<String> = fs::names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
@@ -227,7 +227,7 @@ pub(super) fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path)
 
 fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
-    let journal = Journal::peek(root, &call.name)?;
+    let journal = ConversationFile::peek(root, &call.name)?;
     if journal.text().is_empty() {
         return Err(Problem::failed(format!(
             "conversation {} is empty, there is nothing to save",
@@ -248,7 +248,7 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     }
     let index_path = root.saved_index();
     let wait = start::wait(call.interrupts);
-    let _index_lock = lock::take_soon(root, SAVED_LOCK, wait)?;
+    let _index_lock = lock::lock_index(root, SAVED_LOCK, wait)?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
     let _target_lock = take_lock(call, name)?;
@@ -279,7 +279,7 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
 }
 
 /// The first prompt, on one line, cut.
-fn summary(journal: &Journal) -> String {
+fn summary(journal: &ConversationFile) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
     let words: Vec<&str> =
         prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();

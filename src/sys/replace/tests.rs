@@ -66,6 +66,18 @@ fn a_new_file_gets_the_umasks_mode() {
 }
 
 #[test]
+fn missing_folders_are_created_when_the_file_is_written_and_not_before() {
+    let (_dir, top, boundary) = world();
+    let path = top.join("in/a/b/new");
+    let opened = boundary.open_for_write(&path).unwrap();
+    assert_eq!(opened.path(), path);
+    assert!(!top.join("in/a").exists(), "a refused edit leaves no folder");
+    replace(opened, b"x", &mut keep).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"x");
+    synced::check(&path);
+}
+
+#[test]
 fn an_old_file_keeps_its_mode_and_owner_and_its_content_is_kept_first() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/old");

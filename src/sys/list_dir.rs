@@ -8,8 +8,8 @@
 //! Symbolic links are shown but not followed. The order is that of the paths, so that the same tree gives
 //! the same text. Everything is bounded, and what was left out is said. It does not know the tags.
 
-use super::look_error::LookError;
 use super::names::{hint, shown};
+use super::read_error::ReadError;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use std::collections::BTreeSet;
@@ -66,12 +66,12 @@ impl Found {
 /// the size in bytes. At most 1,000 are shown.
 ///
 /// `asked` is relative to `cwd`.
-pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, LookError> {
+pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, ReadError> {
     let root = cwd.join(asked);
     if !examine(asked, &root)?.is_dir() {
-        return Err(LookError::NotFolder { path: shown(asked) });
+        return Err(ReadError::NotFolder { path: shown(asked) });
     }
-    let failed = |source| LookError::Io { path: shown(asked), source };
+    let failed = |source| ReadError::Io { path: shown(asked), source };
     let mut found = Found::default();
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(&root).map_err(failed)? {
@@ -155,10 +155,10 @@ pub fn glob(
     pattern: &str,
     asked: &Path,
     stop: &dyn Fn() -> bool,
-) -> Result<Found, LookError> {
+) -> Result<Found, ReadError> {
     let root = cwd.join(asked);
     if !examine(asked, &root)?.is_dir() {
-        return Err(LookError::NotFolder { path: shown(asked) });
+        return Err(ReadError::NotFolder { path: shown(asked) });
     }
     let matcher = Matcher::new(&root, pattern)?;
     let mut found = Found::default();
@@ -233,8 +233,8 @@ impl Skipped {
 pub(super) struct Matcher(Override);
 
 impl Matcher {
-    pub(super) fn new(root: &Path, glob: &str) -> Result<Self, LookError> {
-        let wrong = |why: &str| LookError::Glob { glob: glob.to_owned(), why: why.to_owned() };
+    pub(super) fn new(root: &Path, glob: &str) -> Result<Self, ReadError> {
+        let wrong = |why: &str| ReadError::Glob { glob: glob.to_owned(), why: why.to_owned() };
         let plain = glob.strip_prefix("./").unwrap_or(glob);
         // A pattern that spells out the folder it is looked for in.
         let below = Path::new(plain)
@@ -271,17 +271,19 @@ pub(super) fn reason(text: &str) -> String {
 }
 
 /// What is at `root`, a symbolic link followed.
-pub(super) fn examine(asked: &Path, root: &Path) -> Result<FileType, LookError> {
+pub(super) fn examine(asked: &Path, root: &Path) -> Result<FileType, ReadError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            LookError::Missing { path: shown(asked), hint: hint(root) }
+            ReadError::Missing { path: shown(asked), hint: hint(root) }
         }
-        _ => LookError::Io { path: shown(asked), source: error },
+        _ => ReadError::Io { path: shown(asked), source: error },
     };
     let kind = fs::metadata(root).map_err(failed)?.file_type();
     let real = fs::canonicalize(root).map_err(failed)?;
-    if ["/proc", "/sys", "/dev"].iter().any(|top| real.starts_with(top)) {
-        return Err(LookError::Virtual { path: shown(asked) });
+    // Temporary files may be in /dev/shm.
+    let is_in = |top: &&str| real.starts_with(top) && !real.starts_with("/dev/shm");
+    if let Some(filesystem) = ["/proc", "/sys", "/dev"].into_iter().find(is_in) {
+        return Err(ReadError::Virtual { path: shown(asked), filesystem });
     }
     Ok(kind)
 }
@@ -403,7 +405,7 @@ pub(super) mod tests {
         };
         check("sourc", "near: ");
         check("source/a", "read a file with <nagent-read");
-        check("/proc/self", "is not searched");
+        check("/proc/self", "is in /proc");
     }
 
     #[test]
@@ -434,7 +436,7 @@ pub(super) mod tests {
             let error = glob(dir.path(), pattern, Path::new("."), GO_ON).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
-        wrong("{a,b", "is no glob");
+        wrong("{a,b", "is not a valid glob");
         wrong("../*.rs", "goes into `path`");
         wrong(" ", "it is empty");
         let nothing = glob(dir.path(), "*.zig", Path::new("."), GO_ON).unwrap();

@@ -15,7 +15,7 @@ use super::read_error::ReadError;
 ///
 /// # Errors
 /// There is no such file, it is no regular one, or the system refused.
-pub fn read(path: &Path, start: u64, most: u64) -> Result<(u64, Vec<u8>)> {
+pub fn read_range(path: &Path, start: u64, most: u64) -> Result<(u64, Vec<u8>)> {
     let (mut file, metadata) = open_regular(path).map_err(plain)?;
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))
@@ -49,7 +49,7 @@ mod tests {
         let path = folder.path().join("f");
         std::fs::write(&path, "0123456789").unwrap();
         let check = |start, most, expect: &str| {
-            assert_eq!(read(&path, start, most).unwrap(), (10, expect.as_bytes().to_vec()));
+            assert_eq!(read_range(&path, start, most).unwrap(), (10, expect.as_bytes().to_vec()));
         };
         check(0, 100, "0123456789");
         check(3, 4, "3456");
@@ -70,7 +70,7 @@ mod tests {
         )
         .unwrap();
         let check = |path: &Path, expect: &str| {
-            let error = read(path, 0, 1).unwrap_err().to_string();
+            let error = read_range(path, 0, 1).unwrap_err().to_string();
             assert!(error.contains(expect) && !error.contains("<nagent"), "{error}");
         };
         check(folder.path(), "is a folder; name one file");

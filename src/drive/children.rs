@@ -1,7 +1,7 @@
 //! Child conversations: each a nagent of its own, several side by side, only the answer comes back.
 //!
-//! The prompt travels on stdin, the answer as JSON on stdout. A child draws on what is left of its parent's limits.
-//! What a child may do is the child's own matter; here is only starting, waiting, and the result block.
+//! The prompt goes to stdin, the answer comes as JSON on stdout. A child draws on what is left of its parent's limits. Here is
+//! only starting, waiting, and the result block.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::shell::with_walls;
-use super::{Seen, World, inline, veil};
+use super::commands::with_sandbox;
+use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::Usage;
@@ -20,34 +20,35 @@ use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
+use crate::sys::sandbox::Walls;
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
 
-/// How deep children go, the first conversation not counted.
+/// Maximum depth of children; the first conversation does not count.
 pub const DEPTH: usize = 4;
 
-/// The most children that one reply may start.
+/// Maximum number of children that one reply may start.
 pub const PER_REPLY: u64 = 64;
 
-/// The most children that one run may start; what those start is theirs.
+/// Maximum number of children that one run may start; what those start counts for them.
 pub const PER_RUN: u64 = 200;
 
-/// The time between telling a child to end and ending it: it has processes of its own to end.
+/// Time between asking a child to end and killing it: it has processes of its own to end.
 pub const GRACE: Duration = Duration::from_millis(600);
 
-/// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
+/// How much of a child's stdout is kept in memory, head and tail each; longer output goes to a file.
 pub const KEEP: usize = 1 << 20;
 
-/// The longest stdout of a child that is read back: its answer, and what stands around it in JSON.
+/// Maximum length of a child's stdout that is read back: its answer within JSON.
 pub const ANSWER: u64 = 256 << 20;
 
-/// Child conversations and what they are started with.
+/// Child conversations, and what they are started with.
 #[derive(Debug)]
 pub struct Children {
     executable: PathBuf,
     /// Flags that every child gets: root, provider, model, config.
     flags: Vec<OsString>,
-    /// Children at once.
+    /// Maximum number of children that run at the same time.
     at_once: usize,
     /// Conversations that this run was started from, the oldest first.
     parents: Vec<String>,
@@ -59,12 +60,20 @@ pub struct Children {
     /// How many the last reply has asked for so far.
     in_reply: u64,
     jobs: Jobs,
-    /// The group at hand, in the order of its tags.
+    /// The group that is running, in the order of its tags.
     slots: VecDeque<Slot>,
     left: Option<Limits>,
 }
 
-/// A child of the group at hand.
+/// What a child's result needs.
+pub(super) struct ChildContext<'a> {
+    /// The run.
+    pub(super) run: &'a RunContext<'a>,
+    /// The sandbox around the commands of a child, which is that of this run.
+    pub(super) sandbox: Option<&'a Walls>,
+}
+
+/// A child of the group that is running.
 #[derive(Debug)]
 struct Slot {
     action: Action,
@@ -76,7 +85,7 @@ struct Slot {
     result: Option<Acted>,
 }
 
-/// What of a child's JSON counts here.
+/// The fields of a child's JSON that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -118,23 +127,24 @@ impl Children {
         }
     }
 
-    /// Conversations that this run was started from, the oldest first.
-    pub fn parents(&self) -> &[String] {
-        &self.parents
+    /// The names of the conversations that lead to what this one starts, as `NAGENT_PARENTS` has them.
+    pub(super) fn parents_of_commands(&self) -> String {
+        let names = self.parents.iter().chain(std::iter::once(&self.name));
+        names.map(String::as_str).collect::<Vec<_>>().join("/")
     }
 
-    /// The run goes on under another name.
-    pub fn renamed(&mut self, name: &str) {
+    /// The run goes on in a conversation of another name.
+    pub(super) fn rename_conversation(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
     /// The model is asked for its next reply.
-    pub(super) fn next_reply(&mut self) {
+    pub(super) fn begin_reply(&mut self) {
         self.in_reply = 0;
     }
 
     /// Why no child may be started any more: the limits of the run are used up.
-    fn spent(&self) -> Option<String> {
+    fn refuse_spent(&self) -> Option<String> {
         let left = self.left.as_ref()?;
         let spent = left.turns == 0
             || left.tokens == Some(0)
@@ -142,8 +152,8 @@ impl Children {
         spent.then(|| "the limits of this run leave nothing for another conversation".to_owned())
     }
 
-    /// What a child has used is not left for those beside it that have not started.
-    fn draw(&mut self, answer: &Answer) {
+    /// Takes what a child has used from what is left for those beside it that have not started.
+    fn draw_on_limits(&mut self, answer: &Answer) {
         let Some(left) = &mut self.left else { return };
         let tokens = answer.recursive_input_tokens.saturating_add(answer.recursive_output_tokens);
         left.turns = left.turns.saturating_sub(answer.recursive_turn_count);
@@ -151,8 +161,8 @@ impl Children {
         left.cost = left.cost.map(|left| (left - answer.cost.unwrap_or(0.0)).max(0.0));
     }
 
-    /// Why a child of this name may not be started now.
-    fn objection(&self, slot: &Slot) -> Option<String> {
+    /// Why a child may not be started.
+    fn refuse(&self, slot: &Slot) -> Option<String> {
         if self.in_reply > PER_REPLY {
             return Some(format!(
                 "a reply may start {PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
@@ -167,7 +177,7 @@ impl Children {
         if self.parents.len() >= DEPTH {
             return Some(format!("conversations go {DEPTH} deep at most; do this part yourself"));
         }
-        if let Some(spent) = self.spent() {
+        if let Some(spent) = self.refuse_spent() {
             return Some(spent);
         }
         if let Err(message) = root::check_name(&slot.name) {
@@ -189,109 +199,107 @@ impl Children {
         }
         None
     }
-}
 
-impl World<'_> {
-    /// Begins a group of conversations that stand side by side.
-    pub(super) fn start_children(&mut self, actions: Vec<Action>, left: Limits) {
-        let home = self.env.home();
-        let children = &mut self.children;
-        children.left = Some(left);
+    /// Begins a group of conversations that run side by side.
+    pub(super) fn start_group(
+        &mut self,
+        actions: Vec<Action>,
+        left: Limits,
+        context: &RunContext<'_>,
+    ) {
+        let home = context.env.home();
+        self.left = Some(left);
         for action in actions {
             let name = match &action {
                 Action::Conversation { name: Some(name), .. } => name.clone(),
                 _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
             };
-            children.started += 1;
-            children.in_reply += 1;
-            let lineage = format!("{}.{}", children.lineage, children.started);
+            self.started += 1;
+            self.in_reply += 1;
+            let lineage = format!("{}.{}", self.lineage, self.started);
             let file = match &action {
                 Action::Conversation { file: Some(file), .. } => {
-                    let path = self.folder.join(names::expand_home(file.as_ref(), home.as_deref()));
+                    let path = names::expand_home(file.as_ref(), home.as_deref());
+                    let path = context.folder.join(path);
                     Some(fs::real_path(&path).unwrap_or(path))
                 }
                 _ => None,
             };
             let mut slot = Slot { action, name, lineage, file, job: None, result: None };
-            if let Some(objection) = children.objection(&slot) {
-                let block = result(&slot.name, "error").body(objection);
-                slot.result = Some(Acted::plain(block));
+            if let Some(why) = self.refuse(&slot) {
+                slot.result = Some(Acted::plain(result_block(&slot.name, "error").body(why)));
             }
-            children.slots.push_back(slot);
+            self.slots.push_back(slot);
         }
     }
 
     /// Waits for the first result of the group that has not been handed out.
-    pub(super) fn next_child(&mut self) -> Result<Event> {
+    pub(super) fn next_result(&mut self, context: &ChildContext<'_>) -> Result<Event> {
+        let interrupts = context.run.interrupts;
         loop {
-            if let Some(signal) = self.interrupts.pending() {
-                return self.stop_children(signal);
+            if let Some(signal) = interrupts.pending() {
+                return self.stop_group(signal, context);
             }
-            self.fill();
-            let first = self.children.slots.front_mut();
-            let first = first
-                .context("a fault in nagent: it waits for a conversation that is not there")?;
+            self.start_waiting(context.run);
+            let first = self.slots.front_mut();
+            let first =
+                first.context("bug in nagent: it waits for a conversation that is not there")?;
             if let Some(acted) = first.result.take() {
-                self.children.slots.pop_front();
-                (self.observe)(Seen::Ended(&acted.block));
+                self.slots.pop_front();
                 return Ok(Event::Acted(acted));
             }
-            if let Some(finished) = self.children.jobs.next_finished(self.interrupts) {
-                self.settle(finished)?;
+            if let Some(finished) = self.jobs.next_finished(interrupts) {
+                self.record_end(finished, context)?;
             }
         }
     }
 
-    /// Ends the group because of a signal: results for all that have none yet.
-    pub(super) fn stop_children(&mut self, signal: Signal) -> Result<Event> {
-        while let Some(finished) = self.children.jobs.next_finished(self.interrupts) {
-            self.settle(finished)?;
+    /// Ends the group because of a signal, with results for all that have none yet.
+    pub(super) fn stop_group(
+        &mut self,
+        signal: Signal,
+        context: &ChildContext<'_>,
+    ) -> Result<Event> {
+        while let Some(finished) = self.jobs.next_finished(context.run.interrupts) {
+            self.record_end(finished, context)?;
         }
-        let slots = std::mem::take(&mut self.children.slots);
+        let slots = std::mem::take(&mut self.slots);
         let results = slots.into_iter().map(|slot| match slot.result {
             Some(acted) => acted.block,
-            None => result(&slot.name, "not-run")
+            None => result_block(&slot.name, "not-run")
                 .body("nagent was interrupted before this conversation was started"),
         });
         Ok(Event::Interrupted { signal, results: results.collect() })
     }
 
     /// Starts children until as many run as may.
-    fn fill(&mut self) {
-        while self.children.jobs.running() < self.children.at_once {
-            let Some(at) = self
-                .children
-                .slots
-                .iter()
-                .position(|slot| slot.job.is_none() && slot.result.is_none())
-            else {
-                return;
+    fn start_waiting(&mut self, context: &RunContext<'_>) {
+        while self.jobs.running() < self.at_once {
+            let is_waiting = |slot: &Slot| slot.job.is_none() && slot.result.is_none();
+            let Some(at) = self.slots.iter().position(is_waiting) else { return };
+            let started = if let Some(why) = self.refuse_spent() {
+                Err(why)
+            } else {
+                let job = self.build_job(&self.slots[at], context);
+                self.jobs.start(job).map_err(|error| error.to_string())
             };
-            if let Some(spent) = self.children.spent() {
-                let slot = &mut self.children.slots[at];
-                slot.result = Some(Acted::plain(result(&slot.name, "error").body(spent)));
-                continue;
-            }
-            let job = self.child_job(&self.children.slots[at]);
-            let slot = &mut self.children.slots[at];
-            match self.children.jobs.start(job) {
+            let slot = &mut self.slots[at];
+            match started {
                 Ok(id) => slot.job = Some(id),
-                Err(error) => {
-                    slot.result =
-                        Some(Acted::plain(result(&slot.name, "error").body(error.to_string())));
+                Err(why) => {
+                    slot.result = Some(Acted::plain(result_block(&slot.name, "error").body(why)));
                 }
             }
         }
     }
 
-    fn child_job(&self, slot: &Slot) -> Job {
-        let children = &self.children;
+    fn build_job(&self, slot: &Slot, context: &RunContext<'_>) -> Job {
         let Action::Conversation { prompt, from, file, .. } = &slot.action else {
             // Only conversations are put into slots.
-            return Job::new(Vec::new(), self.folder.clone(), Vec::new());
+            return Job::new(Vec::new(), context.folder.clone(), Vec::new());
         };
-        let mut argv = vec![children.executable.clone().into_os_string()];
-        argv.extend(children.flags.iter().cloned());
+        let mut argv = vec![self.executable.clone().into_os_string()];
+        argv.extend(self.flags.iter().cloned());
         // In one word: the model's values may begin with a dash.
         let mut flag =
             |name: &str, value: &str| argv.push(OsString::from(format!("{name}={value}")));
@@ -303,8 +311,8 @@ impl World<'_> {
             flag("--load-conversation", from);
         }
         flag("--invocation", "delegated");
-        flag("--parent-conversation", &children.name);
-        if let Some(left) = children.left {
+        flag("--parent-conversation", &self.name);
+        if let Some(left) = self.left {
             flag("--max-turns", &left.turns.to_string());
             for (name, value) in [
                 ("--max-seconds", left.seconds.map(|value| value.to_string())),
@@ -317,22 +325,19 @@ impl World<'_> {
             }
         }
         argv.extend(["--json", "-"].map(OsString::from));
-        let mut parents = children.parents.clone();
-        parents.push(children.name.clone());
-        let set = [(PARENTS, parents.join("/")), (LINEAGE, slot.lineage.clone())];
-        let mut job = Job::new(argv, self.folder.clone(), self.env.for_children(&set));
+        let set = [(PARENTS, self.parents_of_commands()), (LINEAGE, slot.lineage.clone())];
+        let mut job = Job::new(argv, context.folder.clone(), context.env.for_children(&set));
         job.stdin = Stdin::Bytes(prompt.clone().into_bytes());
         job.output = Output::Separate;
         job.grace = GRACE;
         job.keep = KEEP;
-        job.spool = Some(self.root.outputs());
+        job.spool = Some(context.root.outputs());
         job.unlinked = true;
         job
     }
 
     /// Makes the result of a child that ended.
-    fn settle(&mut self, finished: Finished) -> Result<()> {
-        let outputs = self.root.outputs();
+    fn record_end(&mut self, finished: Finished, context: &ChildContext<'_>) -> Result<()> {
         let text = finished.stdout.whole_text(ANSWER);
         let answer: Option<Answer> = text.and_then(|text| serde_json::from_str(&text).ok());
         let ended_by = match finished.outcome {
@@ -357,9 +362,8 @@ impl World<'_> {
                 ..Answer::default()
             }
         });
-        self.children.draw(&answer);
-        let Some(slot) = self.children.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
-        else {
+        self.draw_on_limits(&answer);
+        let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
             return Ok(());
         };
         let name = answer
@@ -369,7 +373,7 @@ impl World<'_> {
             .unwrap_or(&slot.name)
             .to_owned();
         let failed = answer.exit_code != 0 || ended_by.is_some();
-        let mut block = result(&name, if failed { "error" } else { "ok" })
+        let mut block = result_block(&name, if failed { "error" } else { "ok" })
             .with("exit_code", answer.exit_code)
             .with("tokens_in", answer.recursive_input_tokens)
             .with("tokens_out", answer.recursive_output_tokens)
@@ -377,14 +381,14 @@ impl World<'_> {
         if let Action::Conversation { file: Some(file), .. } = &slot.action {
             block = block.with("file", file);
         }
-        if let Some(walls) = &self.walls {
-            block = with_walls(block, walls);
+        if let Some(sandbox) = context.sandbox {
+            block = with_sandbox(block, sandbox);
         }
         let mut parts = answer.responses;
         parts.extend(answer.error.map(|error| format!("[the conversation failed: {error}]")));
         parts.extend(ended_by.map(|why| format!("[{why}]")));
-        let (text, count) = self.veil.text(parts.join("\n"));
-        let block = inline::text(veil::counted(block, count), text, &outputs)?;
+        let run = context.run;
+        let block = run.redactor.with_text(block, parts.join("\n"), &run.root.outputs())?;
         slot.result = Some(Acted {
             block,
             usage: Usage {
@@ -394,13 +398,13 @@ impl World<'_> {
                 output: answer.recursive_output_tokens,
                 estimated: answer.estimated,
             },
-            cost: answer.cost.unwrap_or(0.0),
+            cost: answer.cost,
             turns: answer.recursive_turn_count,
         });
         Ok(())
     }
 }
 
-fn result(name: &str, status: &str) -> Block {
+fn result_block(name: &str, status: &str) -> Block {
     Block::new("nagent-conversation-result").with("conversation", name).with("status", status)
 }

@@ -1,7 +1,7 @@
-//! What of a result stands in the conversation, and what goes whole to `outputs/`.
+//! Truncates long results: the whole text goes to a file in `outputs/`.
 //!
-//! A body over 16 KiB keeps its head and its tail; the block then names the file that holds the whole. Bytes that are
-//! no UTF-8 show as U+FFFD, and the true ones go to the file.
+//! A body over 16 KiB keeps its head and its tail, and the block names the file. Bytes that are not UTF-8 become U+FFFD; the
+//! file has the true ones.
 
 use std::path::Path;
 
@@ -11,22 +11,22 @@ use crate::format::conversation::Block;
 use crate::sys::fs;
 use crate::sys::process::capture::Captured;
 
-/// The longest body that stays whole, in bytes; reads of files have their own limit.
+/// Maximum length of a body that is not truncated, in bytes. Reads of files have their own limit.
 pub const WHOLE: usize = 16 * 1024;
 
-/// The bytes of the head and of the tail that stay of a longer one.
+/// Length of the head and of the tail of a longer one, in bytes.
 pub const KEEP: usize = WHOLE / 2;
 
 /// Gives the block a text as its body, or its head and tail.
-pub fn text(block: Block, text: String, outputs: &Path) -> Result<Block> {
+pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
     if text.len() <= WHOLE {
         return Ok(block.body(text));
     }
     let path = fs::keep(outputs, text.as_bytes())?;
-    let head = &text[..floor(&text, KEEP)];
-    let tail = &text[ceil(&text, text.len() - KEEP)..];
+    let head = &text[..text.floor_char_boundary(KEEP)];
+    let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
     let left_out = text.len() - head.len() - tail.len();
-    Ok(block.with("output", path.display()).with("bytes", text.len()).body(join(
+    Ok(block.with("output", path.display()).with("bytes", text.len()).body(join_head_and_tail(
         head,
         tail,
         left_out as u64,
@@ -35,7 +35,7 @@ pub fn text(block: Block, text: String, outputs: &Path) -> Result<Block> {
 }
 
 /// Gives the block a process's output.
-pub fn captured(block: Block, output: &Captured) -> Block {
+pub fn with_output(block: Block, output: &Captured) -> Block {
     let mut block = block.with("bytes", output.bytes).with("lines", output.lines);
     let path = output.spooled.as_ref().map(|spooled| spooled.path.display().to_string());
     if let Some(path) = &path {
@@ -49,33 +49,16 @@ pub fn captured(block: Block, output: &Captured) -> Block {
         format!("{head}{}", output.tail_text())
     } else {
         let place = path.unwrap_or_else(|| "nowhere (it could not be kept)".to_owned());
-        join(&head, &output.tail_text(), output.left_out, &place)
+        join_head_and_tail(&head, &output.tail_text(), output.left_out, &place)
     };
     // One line feed at the end belongs to the last line, not to a line of its own.
     let body = body.strip_suffix('\n').map(str::to_owned).unwrap_or(body);
     block.body(body)
 }
 
-fn join(head: &str, tail: &str, left_out: u64, place: &str) -> String {
+fn join_head_and_tail(head: &str, tail: &str, left_out: u64, place: &str) -> String {
     let before = if head.ends_with('\n') { "" } else { "\n" };
     format!(
         "{head}{before}[… {left_out} bytes left out here; the whole is in {place}: read it with offset and limit …]\n{tail}"
     )
-}
-
-/// The last character boundary at or before an offset.
-pub fn floor(text: &str, mut at: usize) -> usize {
-    at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
-/// The first character boundary at or after an offset.
-fn ceil(text: &str, mut at: usize) -> usize {
-    while at < text.len() && !text.is_char_boundary(at) {
-        at += 1;
-    }
-    at
 }

@@ -31,7 +31,7 @@ const SPARE: u64 = 256 << 20;
 
 /// An open conversation.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ConversationFile {
     root: Root,
     name: String,
     path: PathBuf,
@@ -55,7 +55,7 @@ pub enum Appended {
     InFork(String),
 }
 
-impl Journal {
+impl ConversationFile {
     /// Opens a conversation for a run: takes its lock, reads it, and moves a torn tail aside.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Journal {
         waiting: &mut dyn FnMut(&str),
     ) -> Result<Self, LockError> {
         let mut journal = Self::unread(root, name);
-        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         journal.load(Some(&mut lock))?;
         journal.lock = Some(lock);
         Ok(journal)
@@ -86,7 +86,7 @@ impl Journal {
         interrupts: &Interrupts,
         waiting: &mut dyn FnMut(&str),
     ) -> Result<(Lock, Option<PathBuf>), LockError> {
-        let mut lock = lock::take(root, name, timeout, interrupts, waiting)?;
+        let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         let mut journal = Self::unread(root, name);
         if lock.is_after_crash() {
             let _ = journal.load(Some(&mut lock));
@@ -334,7 +334,7 @@ impl Journal {
         let stem: String = self.name.chars().take(60).collect();
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
         // The lock of what was left behind goes: whoever edited it may go on there.
-        self.lock = Some(lock::take_new(&self.root, &name)?);
+        self.lock = Some(lock::lock_new_conversation(&self.root, &name)?);
         self.path = self.root.conversation(&name);
         self.name = name;
         self.file = None;

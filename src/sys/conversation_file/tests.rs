@@ -40,8 +40,8 @@ pub(super) fn world() -> (tempfile::TempDir, Root) {
     (folder, root)
 }
 
-pub(super) fn open(root: &Root, name: &str) -> Result<Journal, LockError> {
-    Journal::open(root, name, Duration::ZERO, &Interrupts::none(), &mut |_| ())
+pub(super) fn open(root: &Root, name: &str) -> Result<ConversationFile, LockError> {
+    ConversationFile::open(root, name, Duration::ZERO, &Interrupts::none(), &mut |_| ())
 }
 
 fn put(root: &Root, bytes: impl AsRef<[u8]>) {
@@ -53,7 +53,7 @@ pub(super) fn get(root: &Root, name: &str) -> String {
 }
 
 /// Opens what a killed run left.
-fn open_after_crash(root: &Root) -> Journal {
+fn open_after_crash(root: &Root) -> ConversationFile {
     std::fs::write(root.run("c"), "{}").unwrap();
     open(root, "c").unwrap()
 }
@@ -239,7 +239,9 @@ fn a_fifo_is_refused_without_waiting() {
     let path = root.conversation("c");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
         .unwrap();
-    assert!(Journal::peek(&root, "c").unwrap_err().to_string().contains("no regular file"));
+    assert!(
+        ConversationFile::peek(&root, "c").unwrap_err().to_string().contains("no regular file")
+    );
     assert!(open(&root, "c").is_err());
 }
 

@@ -47,7 +47,7 @@ fn block(number: usize, length: usize, tags: bool) -> String {
 
 /// The bodies of the blocks and notes in a file.
 fn texts(root: &Root, name: &str) -> Vec<String> {
-    let journal = Journal::peek(root, name).unwrap();
+    let journal = ConversationFile::peek(root, name).unwrap();
     let pieces = journal.pieces().iter();
     pieces.map(|piece| piece.text(journal.text()).trim().to_owned()).collect()
 }

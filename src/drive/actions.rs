@@ -1,0 +1,196 @@
+//! Runs actions: reads and searches here, everything else by the file for it. Each gives one result block, an error as well.
+//!
+//! A failure of an action is a result with `status="error"` and a text that says what to do. Only a failure to keep the
+//! record itself is an `Err`.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::large_files;
+use super::redaction::check_for_masks;
+use super::result_block::error;
+use super::run_context::RunContext;
+use super::runner::Runner;
+use crate::exit::Signal;
+use crate::format::conversation::Block;
+use crate::protocol::Action;
+use crate::sys::list_dir::{self, Found};
+use crate::sys::read::{self, Range, TextRead};
+use crate::sys::read_error::ReadError;
+use crate::sys::{fs, grep};
+
+/// Maximum size of a file that is kept whole because it is not UTF-8, in bytes.
+const MAX_KEPT_BYTES: u64 = 64 << 20;
+
+impl Runner<'_> {
+    /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.
+    pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
+        let block = Block::new(action.result_block());
+        if let Some(why) = check_for_masks(action, &self.context) {
+            let block = error(with_target(block, action), why);
+            return Ok((self.context.redactor.redact_block(block), None));
+        }
+        let stop = self.context.stop();
+        let block = match action {
+            Action::Shell { commands, timeout } => {
+                let parents = self.children.parents_of_commands();
+                let (block, signal) =
+                    self.commands.run(block, commands, *timeout, parents, &self.context);
+                return Ok((self.context.redactor.redact_block(block), signal));
+            }
+            Action::Next { prompt } => block.body(prompt),
+            Action::Read { path, offset, limit } => {
+                self.read_lines(block, path, *offset, *limit)?
+            }
+            Action::FileRead { path } => self.read_or_split(block, path)?,
+            Action::FilePatch { index } => large_files::patch(
+                block,
+                index,
+                &self.context,
+                &mut self.files,
+                &self.conversation,
+            )?,
+            Action::Write { path, text } => {
+                self.files.write(block.with("path", path), path, text, &self.conversation)
+            }
+            Action::Edit { path, blocks } => {
+                self.files.edit(block.with("path", path), path, blocks, &self.conversation)
+            }
+            Action::List { path } => {
+                let asked = self.context.expand(path);
+                let found = list_dir::list(&self.context.folder, &asked, &stop);
+                show_found(block.with("path", path), found, &self.context)?
+            }
+            Action::Glob { pattern, path } => {
+                let asked = self.context.expand(path.as_deref().unwrap_or("."));
+                let found = list_dir::glob(&self.context.folder, pattern, &asked, &stop);
+                let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
+                show_found(block, found, &self.context)?
+            }
+            Action::Grep { pattern, path, glob } => {
+                let asked = self.context.expand(path.as_deref().unwrap_or("."));
+                let folder = &self.context.folder;
+                let found = grep::grep(folder, pattern, &asked, glob.as_deref(), &stop);
+                let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
+                show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
+            }
+            // Conversations are run in groups, by super::children.
+            Action::Conversation { .. } => {
+                error(block, "a conversation cannot be run as a plain action")
+            }
+        };
+        let signal = self.context.interrupts.pending();
+        Ok((self.context.redactor.redact_block(block), signal))
+    }
+
+    fn read_lines(
+        &self,
+        block: Block,
+        path: &str,
+        offset: Option<u64>,
+        limit: Option<u64>,
+    ) -> Result<Block> {
+        let mut block = block.with("path", path);
+        for (name, value) in [("offset", offset), ("limit", limit)] {
+            if let Some(value) = value {
+                block = block.with(name, value);
+            }
+        }
+        let range = (offset.is_some() || limit.is_some())
+            .then(|| Range { offset: offset.unwrap_or(1), limit });
+        let path = self.context.resolve(path);
+        let read = read::read_text(&path, range, read::WHOLE_LIMIT, &self.context.stop());
+        self.show_text(block, &path, read)
+    }
+
+    fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {
+        let block = block.with("path", path);
+        let path = self.context.resolve(path);
+        match read::read_text(&path, None, read::WHOLE_LIMIT, &self.context.stop()) {
+            Err(ReadError::TooLarge { .. }) => {
+                let splits = self.splits_folder();
+                large_files::split(block, &path, &splits, &self.context, &mut self.files)
+            }
+            read => self.show_text(block.with("mode", "inline"), &path, read),
+        }
+    }
+
+    fn show_text(
+        &self,
+        block: Block,
+        path: &Path,
+        read: Result<TextRead, ReadError>,
+    ) -> Result<Block> {
+        let read = match read {
+            Ok(read) => read,
+            Err(failure) => return Ok(error(block, failure.to_string())),
+        };
+        let context = &self.context;
+        let is_part = read.more || read.first_line != 1;
+        let mut block =
+            block.with("status", "ok").with("bytes", read.bytes).with("lines", read.lines);
+        if is_part || read.cut {
+            block = block.with("first_line", read.first_line).with("last_line", read.last_line);
+        }
+        if read.more || read.cut {
+            block = block.with("more", "true");
+        }
+        let mut hash = (!is_part && !read.cut).then(|| fs::hash(read.text.as_bytes()));
+        if !read.valid_utf8 {
+            block = block.with("utf8", "false");
+            hash = None;
+            if let Ok((mut file, _)) = read::open_regular(path)
+                && read.bytes <= MAX_KEPT_BYTES
+                && let Ok(bytes) = fs::read_all(&mut file)
+            {
+                hash = (!is_part && !read.cut).then(|| fs::hash(&bytes));
+                let bytes = context.redactor.redact_bytes(bytes);
+                block = block.with("output", fs::keep(&context.root.outputs(), &bytes)?.display());
+            }
+        }
+        if let Some(hash) = hash {
+            block = self.files.record_read(block, path, &hash);
+        }
+        if is_part {
+            context.redactor.learn_from(path);
+        }
+        let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
+        Ok(block.body(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
+    }
+}
+
+fn show_found(
+    block: Block,
+    found: Result<Found, ReadError>,
+    context: &RunContext<'_>,
+) -> Result<Block> {
+    let found = match found {
+        Ok(found) => found,
+        Err(failure) => return Ok(error(block, failure.to_string())),
+    };
+    let text = found.text();
+    let mut block = block.with("status", "ok").with("lines", found.shown);
+    if found.total > found.shown {
+        block = block.with("total", found.total);
+    }
+    let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
+    context.redactor.with_cut_lines(block, text, &context.root.outputs())
+}
+
+/// The block with the file that an action was to write.
+fn with_target(block: Block, action: &Action) -> Block {
+    match action {
+        Action::Write { path, .. } | Action::Edit { path, .. } => block.with("path", path),
+        Action::FilePatch { index } => block.with("index", index),
+        _ => block,
+    }
+}
+
+/// The block with an attribute of the action, where it was given.
+fn with_given(block: Block, name: &str, value: Option<&str>) -> Block {
+    match value {
+        Some(value) => block.with(name, value),
+        None => block,
+    }
+}

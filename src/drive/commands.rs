@@ -1,0 +1,182 @@
+//! The shell action and `--check`: one new shell each, in the run's folder, ended with all it started.
+//!
+//! A command runs with its user's own permissions, without credentials, and in the sandbox that the user asked for; then its
+//! result says so. How a sandbox is built is [`crate::sys::sandbox`]'s.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::result_block::add_redacted;
+use super::run_context::RunContext;
+use super::truncate;
+use crate::exit::Signal;
+use crate::format::conversation::Block;
+use crate::sys::env::PARENTS;
+use crate::sys::process;
+use crate::sys::process::job::{Finished, Job, Outcome, StartError};
+use crate::sys::sandbox::{Ended, Walled, Walls};
+
+/// How commands are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellRules {
+    /// The shell's program.
+    pub program: String,
+    /// The time limit unless a tag names another.
+    pub timeout: Duration,
+    /// Names of credentials that commands get all the same.
+    pub pass_env: Vec<String>,
+}
+
+/// Runs commands.
+#[derive(Debug)]
+pub struct Commands {
+    /// The shell.
+    pub rules: ShellRules,
+    /// The sandbox around commands, if there is one.
+    pub sandbox: Option<Walls>,
+    /// The command that an answer must satisfy.
+    pub check: Option<String>,
+}
+
+impl Commands {
+    /// Runs commands to their end: the result, and the signal that ended them, if one did.
+    ///
+    /// `timeout` is in seconds. `parents` are the conversations that what is started here was started from.
+    pub(super) fn run(
+        &self,
+        block: Block,
+        commands: &str,
+        timeout: Option<u64>,
+        parents: String,
+        context: &RunContext<'_>,
+    ) -> (Block, Option<Signal>) {
+        let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
+        let mut job = self.build_job(commands, timeout, parents, context);
+        let Some(sandbox) = &self.sandbox else {
+            let ended = process::run(job, context.interrupts);
+            return redact_result(block, ended, timeout, context);
+        };
+        let block = with_sandbox(block, sandbox);
+        let Walled { argv, env, hold } = match sandbox.wrap(job.argv, &job.cwd) {
+            Ok(walled) => walled,
+            Err(missing) => {
+                return (block.with("status", "error").body(missing.to_string()), None);
+            }
+        };
+        job.argv = argv;
+        job.env.retain(|(name, _)| !env.iter().any(|(set, _)| set == name));
+        job.env.extend(env);
+        let finished = process::run(job, context.interrupts);
+        let Ended { refused, mut notes, links } = hold.end();
+        if let (Some(why), Ok(_)) = (refused, &finished) {
+            let why = format!("the command was not started: {why}");
+            return (block.with("status", "error").body(why), None);
+        }
+        let (mut block, signal) = redact_result(block, finished, timeout, context);
+        let mut output = block.body.take().unwrap_or_default();
+        if block.get("status") == Some("error") {
+            notes.extend(sandbox.advice(&output, &links));
+        }
+        for note in notes {
+            let gap = if output.is_empty() { "" } else { "\n" };
+            output.push_str(&format!("{gap}[{note}]"));
+        }
+        (block.body(output), signal)
+    }
+
+    fn build_job(
+        &self,
+        commands: &str,
+        timeout: Duration,
+        parents: String,
+        context: &RunContext<'_>,
+    ) -> Job {
+        let set = [(PARENTS, parents), ("NAGENT_ROOT", context.root.path().display().to_string())];
+        let program = context.env.program(&self.rules.program).into_os_string();
+        let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
+        let env = context.env.for_commands(&self.rules.pass_env, &set);
+        let mut job = Job::new(argv, context.folder.clone(), env);
+        job.timeout = Some(timeout);
+        job.keep = truncate::KEEP;
+        job.spool = Some(context.root.outputs());
+        job.unlinked = !context.redactor.is_idle();
+        job
+    }
+}
+
+/// Makes a command's result of how it ended, with its output masked.
+fn redact_result(
+    block: Block,
+    finished: Result<Finished, StartError>,
+    timeout: Duration,
+    context: &RunContext<'_>,
+) -> (Block, Option<Signal>) {
+    let mut count = 0;
+    let finished = finished.map(|mut finished| {
+        let stdout = std::mem::take(&mut finished.stdout);
+        (finished.stdout, count) = context.redactor.redact_output(stdout, &context.root.outputs());
+        finished
+    });
+    let (block, signal) = describe_result(block, finished, timeout);
+    (add_redacted(block, count), signal)
+}
+
+/// The block with the sandbox that the command ran in.
+pub(super) fn with_sandbox(block: Block, sandbox: &Walls) -> Block {
+    let wanted = sandbox.wanted();
+    let block = block.with("sandbox", wanted.mode.name());
+    if wanted.no_network { block.with("network", "off") } else { block }
+}
+
+/// Makes a command's result of how it ended: the block, and the signal that ended it, if one did.
+fn describe_result(
+    block: Block,
+    finished: Result<Finished, StartError>,
+    timeout: Duration,
+) -> (Block, Option<Signal>) {
+    let finished = match finished {
+        Ok(finished) => finished,
+        Err(error) => return (block.with("status", "error").body(error.to_string()), None),
+    };
+    let seconds = format!("{:.3}", finished.took.as_secs_f64());
+    let (status, code, why) = match finished.outcome {
+        Outcome::Ended { code: 0 } => ("ok", Some(0), None),
+        Outcome::Ended { code } => ("error", Some(code), None),
+        Outcome::Killed { signal } => {
+            ("error", Some(128 + signal), Some(format!("ended by signal {signal}")))
+        }
+        Outcome::TimedOut => (
+            "error",
+            None,
+            Some(format!(
+                "ended at its time limit of {} s, with all it had started (timeout=\"S\" allows more)",
+                timeout.as_secs()
+            )),
+        ),
+        Outcome::Interrupted(signal) => {
+            ("error", None, Some(format!("ended because nagent got {}", signal.name())))
+        }
+        Outcome::TooMuch => (
+            "error",
+            None,
+            Some("ended because it wrote too much output; let it print less".to_owned()),
+        ),
+        Outcome::Stopped => ("error", None, Some("ended".to_owned())),
+    };
+    let mut block = block.with("status", status);
+    if let Some(code) = code {
+        block = block.with("exit_code", code);
+    }
+    block = truncate::with_output(block.with("seconds", seconds), &finished.stdout);
+    let left = "processes of this command may still run: they could not be ended within a second";
+    for why in why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())) {
+        let output = block.body.take().unwrap_or_default();
+        let gap = if output.is_empty() { "" } else { "\n" };
+        block = block.body(format!("{output}{gap}[{why}]"));
+    }
+    let signal = match finished.outcome {
+        Outcome::Interrupted(signal) => Some(signal),
+        _ => None,
+    };
+    (block, signal)
+}

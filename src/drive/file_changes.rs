@@ -1,0 +1,181 @@
+//! What a run has changed in the file that its conversation belongs to.
+//!
+//! Contents are kept whole in `outputs/` under their hash, so that every change, by a tag or by a command, can be undone.
+//! [`crate::memory`] reads the attributes that name them. What changed while the model was being asked was changed by
+//! somebody else, and is not counted. Nothing is written to the file here.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::diff::lines;
+use crate::format::conversation::Block;
+use crate::memory::changes::NO_FILE;
+use crate::sys::file_stamp::FileStamp;
+use crate::sys::fs;
+use crate::sys::read;
+use crate::sys::read_error::ReadError;
+
+/// Maximum size of a file whose content is kept at the start of a run, in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The content of a file: its SHA-256 in hexadecimal digits, or [`NO_FILE`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentHash(String);
+
+impl ContentHash {
+    /// The hash as attributes have it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A change of the file by the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunChange {
+    /// The content before.
+    pub before: ContentHash,
+    /// The content after.
+    pub after: ContentHash,
+}
+
+/// Tells the run's own changes of its file from those of others.
+#[derive(Debug)]
+pub struct RunChanges {
+    /// The file, by its true path. `None` in a main conversation.
+    file: Option<PathBuf>,
+    outputs: PathBuf,
+    /// The content when the run began; `None` before that, and where it could not be read.
+    before: Option<ContentHash>,
+    /// What the file looked like when the model was last asked, and what it held.
+    when_asked: Option<(Option<FileStamp>, ContentHash)>,
+    /// What somebody else has left there, from which on changes are the run's.
+    since: Option<ContentHash>,
+    /// The run's changes before that.
+    earlier: Vec<RunChange>,
+}
+
+impl RunChanges {
+    /// Nothing has changed yet.
+    pub fn new(file: Option<&Path>, outputs: PathBuf) -> Self {
+        let file = file.map(Path::to_owned);
+        Self { file, outputs, before: None, when_asked: None, since: None, earlier: Vec::new() }
+    }
+
+    /// Notes what the file holds at the start of a run, and with `keep` keeps the content.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub fn begin(&mut self, keep: bool) -> Result<Option<&ContentHash>> {
+        if let Some(file) = &self.file {
+            self.before = content_hash(file, keep.then_some(&self.outputs))?;
+        }
+        Ok(self.before.as_ref())
+    }
+
+    /// The content when the run began, where the path is that of the file.
+    pub(super) fn begun_with(&self, path: &Path) -> Option<&ContentHash> {
+        self.before.as_ref().filter(|_| self.file.as_deref() == Some(path))
+    }
+
+    /// Notes what the file holds before the model is asked.
+    pub(super) fn before_asking(&mut self) {
+        let (Some(_), Some(file)) = (&self.before, &self.file) else { return };
+        let now = FileStamp::of(file);
+        if self.when_asked.as_ref().is_none_or(|(known, _)| *known != now) {
+            // A file that cannot be read: whose change it was cannot be determined.
+            self.when_asked = content_hash(file, None).ok().flatten().map(|hash| (now, hash));
+        }
+    }
+
+    /// Sets apart what somebody else has changed while the model was being asked.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub(super) fn after_asking(&mut self) -> Result<()> {
+        let (Some(before), Some(file)) = (&self.before, &self.file) else { return Ok(()) };
+        let now = FileStamp::of(file);
+        let Some((_, held)) = self.when_asked.take_if(|(known, _)| *known != now) else {
+            return Ok(());
+        };
+        let Some(left) = content_hash(file, Some(&self.outputs))? else { return Ok(()) };
+        if left != held {
+            let before = self.since.replace(left.clone()).unwrap_or_else(|| before.clone());
+            if before != held {
+                self.earlier.push(RunChange { before, after: held });
+            }
+        }
+        self.when_asked = Some((now, left));
+        Ok(())
+    }
+
+    /// The blocks that record what the run has changed, and the last change. Called once, at the end.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
+        let (Some(before), Some(file)) = (self.before.take(), &self.file) else {
+            return Ok((Vec::new(), None));
+        };
+        let before = self.since.take().unwrap_or(before);
+        let mut changes = std::mem::take(&mut self.earlier);
+        let after = content_hash(file, Some(&self.outputs))?;
+        if let Some(after) = after.filter(|after| *after != before) {
+            changes.push(RunChange { before, after });
+        }
+        let blocks = changes.iter().map(|change| self.change_block(file, change)).collect();
+        Ok((blocks, changes.pop()))
+    }
+
+    fn change_block(&self, file: &Path, change: &RunChange) -> Block {
+        let path = file.display().to_string();
+        let text = match (change.before.as_str(), change.after.as_str()) {
+            (NO_FILE, _) => format!("this run created {path}"),
+            (_, NO_FILE) => format!("in this run {path} was removed"),
+            (old, new) => {
+                match (fs::read_kept(&self.outputs, old), fs::read_kept(&self.outputs, new)) {
+                    (Ok(old), Ok(new)) => {
+                        let (removed, added) = count_changed_lines(&old, &new);
+                        format!("this run changed {path}: -{removed} +{added} lines")
+                    }
+                    _ => format!("this run changed {path}"),
+                }
+            }
+        };
+        Block::new("system")
+            .with("change", "run")
+            .with("path", path)
+            .with("before", change.before.as_str())
+            .with("after", change.after.as_str())
+            .body(text)
+    }
+}
+
+/// The hash of a file's content, kept in `outputs` where that is given. `None` where the file cannot be read, or is too
+/// large.
+///
+/// # Errors
+/// The content could not be kept.
+pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<ContentHash>> {
+    let (mut file, metadata) = match read::open_regular(path) {
+        Ok(opened) => opened,
+        Err(ReadError::Missing { .. }) => return Ok(Some(ContentHash(NO_FILE.to_owned()))),
+        Err(_) => return Ok(None),
+    };
+    if metadata.len() > MAX_FILE_BYTES {
+        return Ok(None);
+    }
+    let Some(outputs) = outputs else { return Ok(fs::hash_file(&mut file).ok().map(ContentHash)) };
+    let kept = fs::keep_file(outputs, &mut file)?;
+    Ok(kept.file_stem().map(|stem| ContentHash(stem.to_string_lossy().into_owned())))
+}
+
+/// How many lines were removed and added.
+fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
+    let count = |bytes: &[u8]| {
+        lines::count_line_feeds(bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"))
+    };
+    lines::changed_ranges(old, new).into_iter().fold((0, 0), |(removed, added), range| {
+        (removed + count(&old[range.old]), added + count(&new[range.new]))
+    })
+}

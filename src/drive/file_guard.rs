@@ -1,0 +1,259 @@
+//! Writes files for the model: whole ones, and by search and replace. Each action gives one result block, an error as well.
+//!
+//! Where writes may go is decided by [`crate::sys::boundary`], how an edit is found by [`crate::apply`]. A whole file is
+//! written only over the content that the model was last shown ([`super::freshness`]). An edit whose search text is found
+//! exactly needs no such check, since the search text is one.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::file_changes::{RunChanges, content_hash};
+use super::freshness::{LastSeen, describe_change, recorded_hash, with_shown};
+use super::result_block::error;
+use crate::apply::{self, How};
+use crate::format::conversation::{Block, Piece};
+use crate::format::edit;
+use crate::memory::changes::NO_FILE;
+use crate::sys::boundary::Boundary;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::fs;
+use crate::sys::opening::Opened;
+use crate::sys::replace;
+
+/// Decides whether the model may write a file, and writes it.
+#[derive(Debug)]
+pub struct FileGuard {
+    /// Where writes may go.
+    pub boundary: Boundary,
+    /// What the run has changed in the conversation's own file.
+    pub changes: RunChanges,
+    last_seen: LastSeen,
+    outputs: PathBuf,
+}
+
+impl FileGuard {
+    /// A guard that has written nothing yet. Previous contents go to `outputs`.
+    pub fn new(boundary: Boundary, outputs: PathBuf) -> Self {
+        let changes = RunChanges::new(boundary.target(), outputs.clone());
+        Self { boundary, changes, last_seen: LastSeen::default(), outputs }
+    }
+
+    /// Writes a whole file.
+    pub(super) fn write(
+        &mut self,
+        block: Block,
+        path: &str,
+        text: &str,
+        conversation: &ConversationFile,
+    ) -> Block {
+        let opened = match self.boundary.open_for_write(Path::new(path)) {
+            Ok(opened) => opened,
+            Err(denied) => return error(block, denied.to_string()),
+        };
+        if let Some(seen) = self.known_to_reply(conversation.pieces(), opened.path()) {
+            let now = match replace::hash_target(&opened) {
+                Ok(now) => now.unwrap_or_else(|| NO_FILE.to_owned()),
+                Err(denied) => return error(block, denied.to_string()),
+            };
+            if seen != now && now == NO_FILE {
+                return removed_since(block, &opened);
+            }
+            if seen != now {
+                let why = "nothing was written: the file has changed since you last saw it, and this would undo that";
+                let then = "Send the write again with these changes in it, or edit only the lines that matter.";
+                return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
+            }
+        }
+        let path = opened.path().to_owned();
+        let block = self.put(block, opened, text.as_bytes());
+        if block.get("status") != Some("ok") {
+            return block;
+        }
+        let hash = fs::hash(text.as_bytes());
+        self.last_seen.record_write(conversation.pieces(), &path, hash.clone());
+        with_shown(block, &hash)
+    }
+
+    /// Edits a file by search/replace blocks.
+    pub(super) fn edit(
+        &mut self,
+        block: Block,
+        path: &str,
+        blocks: &str,
+        conversation: &ConversationFile,
+    ) -> Block {
+        let edits = match edit::parse(blocks) {
+            Ok(edits) => edits,
+            Err(complaint) => {
+                let text = format!("line {} of the blocks: {}", complaint.line, complaint.message);
+                return error(block, text);
+            }
+        };
+        let opened = match self.boundary.open_for_write(Path::new(path)) {
+            Ok(opened) => opened,
+            Err(denied) => return error(block, denied.to_string()),
+        };
+        let path = opened.path().to_owned();
+        let seen = self.known_to_reply(conversation.pieces(), &path);
+        let old = if opened.exists() {
+            match replace::read_target(&opened).map(String::from_utf8) {
+                Ok(Ok(old)) => old,
+                Ok(Err(_)) => {
+                    let text = "the file is not UTF-8 text; change it with a command instead";
+                    return error(block, text);
+                }
+                Err(denied) => return error(block, denied.to_string()),
+            }
+        } else if seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
+            return removed_since(block, &opened);
+        } else {
+            let creates = edits.len() == 1 && edits[0].search.trim().is_empty();
+            if !creates {
+                let text = "there is no such file; create it with <nagent-write>";
+                return error(block, text);
+            }
+            String::new()
+        };
+        let old_hash = if opened.exists() { fs::hash(old.as_bytes()) } else { NO_FILE.to_owned() };
+        let stale = seen.as_ref().filter(|seen| **seen != old_hash);
+        let applied = match apply::apply(&old, &edits) {
+            Ok(applied) => applied,
+            Err(refusals) => {
+                let mut text = String::from("nothing was changed.");
+                for refusal in refusals {
+                    text.push('\n');
+                    text.push_str(&refusal.to_string());
+                }
+                let Some(seen) = stale else { return error(block, text) };
+                text.push_str("\nThe file has changed since you last saw it");
+                return self.refuse_stale(block, &opened, seen, conversation, [&text, ""]);
+            }
+        };
+        let is_lax = applied.changes.iter().any(|change| change.how > How::LineEnds);
+        if let Some(seen) = stale.filter(|_| is_lax) {
+            let why = "nothing was changed: the file has changed since you last saw it, and a search text is in it only \
+                       with other blanks, indentation or quotes";
+            let then = "If the edit is still right, send it again.";
+            return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
+        }
+        let done = self.put(block, opened, applied.text.as_bytes());
+        if done.get("status") != Some("ok") {
+            return done;
+        }
+        let lines = applied.changes.iter().map(|change| {
+            format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
+        });
+        let lines: Vec<String> = lines.chain(done.body.clone()).collect();
+        let done = done.with("blocks", edits.len()).body(lines.join("\n"));
+        // Who had not seen the file as it was has not seen all of it now.
+        let new_hash = fs::hash(applied.text.as_bytes());
+        let known_now = |known: Option<String>| match known {
+            Some(known) if known != old_hash => known,
+            _ => new_hash.clone(),
+        };
+        let after_results = recorded_hash(conversation.pieces(), &path).or_else(|| seen.clone());
+        self.last_seen.record_write(conversation.pieces(), &path, known_now(seen));
+        with_shown(done, &known_now(after_results))
+    }
+
+    /// The result of a read of a whole file, with the record that the model knows its content.
+    pub(super) fn record_read(&self, block: Block, path: &Path, hash: &str) -> Block {
+        match self.boundary.open_for_write(path) {
+            // What the model cannot write needs no record.
+            Ok(opened) if opened.exists() => {
+                with_shown(block.with("resolved", opened.path().display()), hash)
+            }
+            _ => block,
+        }
+    }
+
+    /// The result of a patch of the conversation's own file, which the model wrote by its segments.
+    pub(super) fn record_patch(
+        &mut self,
+        block: Block,
+        source: &Path,
+        conversation: &ConversationFile,
+    ) -> Result<Block> {
+        if self.boundary.target() != Some(source) {
+            return Ok(block);
+        }
+        let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
+        let hash = hash.as_str();
+        self.last_seen.record_write(conversation.pieces(), source, hash.to_owned());
+        Ok(block.with("resolved", source.display()).with("after", hash))
+    }
+
+    /// The hash that the model knew of a file when it wrote its last reply.
+    fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<String> {
+        let begun = || self.changes.begun_with(path).map(|hash| hash.as_str().to_owned());
+        self.last_seen.known_to_reply(pieces, path).or_else(begun)
+    }
+
+    /// Writes the file, after its previous content was kept.
+    fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
+        let mut keep = |file: &mut File| fs::keep_file(&self.outputs, file);
+        let is_target = self.boundary.target() == Some(opened.path());
+        let written = match replace::replace(opened, bytes, &mut keep) {
+            Ok(written) => written,
+            Err(denied) => return error(block, denied.to_string()),
+        };
+        self.boundary.renew_target();
+        let mut block = block
+            .with("status", "ok")
+            .with("resolved", written.path.display())
+            .with("bytes", written.bytes)
+            .with("lines", written.lines);
+        if written.created {
+            block = block.with("created", "true");
+        }
+        if let Some(previous) = written.previous {
+            block = block.with("previous", previous.display());
+        }
+        if let Some(note) = describe_parted_links(written.parted) {
+            block = block.body(note);
+        }
+        if is_target { block.with("after", fs::hash(bytes)) } else { block }
+    }
+
+    /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
+    fn refuse_stale(
+        &self,
+        block: Block,
+        opened: &Opened,
+        seen: &str,
+        conversation: &ConversationFile,
+        [why, then]: [&str; 2],
+    ) -> Block {
+        let now = match replace::read_target(opened) {
+            Ok(now) => now,
+            Err(denied) => return error(block, format!("{why}; {denied}")),
+        };
+        let (change, is_whole) =
+            describe_change(conversation, &self.outputs, seen, &now, opened.path());
+        let block = block.with("resolved", opened.path().display());
+        let block = error(block, format!("{why}. {change}\n{then}").trim_end());
+        // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
+        if is_whole || !then.is_empty() { with_shown(block, &fs::hash(&now)) } else { block }
+    }
+}
+
+/// What to say of hard links that a write has parted from its file.
+fn describe_parted_links(names: u64) -> Option<String> {
+    match names {
+        0 => None,
+        1 => Some("another name (hard link) of this file keeps the previous content".to_owned()),
+        more => {
+            Some(format!("{more} other names (hard links) of this file keep the previous content"))
+        }
+    }
+}
+
+/// The file existed when the model was last shown it, and does not any more.
+fn removed_since(block: Block, opened: &Opened) -> Block {
+    let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
+                <nagent-write> with its whole text";
+    let block = block.with("resolved", opened.path().display()).with("shown", NO_FILE);
+    error(block, text)
+}

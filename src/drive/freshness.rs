@@ -1,0 +1,114 @@
+//! Whether a file is still as the model was last shown it.
+//!
+//! The result of a read of a whole file, of a write and of an edit records the hash of the content that the model knows from
+//! then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
+//! deletes a result from the conversation takes its record back. Where there is no record, every write is allowed.
+//!
+//! The model writes a reply before it has read the results of that reply's own actions: what these record counts from the
+//! next reply on. What the reply has written itself counts at once.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::diff::file_diff;
+use crate::diff::lines::changed_ranges;
+use crate::format::conversation::{Block, Piece};
+use crate::memory::changes::NO_FILE;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::fs;
+
+/// Maximum size of a file whose change is described by a diff, in bytes.
+const MAX_DIFF_INPUT: usize = 4 << 20;
+/// Maximum length of the description of a change, in bytes.
+const MAX_DESCRIPTION: usize = 6 << 10;
+
+/// Remembers what the model's last reply has written itself.
+#[derive(Debug, Default)]
+pub(super) struct LastSeen {
+    /// The reply's place among the pieces of the conversation.
+    reply: Option<usize>,
+    /// Paths, and the hashes that the model knows.
+    written: Vec<(PathBuf, String)>,
+}
+
+impl LastSeen {
+    /// The hash that the model knew when it wrote its last reply, or what that reply has written since.
+    pub(super) fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<String> {
+        let reply = last_reply(pieces);
+        let written = self.written.iter().find(|(file, _)| file == path);
+        match written.filter(|_| self.reply == reply) {
+            Some((_, hash)) => Some(hash.clone()),
+            None => recorded_hash(&pieces[..reply.unwrap_or(0)], path),
+        }
+    }
+
+    /// Records what the last reply has written.
+    pub(super) fn record_write(&mut self, pieces: &[Piece], path: &Path, hash: String) {
+        let reply = last_reply(pieces);
+        if self.reply != reply {
+            self.written.clear();
+            self.reply = reply;
+        }
+        self.written.retain(|(file, _)| file != path);
+        self.written.push((path.to_owned(), hash));
+    }
+}
+
+/// The hash that the results among these pieces record for a file, by its true path.
+pub(super) fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
+    let path = path.display().to_string();
+    let mut of_file = pieces.iter().rev().filter(|piece| piece.get("resolved") == Some(&*path));
+    of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after"))).map(str::to_owned)
+}
+
+fn last_reply(pieces: &[Piece]) -> Option<usize> {
+    pieces.iter().rposition(|piece| piece.name() == Some("agent-response"))
+}
+
+/// The result with the hash of what the model knows from then on.
+pub(super) fn with_shown(block: Block, hash: &str) -> Block {
+    if block.get("after") == Some(hash) { block } else { block.with("shown", hash) }
+}
+
+/// The content with a hash, as far as it is still known: kept in `outputs`, or in the result of a read.
+fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> Option<Vec<u8>> {
+    let in_result = |piece: &Piece| {
+        // The result lacks the last line feed of the file.
+        let text = piece.text(conversation.text());
+        let candidates = [format!("{text}\n"), text.to_owned()];
+        candidates.into_iter().map(String::into_bytes).find(|bytes| fs::hash(bytes) == hash)
+    };
+    let results = conversation.pieces().iter().rev();
+    fs::read_kept(outputs, hash)
+        .ok()
+        .or_else(|| results.filter(|piece| piece.get("shown") == Some(hash)).find_map(in_result))
+}
+
+/// What has become of a file since the model saw the content with this hash, for the model. True where nothing is left out.
+pub(super) fn describe_change(
+    conversation: &ConversationFile,
+    outputs: &Path,
+    seen: &str,
+    now: &[u8],
+    path: &Path,
+) -> (String, bool) {
+    let old =
+        if seen == NO_FILE { Some(Vec::new()) } else { find_content(conversation, outputs, seen) };
+    let old = old.filter(|old| old.len().max(now.len()) <= MAX_DIFF_INPUT);
+    let (lead, text) = if let Some(old) = old {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let changes = changed_ranges(&old, now);
+        let diff = file_diff::unified_diff_of(name, &old, now, &changes).unwrap_or_default();
+        // The two lines of its head name the file, as the result does already.
+        let text = String::from_utf8_lossy(&diff).into_owned();
+        ("What changed:", text.splitn(3, '\n').nth(2).unwrap_or_default().to_owned())
+    } else {
+        let head = &now[..now.len().min(MAX_DESCRIPTION + 1)];
+        ("The file is now:", String::from_utf8_lossy(head).into_owned())
+    };
+    if text.len() <= MAX_DESCRIPTION {
+        return (format!("{lead}\n{}", text.trim_end_matches('\n')), true);
+    }
+    let end = text[..text.floor_char_boundary(MAX_DESCRIPTION)].rfind('\n').unwrap_or(0);
+    (format!("{lead}\n{}\n[… cut: read the file again]", &text[..end]), false)
+}

@@ -1,0 +1,190 @@
+//! Actions on large files: a file split into segments for the model, and edited segments put back.
+//!
+//! The work is done by [`crate::segments`], as for the commands. A split that is made here is in the conversation's own folder
+//! below the root, which the conversation may write. A file that has not changed since is not split again. Where a patch
+//! goes is decided by the write boundary.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::file_guard::FileGuard;
+use super::result_block::error;
+use super::run_context::RunContext;
+use crate::format::conversation::Block;
+use crate::format::index::{self, Index};
+use crate::segments::failure::Failure;
+use crate::segments::patch;
+use crate::segments::split::{self, Hooks, Plan, Split};
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::{fs, split_files};
+
+/// Maximum size of an index, in bytes.
+const MAX_INDEX_BYTES: u64 = 64 << 20;
+
+/// Splits a file that is too large to be shown, and lists its segments.
+pub(super) fn split(
+    block: Block,
+    source: &Path,
+    splits: &Path,
+    context: &RunContext<'_>,
+    files: &mut FileGuard,
+) -> anyhow::Result<Block> {
+    let block = block.with("mode", "split");
+    fs::create_private_folder(splits)?;
+    files.boundary.allow_splits(splits);
+    let source = fs::real_path(source).unwrap_or_else(|| source.to_owned());
+    let split = match find_split(splits, &source, context) {
+        Some(known) => Ok(known),
+        None => make_split(splits, &source, context),
+    };
+    let Split { index_path, index, notes } = match split {
+        Ok(split) => split,
+        Err(failure) => return Ok(error(block, failure.message)),
+    };
+    let block = block
+        .with("status", "ok")
+        .with("bytes", index.source_size_bytes)
+        .with("lines", index.source_line_count)
+        .with("type", &index.split_type)
+        .with("index_path", index_path.display())
+        .with("segment_count", index.segment_count);
+    let may_change = files.boundary.open_for_write(&source).is_ok();
+    // Its segments show all of it.
+    let block = files.record_read(block, &source, &index.source_sha256);
+    let text = describe_segments(&index, &notes, may_change);
+    context.redactor.with_text(block, text, &context.root.outputs())
+}
+
+fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Failure> {
+    let plan = Plan {
+        source,
+        output: &splits.join(split::default_folder_name(source)),
+        private: true,
+        language: None,
+        target: split::TARGET,
+        natural: false,
+        force: false,
+    };
+    let stop = context.stop();
+    split::split(&plan, &mut Hooks { stop: &stop, progress: &mut |_, _| () })
+}
+
+/// Finds a split of this conversation that is of the file as it is now.
+fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
+    let mut hash = None;
+    let mut known: Vec<PathBuf> =
+        fs::names(splits).ok()?.iter().map(|name| splits.join(name).join(index::NAME)).collect();
+    known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
+    for path in known {
+        let Some(found) = fs::read_text(&path, MAX_INDEX_BYTES)
+            .ok()
+            .flatten()
+            .and_then(|text| index::parse(&text).ok())
+        else {
+            continue;
+        };
+        if Path::new(&found.source_path) != source || found.check().is_err() {
+            continue;
+        }
+        let hash = match &hash {
+            Some(hash) => hash,
+            None => hash.insert(split_files::hash(source, &context.stop()).ok().flatten()?),
+        };
+        if *hash == found.source_sha256 {
+            let edited = split::edited(&path, &found, &context.stop());
+            let note = "it was split before, and these segments were edited since";
+            let notes = (!edited.is_empty()).then(|| format!("{note}: {}", edited.join(", ")));
+            let notes = notes.into_iter().collect();
+            return Some(Split { index_path: path, index: found, notes });
+        }
+    }
+    None
+}
+
+/// Puts the edited segments of a split back into their source.
+pub(super) fn patch(
+    block: Block,
+    index: &str,
+    context: &RunContext<'_>,
+    files: &mut FileGuard,
+    conversation: &ConversationFile,
+) -> anyhow::Result<Block> {
+    let block = block.with("index", index);
+    let index = context.resolve(index);
+    let plan = patch::Plan {
+        index: &index,
+        patch: None,
+        dry_run: false,
+        no_apply: false,
+        force: false,
+        merge: false,
+    };
+    let outputs = context.root.outputs();
+    let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
+    let hooks = patch::Hooks {
+        interrupts: context.interrupts,
+        keep: Some(&mut keep),
+        progress: &mut |_, _| (),
+    };
+    let done = match patch::patch(&plan, &mut files.boundary, hooks) {
+        Ok(done) => done,
+        Err(failure) => {
+            let mut text = failure.to_string();
+            if text.contains(" --") {
+                text.push_str(" (flags are those of the command nagent-file-patch)");
+            }
+            return Ok(error(block, text));
+        }
+    };
+    let mut block = block
+        .with("status", "ok")
+        .with("changed", done.changed)
+        .with("path", done.source_path.display());
+    if let Some(patch) = &done.patch_path {
+        block = block.with("patch", patch.display());
+    }
+    if let Some(previous) = &done.previous_path {
+        block = block.with("previous", previous.display());
+    }
+    let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
+    if !edited.is_empty() {
+        block = block.with("edited", edited.join(","));
+    }
+    let mut text = if done.changed {
+        String::new()
+    } else {
+        "no segment differs from the file: nothing was changed\n".to_owned()
+    };
+    for note in &done.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    let block = files.record_patch(block, &done.source_path, conversation)?;
+    Ok(block.body(text.trim_end()))
+}
+
+/// A line for each segment, and what to do with them.
+fn describe_segments(index: &Index, notes: &[String], may_change: bool) -> String {
+    let mut text = String::from(if may_change {
+        "Read the segments that matter, edit them in place if the file is to be changed, then put them back with \
+         <nagent-file-patch> and the index.\n"
+    } else {
+        "Read the segments that matter. This conversation may not change the file; the file's own conversation may: \
+         <nagent-conversation file=\"P\">.\n"
+    });
+    for note in notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for segment in &index.segments {
+        let _ = writeln!(
+            text,
+            "segment {}: lines {}-{}, {} bytes, {}",
+            segment.segment_index,
+            segment.start_line_num,
+            segment.end_line_num,
+            segment.end_byte - segment.start_byte,
+            segment.path
+        );
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

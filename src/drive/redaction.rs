@@ -1,0 +1,237 @@
+//! Masks credentials in results before they are stored or sent: always the values that this process knows, with `--redact`
+//! well-known shapes too. What a secret and what a mask looks like is decided by [`crate::redact`].
+//!
+//! Masked are results, whole outputs in `outputs/`, and the driver's own texts. Not masked are prompts, the model's replies,
+//! and contents of files that are kept for undo.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::result_block::add_redacted;
+use super::run_context::RunContext;
+use super::truncate;
+use crate::format::conversation::Block;
+use crate::format::index;
+use crate::protocol::Action;
+use crate::redact::{Redactor, Stream};
+use crate::segments::split;
+use crate::sys::atomic_file::AtomicFile;
+use crate::sys::env::Env;
+use crate::sys::process::capture::Captured;
+use crate::sys::root::Root;
+use crate::sys::{fs, read};
+
+/// Maximum size of a file that is searched for secrets when a piece of it is shown, in bytes.
+const MAX_LEARNED_BYTES: u64 = 16 << 20;
+/// Maximum size of a segment that is searched for masks, in bytes.
+const MAX_SEGMENT_BYTES: u64 = 64 << 20;
+/// Maximum size of an index that is searched for masks, in bytes.
+const MAX_INDEX_BYTES: u64 = 64 << 20;
+/// Maximum size of `redact.key`, in bytes.
+const MAX_KEY_BYTES: u64 = 4096;
+
+/// Attributes that name files of the toolkit's own.
+const OWN_ATTRIBUTES: [&str; 8] =
+    ["output", "previous", "shown", "before", "after", "index_path", "patch", "fence"];
+
+/// Blocks that hold the words of users and models, and the first context.
+const NOT_MASKED: [&str; 6] = [
+    "initial_context",
+    "context-update",
+    "user-prompt",
+    "agent-response",
+    "nagent-next-input",
+    "nagent-turn-status",
+];
+
+/// Masks what goes into the conversation.
+#[derive(Debug, Default)]
+pub struct ResultRedactor {
+    redactor: RefCell<Redactor>,
+}
+
+impl ResultRedactor {
+    /// A redactor for the credentials of an environment, but for those that commands get by `pass_env`; with `shapes` also for
+    /// well-known shapes. Their masks need a key in the root, which a dry run does not create.
+    pub fn new(
+        env: &Env,
+        pass_env: &[String],
+        root: &Root,
+        shapes: bool,
+        is_dry_run: bool,
+    ) -> Result<Self> {
+        let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
+        let redactor = Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes));
+        Ok(Self { redactor: RefCell::new(redactor) })
+    }
+
+    /// Whether nothing is ever masked: no credential is known, and shapes are not searched for.
+    pub fn is_idle(&self) -> bool {
+        self.redactor.borrow().is_idle()
+    }
+
+    /// Masks a text. The number is that of the masks.
+    pub fn redact_text(&self, text: String) -> (String, u64) {
+        self.redactor.borrow_mut().redact_text(text)
+    }
+
+    /// Masks a block's attributes and body; the number of masks goes into its attribute `redacted`.
+    pub fn redact_block(&self, mut block: Block) -> Block {
+        let mut redactor = self.redactor.borrow_mut();
+        if redactor.is_idle() || NOT_MASKED.contains(&block.name) {
+            return block;
+        }
+        let mut count = 0;
+        let mut redact = |text: &mut String| {
+            let (new, found) = redactor.redact_text(std::mem::take(text));
+            *text = new;
+            count += found;
+        };
+        for (name, value) in &mut block.attributes {
+            if !OWN_ATTRIBUTES.contains(&name.as_str()) {
+                redact(value);
+            }
+        }
+        block.body.iter_mut().for_each(redact);
+        add_redacted(block, count)
+    }
+
+    /// Masks a command's output.
+    pub(super) fn redact_output(&self, captured: Captured, outputs: &Path) -> (Captured, u64) {
+        let mut redactor = self.redactor.borrow_mut();
+        if redactor.is_idle() {
+            return (captured, 0);
+        }
+        let mut stream = Stream::default();
+        let captured =
+            captured.map_bytes(outputs.to_owned(), truncate::KEEP, &mut |bytes| match bytes {
+                Some(bytes) => stream.push(&mut redactor, bytes),
+                None => stream.finish(&mut redactor),
+            });
+        (captured, stream.count)
+    }
+
+    /// Masks the bytes of a file that is not text.
+    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let masked = self.redactor.borrow_mut().mask(&bytes);
+        masked.map_or(bytes, |(masked, _)| masked)
+    }
+
+    /// Gives the block a text as its body, masked, and truncated where it is long.
+    pub(super) fn with_text(&self, block: Block, text: String, outputs: &Path) -> Result<Block> {
+        let (text, count) = self.redact_text(text);
+        truncate::with_text(add_redacted(block, count), text, outputs)
+    }
+
+    /// Like [`ResultRedactor::with_text`], for lines that were cut where `…` is.
+    pub(super) fn with_cut_lines(
+        &self,
+        block: Block,
+        text: String,
+        outputs: &Path,
+    ) -> Result<Block> {
+        let (text, count) = self.redactor.borrow_mut().redact_cut_lines(text);
+        truncate::with_text(add_redacted(block, count), text, outputs)
+    }
+
+    /// Removes what may be the first part of a secret from the end of a text that was cut there.
+    pub(super) fn trim_cut_end(&self, mut text: String) -> String {
+        let redactor = self.redactor.borrow();
+        if !redactor.is_idle() {
+            text.truncate(redactor.clean_end(&text));
+        }
+        text
+    }
+
+    /// Searches a whole file of which a piece is shown: the piece may lie within a private key.
+    pub(super) fn learn_from(&self, path: &Path) {
+        let mut redactor = self.redactor.borrow_mut();
+        if !redactor.finds_shapes() {
+            return;
+        }
+        if let Ok((mut file, metadata)) = read::open_regular(path)
+            && metadata.len() <= MAX_LEARNED_BYTES
+            && let Ok(bytes) = fs::read_all(&mut file)
+        {
+            redactor.mask(&bytes);
+        }
+    }
+
+    /// Why a text may not be written: it holds a mask.
+    fn refuse_mask(&self, text: &str) -> Option<String> {
+        let redactor = self.redactor.borrow();
+        let mask = redactor.find_mask(text)?;
+        Some(format!(
+            "nothing was changed: the text contains the placeholder {mask}. Writing it would overwrite the real credential. \
+             Use smaller SEARCH blocks that skip its line, or change the file with a command (sed) that does not spell it, \
+             or tell the user what should be there"
+        ))
+    }
+}
+
+/// Why an action may not write what it holds: there is a mask in it.
+pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
+    match action {
+        Action::Write { text, .. } => context.redactor.refuse_mask(text),
+        Action::Edit { blocks, .. } => context.redactor.refuse_mask(blocks),
+        Action::FilePatch { index } => check_segments_for_masks(&context.resolve(index), context),
+        _ => None,
+    }
+}
+
+fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<String> {
+    // Without shapes the only masks are those of this process's own keys.
+    let is_on = context.redactor.redactor.borrow().finds_shapes();
+    // A file that is not an index, or cannot be read as one, puts nothing back.
+    let index = match read_for_masks(path, MAX_INDEX_BYTES) {
+        Ok(text) => index::parse(&text).ok()?,
+        Err(refusal) => return refusal.filter(|_| is_on),
+    };
+    let folder = path.parent()?;
+    split::edited(path, &index, &context.stop()).iter().find_map(|name| {
+        let refusal = match read_for_masks(&folder.join(name), MAX_SEGMENT_BYTES) {
+            Ok(text) => context.redactor.refuse_mask(&text)?,
+            Err(refusal) => return refusal.filter(|_| is_on),
+        };
+        Some(format!("{name}: {refusal}"))
+    })
+}
+
+/// Reads a file to search it for masks, else says why it may not be put back. `Err(None)`: there is no such file.
+fn read_for_masks(path: &Path, limit: u64) -> Result<String, Option<String>> {
+    let (mut file, metadata) = read::open_regular(path).map_err(|_| None)?;
+    if metadata.len() > limit {
+        return Err(Some(format!(
+            "nothing was changed: {} has more than {} MiB, too much to search for masks of credentials; without --redact \
+             it is not searched",
+            path.display(),
+            limit >> 20
+        )));
+    }
+    let bytes = fs::read_all(&mut file).map_err(|error| Some(format!("{error:#}")))?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// The key of this root. It is created when there is none.
+fn read_or_create_key(root: &Root, is_dry_run: bool) -> Result<String> {
+    let path = root.redact_key();
+    let read = || fs::read_text(&path, MAX_KEY_BYTES);
+    if let Some(key) = read()?.filter(|key| key.len() >= 32) {
+        return Ok(key);
+    }
+    let new = format!("{}{}\n", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    if is_dry_run {
+        return Ok(new);
+    }
+    root.prepare()?;
+    // Another run may have created one at the same time: whichever is there counts.
+    if let Err(error) = AtomicFile::new(&path).create(new.as_bytes())
+        && read()?.is_none()
+    {
+        return Err(error);
+    }
+    read()?.with_context(|| format!("{} was written and is not there any more", path.display()))
+}

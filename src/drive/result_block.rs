@@ -1,0 +1,44 @@
+//! Result blocks: what their makers share.
+
+use crate::format::conversation::Block;
+use crate::protocol::tags;
+use crate::sys::fs;
+
+/// The block of a failed action.
+pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
+    block.with("status", "error").body(text)
+}
+
+/// The block with `count` more masks in its attribute `redacted`.
+pub(super) fn add_redacted(mut block: Block, count: u64) -> Block {
+    if count == 0 {
+        return block;
+    }
+    match block.attributes.iter_mut().find(|(name, _)| name == "redacted") {
+        Some((_, value)) => {
+            *value = value.parse::<u64>().unwrap_or(0).saturating_add(count).to_string();
+            block
+        }
+        None => block.with("redacted", count),
+    }
+}
+
+/// The names of the tags that a body must not open.
+pub(super) fn tag_names() -> Vec<&'static str> {
+    tags::TAGS.iter().map(|tag| tag.name).collect()
+}
+
+/// A block as text. The first context's fence comes from its own hash, so that the same context is the same text, and
+/// hits the providers' caches, in every conversation. NUL becomes U+FFFD: in the file it would look like the zeros that a
+/// file system leaves after a crash.
+pub fn format_block(block: &Block, tag_names: &[&str]) -> String {
+    let mut hash = (block.name == "initial_context")
+        .then(|| fs::hash(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
+    let text = block.format(tag_names, &mut || hash.take().unwrap_or_else(fence_word));
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+/// A random word for a fence.
+pub fn fence_word() -> String {
+    uuid::Uuid::new_v4().simple().to_string()[..12].to_owned()
+}

@@ -1,0 +1,187 @@
+//! The only loop that touches the world.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::file_changes::RunChange;
+use super::progress_event::ProgressEvent;
+use super::result_block::{format_block, tag_names};
+use super::runner::Runner;
+use crate::exit::Signal;
+use crate::format::conversation::Block;
+use crate::llm::ApiError;
+use crate::protocol::Action;
+use crate::sys::conversation_file::Appended;
+use crate::sys::{clock, fs};
+use crate::turn::Turn;
+use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
+use crate::turn::unfinished;
+
+/// Performs effects until the run is over.
+///
+/// # Errors
+/// The conversation could not be written: nothing can be recorded any more, so nothing more is done.
+pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Outcome> {
+    let mut effect = first;
+    loop {
+        let event = match (effect, runner.context.interrupts.pending()) {
+            // What is to be kept is kept, signal or not.
+            (Effect::Done(outcome), _) => return Ok(outcome),
+            (Effect::Append(blocks), _) => runner.append(blocks)?,
+            (Effect::Keep(text), _) => runner.keep_reply(&text)?,
+            (Effect::Act(actions), Some(signal)) => Event::Interrupted {
+                signal,
+                results: actions
+                    .iter()
+                    .map(|action| unfinished::result_of_unrun(action, "not-run"))
+                    .collect(),
+            },
+            (Effect::Next, Some(signal)) => {
+                let (children, context) = runner.children();
+                children.stop_group(signal, &context)?
+            }
+            (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
+                interrupted(signal)
+            }
+            (Effect::Ask, None) => runner.ask()?,
+            (Effect::Wait { time, error }, None) => runner.wait(time, &error),
+            (Effect::Say(text), None) => {
+                (runner.on_progress)(ProgressEvent::Response(&text));
+                Event::Said
+            }
+            (Effect::Act(actions), None) => runner.act(actions, turn.left())?,
+            (Effect::Next, None) => runner.next_child()?,
+            (Effect::Check, None) => runner.run_check(),
+        };
+        effect = turn.step(event);
+    }
+}
+
+impl Runner<'_> {
+    /// Records what the run has changed in its conversation's file, at its end. `None` where it has changed nothing.
+    ///
+    /// # Errors
+    /// The content could not be kept, or the conversation not be written.
+    pub fn finish(&mut self) -> Result<Option<RunChange>> {
+        let (blocks, change) = self.files.changes.finish()?;
+        self.append(blocks)?;
+        Ok(change)
+    }
+
+    /// Appends blocks in one write.
+    fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
+        let mut blocks = blocks;
+        let tag_names = tag_names();
+        // Once more for each time that another program changed the file.
+        while !blocks.is_empty() {
+            let mut texts = Vec::with_capacity(blocks.len());
+            for block in std::mem::take(&mut blocks) {
+                let block = self.context.redactor.redact_block(block);
+                texts.push(format_block(&self.with_true_bytes(block)?, &tag_names));
+            }
+            let old = self.conversation.name().to_owned();
+            if let Appended::InFork(name) = self.conversation.append(&texts.join("\n"))? {
+                let note = format!(
+                    "another program changed conversation {old} while this run was using it; it was left as it is, and \
+                     the run goes on in {name}"
+                );
+                (self.on_progress)(ProgressEvent::Note(&note));
+                self.children.rename_conversation(&name);
+                blocks.push(Block::new("system").body(note));
+            }
+        }
+        Ok(Event::Appended { seconds: self.watch.elapsed().as_secs_f64() })
+    }
+
+    /// The block with the path of its true text, where that holds bytes that [`format_block`] replaces.
+    fn with_true_bytes(&self, block: Block) -> Result<Block> {
+        match &block.body {
+            Some(body) if body.contains('\0') && block.get("output").is_none() => {
+                let path = fs::keep(&self.context.root.outputs(), body.as_bytes())?;
+                Ok(block.with("output", path.display()))
+            }
+            _ => Ok(block),
+        }
+    }
+
+    /// Keeps a reply that did not parse.
+    fn keep_reply(&self, text: &str) -> Result<Event> {
+        let folder = self.context.root.invalid(self.conversation.name());
+        let path = fs::keep_numbered(&folder, text.as_bytes())?;
+        Ok(Event::Kept { path: path.display().to_string() })
+    }
+
+    fn ask(&mut self) -> Result<Event> {
+        self.files.changes.before_asking();
+        self.children.begin_reply();
+        let event = self.asker.ask(&self.conversation, &self.context, self.on_progress);
+        self.files.changes.after_asking()?;
+        Ok(event)
+    }
+
+    fn wait(&mut self, time: Duration, error: &ApiError) -> Event {
+        (self.on_progress)(ProgressEvent::Waiting(time, error));
+        match clock::sleep_interruptible(time, self.context.interrupts) {
+            Some(signal) => interrupted(signal),
+            None => Event::Waited,
+        }
+    }
+
+    fn act(&mut self, actions: Vec<Action>, left: Limits) -> Result<Event> {
+        for action in &actions {
+            (self.on_progress)(ProgressEvent::ActionStarted(action));
+        }
+        if let [action] = actions.as_slice()
+            && !matches!(action, Action::Conversation { .. })
+        {
+            let (block, signal) = self.run_action(action)?;
+            (self.on_progress)(ProgressEvent::ActionEnded(&block));
+            return Ok(match signal {
+                Some(signal) => Event::Interrupted { signal, results: vec![block] },
+                None => Event::Acted(Acted::plain(block)),
+            });
+        }
+        self.children.start_group(actions, left, &self.context);
+        self.next_child()
+    }
+
+    fn next_child(&mut self) -> Result<Event> {
+        let (children, context) = self.children();
+        let event = children.next_result(&context)?;
+        if let Event::Acted(acted) = &event {
+            (self.on_progress)(ProgressEvent::ActionEnded(&acted.block));
+        }
+        Ok(event)
+    }
+
+    /// Runs `--check`.
+    fn run_check(&mut self) -> Event {
+        let Some(command) = self.commands.check.clone() else {
+            return Event::Checked { passed: true, block: Block::new("system") };
+        };
+        (self.on_progress)(ProgressEvent::CheckStarted(&command));
+        let block = Block::new("system").with("check", &command);
+        let parents = self.children.parents_of_commands();
+        let (block, signal) = self.commands.run(block, &command, None, parents, &self.context);
+        let block = self.context.redactor.redact_block(block);
+        if let Some(signal) = signal {
+            return Event::Interrupted { signal, results: vec![block] };
+        }
+        (self.on_progress)(ProgressEvent::ActionEnded(&block));
+        let passed = block.get("status") == Some("ok");
+        let block = if passed {
+            Block { body: None, ..block }
+        } else {
+            let output = block.body.clone().unwrap_or_default();
+            block.body(format!(
+                "your answer is not accepted yet: the check failed. Its output:\n{output}"
+            ))
+        };
+        Event::Checked { passed, block }
+    }
+}
+
+fn interrupted(signal: Signal) -> Event {
+    Event::Interrupted { signal, results: Vec::new() }
+}

@@ -1,0 +1,45 @@
+//! The parts that a run works with. Each has a file of its own.
+
+use std::path::PathBuf;
+
+use super::asker::Asker;
+use super::children::{ChildContext, Children};
+use super::commands::Commands;
+use super::file_guard::FileGuard;
+use super::progress_event::ProgressEvent;
+use super::run_context::RunContext;
+use crate::sys::clock::Stopwatch;
+use crate::sys::conversation_file::ConversationFile;
+
+/// A run: its conversation, its model, and what carries out actions.
+pub struct Runner<'a> {
+    /// The conversation.
+    pub conversation: ConversationFile,
+    /// The model.
+    pub asker: Asker,
+    /// Writes files.
+    pub files: FileGuard,
+    /// Runs commands.
+    pub commands: Commands,
+    /// Runs child conversations.
+    pub children: Children,
+    /// What all actions share.
+    pub context: RunContext<'a>,
+    /// Measures the time since the run began.
+    pub watch: Stopwatch,
+    /// Called with what happens.
+    pub on_progress: &'a mut dyn FnMut(ProgressEvent<'_>),
+}
+
+impl Runner<'_> {
+    /// The folder of this conversation's splits.
+    pub fn splits_folder(&self) -> PathBuf {
+        self.context.root.splits(self.conversation.name())
+    }
+
+    /// The children, and what their results need.
+    pub(super) fn children(&mut self) -> (&mut Children, ChildContext<'_>) {
+        let sandbox = self.commands.sandbox.as_ref();
+        (&mut self.children, ChildContext { run: &self.context, sandbox })
+    }
+}
