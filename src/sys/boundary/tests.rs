@@ -108,7 +108,7 @@ fn a_per_file_conversation_writes_its_target_only() {
     world.opens("out/../out/target", "out/target");
     world.denies("out/other", "another file has a conversation of its own");
     world.denies("in/x", OUTSIDE);
-    world.denies("/tmp/x", OUTSIDE);
+    world.denies("/tmp/nagent-test-missing", OUTSIDE);
     world.for_file("out/new/file").unwrap();
     assert!(!world.at("out/new").exists());
     world.denies("out/new/other", OUTSIDE);
