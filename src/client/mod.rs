@@ -19,11 +19,11 @@ use self::program::Program;
 use self::recording::{Player, Recorder, list_results};
 use self::server::Server;
 use crate::format::conversation::Piece;
-use crate::llm::attachment::Kind;
+use crate::llm::api::{Endpoint, ModelInfo};
+use crate::llm::attachment::FileFormat;
 use crate::llm::command::Preset;
 use crate::llm::error::name_cause;
-use crate::llm::route::{self, Route};
-use crate::llm::wire::{Endpoint, ModelInfo};
+use crate::llm::route::{FileRoute, route_without_server};
 use crate::llm::{ApiError, Ask, ErrorKind, Reply, command};
 use crate::sys::env::Env;
 pub use crate::sys::http::RequestError;
@@ -123,17 +123,17 @@ impl ModelClient {
     /// The request as it would be sent.
     pub fn show_request(&self, ask: &Ask<'_>) -> Vec<u8> {
         match &self.backend {
-            Backend::Server(server) => server.endpoint.ask(ask).body,
+            Backend::Server(server) => server.endpoint.chat_request(ask).body,
             Backend::Program(program) => program.stdin(ask),
             Backend::Recording(_) => command::stdin(Preset::Command, ask, &[]),
         }
     }
 
     /// How a file of `bytes` bytes is sent to this model, or why it is not, and what to do instead.
-    pub fn route(&self, kind: Kind, bytes: u64) -> Result<Route, String> {
+    pub fn route(&self, format: FileFormat, bytes: u64) -> Result<FileRoute, String> {
         match &self.backend {
-            Backend::Server(server) => server.endpoint.route(kind, bytes),
-            _ => route::without_server(kind),
+            Backend::Server(server) => server.endpoint.route(format, bytes),
+            _ => route_without_server(format),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::decode::Decoder;
-use crate::llm::wire::{Endpoint, ModelInfo};
 use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
@@ -39,7 +39,7 @@ impl Server {
     ) -> Result<Reply, RequestError> {
         let Self { endpoint, client } = self;
         let mut decoder: Option<Decoder> = None;
-        client.send(endpoint.ask(ask), interrupts, &mut |part| {
+        client.send(endpoint.chat_request(ask), interrupts, &mut |part| {
             match (part, &mut decoder) {
                 (ResponsePart::Head(head), _) => {
                     decoder = Some(endpoint.decoder(head.status, &head.headers));
@@ -93,8 +93,9 @@ impl Server {
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..MODEL_PAGES {
-            let (_, body) = self.fetch(self.endpoint.models(next.as_deref()), interrupts)?;
-            let page = self.endpoint.parse_models(&body)?;
+            let (_, body) =
+                self.fetch(self.endpoint.models_request(next.as_deref()), interrupts)?;
+            let page = self.endpoint.read_models(&body)?;
             models.extend(page.models);
             next = page.next;
             if next.is_none() {

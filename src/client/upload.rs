@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::retry::with_retries;
 use super::server::Server;
 use super::{ModelClient, RequestError};
-use crate::llm::attachment::{Attachment, Payload, Remote};
-use crate::llm::files::{self, State};
+use crate::llm::attachment::{Attachment, Payload, RemoteFile};
+use crate::llm::files::UploadState;
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, Ask, ErrorKind, Reply};
 use crate::sys::clock;
@@ -59,24 +59,25 @@ pub fn ask_about(
 }
 
 impl Upload<'_> {
-    fn send_file(&mut self, file: &Attachment<'_>) -> Result<(Remote, State), RequestError> {
+    fn send_file(
+        &mut self,
+        file: &Attachment<'_>,
+    ) -> Result<(RemoteFile, UploadState), RequestError> {
         let Payload::Bytes(bytes) = file.payload else {
             return Err(ApiError::new(ErrorKind::Other, "the file is uploaded already").into());
         };
-        let mut boundary = uuid::Uuid::new_v4().simple().to_string();
-        while !files::is_free(&boundary, bytes) {
-            boundary = uuid::Uuid::new_v4().simple().to_string();
-        }
+        let boundary = uuid::Uuid::new_v4().simple().to_string();
         // Where an upload is two requests, they are retried together: an address is good for one upload.
         let result = self.retry(|client, interrupts| {
             let server = client.as_server()?;
-            let (head, mut body) =
-                server.fetch(server.endpoint.upload(file, &boundary), interrupts)?;
-            if server.endpoint.uploads_in_two() {
-                let address = server.endpoint.upload_address(&head.headers)?;
-                body = server.fetch(server.endpoint.upload_bytes(address, bytes), interrupts)?.1;
+            let request = server.endpoint.files()?.upload_request(file, &boundary);
+            let (head, mut body) = server.fetch(request, interrupts)?;
+            if server.endpoint.files()?.has_two_steps() {
+                let files = server.endpoint.files()?;
+                let request = files.bytes_request(files.read_address(&head.headers)?, bytes);
+                body = server.fetch(request, interrupts)?.1;
             }
-            Ok(server.endpoint.uploaded(&body)?)
+            Ok(server.endpoint.files()?.read_file(&body)?)
         });
         if let Err(RequestError::Interrupted(_)) = result {
             let lifetime = self.lifetime();
@@ -89,21 +90,25 @@ impl Upload<'_> {
     }
 
     /// Waits until the provider has processed the file.
-    fn wait_until_ready(&mut self, remote: &Remote, state: State) -> Result<(), RequestError> {
+    fn wait_until_ready(
+        &mut self,
+        remote: &RemoteFile,
+        state: UploadState,
+    ) -> Result<(), RequestError> {
         let (mut state, mut wait, mut waited) = (state, FIRST_WAIT, Duration::ZERO);
         let failure = loop {
             match state {
-                State::Ready => return Ok(()),
-                State::Failed(reason) => {
+                UploadState::Ready => return Ok(()),
+                UploadState::Failed(reason) => {
                     break format!("the provider could not read the file {}: {reason}", remote.id);
                 }
-                State::Processing if waited >= PROCESSING => {
+                UploadState::Processing if waited >= PROCESSING => {
                     let (id, seconds) = (&remote.id, PROCESSING.as_secs());
                     break format!(
                         "the provider was still processing the file {id} after {seconds} s; try again later"
                     );
                 }
-                State::Processing => {}
+                UploadState::Processing => {}
             }
             if let Some(signal) = clock::sleep_interruptible(wait, self.interrupts) {
                 return Err(RequestError::Interrupted(signal));
@@ -112,15 +117,16 @@ impl Upload<'_> {
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);
             state = self.retry(|client, interrupts| {
                 let server = client.as_server()?;
-                let (_, body) = server.fetch(server.endpoint.file_state(remote), interrupts)?;
-                Ok(server.endpoint.uploaded(&body)?.1)
+                let request = server.endpoint.files()?.state_request(remote);
+                let (_, body) = server.fetch(request, interrupts)?;
+                Ok(server.endpoint.files()?.read_file(&body)?.1)
             })?;
         };
         Err(ApiError::new(ErrorKind::Other, &failure).into())
     }
 
     /// Removes the file, and reports where that fails. After a signal this takes about a second.
-    fn remove(&mut self, remote: &Remote) {
+    fn remove(&mut self, remote: &RemoteFile) {
         let mut result = Ok(());
         if self.interrupts.pending().is_none() {
             result = self.remove_with_retries(remote);
@@ -142,10 +148,10 @@ impl Upload<'_> {
         }
     }
 
-    fn remove_with_retries(&mut self, remote: &Remote) -> Result<(), RequestError> {
+    fn remove_with_retries(&mut self, remote: &RemoteFile) -> Result<(), RequestError> {
         let server = self.client.as_server()?;
         with_retries(&mut Retry::new(REMOVAL), self.interrupts, &mut |_| (), |_| {
-            let request = server.endpoint.remove(remote);
+            let request = server.endpoint.files()?.removal_request(remote);
             accept_missing(server.fetch(request, self.interrupts).map(drop))
         })
     }
@@ -162,15 +168,18 @@ impl Upload<'_> {
     }
 
     fn lifetime(&mut self) -> &'static str {
-        self.client.as_server().map_or("", |server| server.endpoint.lifetime())
+        self.client
+            .as_server()
+            .and_then(|server| Ok(server.endpoint.files()?.lifetime()))
+            .unwrap_or_default()
     }
 }
 
 /// Removes a file with a client of its own, which has short limits and which the signal that has come does not stop.
-fn remove_at_once(server: &Server, remote: &Remote) -> Result<(), RequestError> {
+fn remove_at_once(server: &Server, remote: &RemoteFile) -> Result<(), RequestError> {
     let deaf = Interrupts::deaf()
         .map_err(|error| ApiError::new(ErrorKind::Other, &format!("no descriptors: {error}")))?;
-    let request = server.endpoint.remove(remote);
+    let request = server.endpoint.files()?.removal_request(remote);
     let head = HttpClient::new(LAST_REMOVAL, LAST_REMOVAL)
         .send(request, &deaf, &mut |_| Ok(ControlFlow::Break(())))?;
     if (200..300).contains(&head.status) {

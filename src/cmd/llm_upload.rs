@@ -10,8 +10,8 @@ use crate::client::upload;
 use crate::cmd::model_args::ModelArgs;
 use crate::cmd::settings::Settings;
 use crate::exit::Exit;
-use crate::llm::attachment::{self, Attachment, Payload, Remote};
-use crate::llm::route::Route;
+use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
+use crate::llm::route::FileRoute;
 use crate::llm::{Ask, Message, Role, Stop, sniff};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -81,8 +81,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
     }
     let bytes = bytes_of(&args.file)?;
     let full_name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
-    let found = sniff::find(&full_name, &bytes).map_err(failed)?;
-    let (kind, name) = (found.kind, attachment::safe_name(&full_name, found.kind));
+    let found = sniff::detect_format(&full_name, &bytes).map_err(failed)?;
+    let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
     let settings = Settings::resolve(&args.model, &env)?;
     let notes = settings.notes.iter().chain(&found.note);
     notes.for_each(|note| line(&format!("note: {note}")));
@@ -90,8 +90,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let provider = settings.provider()?;
     let model_id = source.model_id.clone().unwrap_or_default();
     let route = source.route(kind, bytes.len() as u64).map_err(failed)?;
-    let text = (route == Route::Text).then(|| as_text(&full_name, &bytes));
-    let file = Attachment { name: &name, kind, payload: Payload::Bytes(&bytes) };
+    let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
+    let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
     let ask = Ask {
         model: &model_id,
         system: None,
@@ -99,15 +99,15 @@ fn run(args: &Args) -> Result<Report, Problem> {
             role: Role::User,
             parts: text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect(),
         }],
-        file: (route == Route::Inline).then_some(file),
+        file: (route == FileRoute::Inline).then_some(file),
         cache_key: None,
         max_output: settings.config.max_output_tokens,
         window: settings.window(&model_id),
     };
     if args.show_request {
-        let nobody = Remote { id: NO_ID.to_owned(), uri: None };
+        let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
         let mut ask = ask;
-        if route == Route::Files {
+        if route == FileRoute::Upload {
             line(&format!(
                 "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
             ));
@@ -120,7 +120,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let patience = settings.patience.value;
     let mut tell = |text: &str| line(text);
     let reply = match route {
-        Route::Files => {
+        FileRoute::Upload => {
             upload::ask_about(&mut source, &ask, &file, patience, &interrupts, &mut tell)?
         }
         _ => source.ask_with_retries(&ask, patience, &interrupts, &mut tell)?,
@@ -136,7 +136,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
             "file",
             fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string(),
         )
-        .with("mime", kind.mime(&full_name))
+        .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())
         .with("sent", route.name())

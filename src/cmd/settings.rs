@@ -9,11 +9,12 @@ use super::model_args::ModelArgs;
 use crate::client::ModelClient;
 use crate::config::{self, Config};
 use crate::drive::ShellRules;
-use crate::llm::command::Preset;
+use crate::llm::api::Api;
 use crate::llm::limits;
+use crate::llm::openai_chat::ChatCompletions;
+use crate::llm::openai_responses::Responses;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
-use crate::llm::wire::Wire;
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
@@ -195,7 +196,8 @@ impl Settings {
             .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), *name))
             .find(|(key, _)| !key.is_empty());
         // A server of the user's own may need none.
-        let needed = !variables.is_empty() && preset(provider).is_none() && self.base_url.is_none();
+        let needed =
+            !variables.is_empty() && provider.preset().is_none() && self.base_url.is_none();
         let withheld = env.get(env::WITHHELD).unwrap_or_default();
         let withheld =
             variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
@@ -244,7 +246,7 @@ impl Settings {
         env: &Env,
         folder: &Path,
     ) -> Result<ModelClient, Problem> {
-        if let Some(preset) = preset(provider) {
+        if let Some(preset) = provider.preset() {
             let words = self.config.command.clone().unwrap_or_default();
             if provider == Provider::Command && words.is_empty() {
                 return Err(Problem::usage(format!(
@@ -267,7 +269,7 @@ impl Settings {
         if provider == Provider::OpenAi
             && let Some(api) = &self.config.api
         {
-            endpoint.wire = self.wire(api)?;
+            endpoint.api = self.parse_api(api)?;
         }
         let connect = Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(10.0));
         let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(300.0));
@@ -279,11 +281,11 @@ impl Settings {
         Duration::from_secs_f64(self.config.read_timeout.unwrap_or(1800.0))
     }
 
-    /// The format that `api` names.
-    fn wire(&self, api: &str) -> Result<Wire, Problem> {
+    /// The API that `api` names.
+    fn parse_api(&self, api: &str) -> Result<&'static dyn Api, Problem> {
         match api {
-            "responses" => Ok(Wire::Responses),
-            "chat" => Ok(Wire::Chat),
+            "responses" => Ok(&Responses),
+            "chat" => Ok(&ChatCompletions),
             other => Err(Problem::usage(format!(
                 "\"api\": \"{other}\" in {}: it is \"responses\" or \"chat\"",
                 self.config_path.value.display()
@@ -342,16 +344,6 @@ fn check_url(provider: Option<Provider>, base_url: &Setting<String>) -> Result<(
         base_url.value.escape_debug(),
         base_url.from
     )))
-}
-
-/// The command-line program that a provider is, if it is one.
-pub fn preset(provider: Provider) -> Option<Preset> {
-    match provider {
-        Provider::ClaudeCode => Some(Preset::ClaudeCode),
-        Provider::Cursor => Some(Preset::Cursor),
-        Provider::Command => Some(Preset::Command),
-        _ => None,
-    }
 }
 
 /// The error for a provider that nothing tells of, with the shortest way to each.

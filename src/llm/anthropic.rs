@@ -8,362 +8,245 @@
 //! ```
 //!
 //! Source: anthropic-sdk-python and the platform's API reference. Counts in `message_delta` are cumulative; cached
-//! tokens stand beside `input_tokens`, not in it. Thinking is never text. An `error` may come at any time after a 200.
+//! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
-    attachment::{Attachment, Payload},
-    decode::{Draft, Fault, OnText, server_error},
-    json::{self, Count, List, Text},
-    limits,
-    wire::{ModelInfo, ModelPage},
+use super::api::{Api, Endpoint, FileRules, FilesApi, ModelInfo, ModelPage, UploadProtocol};
+use super::attachment::{Attachment, FileFormat, Payload};
+use super::json::{
+    CacheControl, ChatMessage, ContentPart, MessageContent, read_count, read_size, read_some_text,
+    read_text, write_body,
 };
+use super::partial_reply::PartialReply;
+use super::{ApiError, Ask, ErrorKind, Message, Role, Stop, Usage, error, limits};
 
-/// `max_tokens` is a must. Where nobody chose one: what the model can, but no more than this, which is some 100 KB of
-/// text; older models count the room for the reply as used from the window, and a runaway reply has an end.
+/// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
+/// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
 const LONGEST_REPLY: u64 = 32_000;
-/// For models that are not known: every model in use takes as much.
+/// For unknown models: every model in use accepts it.
 const UNKNOWN_LIMIT: u64 = 8_192;
 
-/// The body of a request. Cache marks: the system prompt, which all turns share, and the ends of the last two user
-/// messages: what this turn reads (written by the one before), and what the next will.
-pub(super) fn body(ask: &Ask<'_>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Body<'a, L> {
-        model: &'a str,
-        max_tokens: u64,
-        stream: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        system: Option<[Block<'a>; 1]>,
-        messages: L,
+/// The Messages API.
+pub struct Messages;
+
+impl Api for Messages {
+    fn name(&self) -> &'static str {
+        "messages"
     }
-    let users = ask.messages.iter().enumerate().filter(|(_, message)| message.role == Role::User);
-    let marked_from = users.rev().nth(1).map_or(0, |(index, _)| index);
-    let known = || limits::find(ask.model).and_then(|limits| limits.max_output);
-    let body = Body {
-        model: ask.model,
-        max_tokens: ask
-            .max_output
-            .unwrap_or_else(|| known().map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY))),
-        stream: true,
-        system: ask
-            .system
-            .filter(|text| !text.trim().is_empty())
-            .map(|text| [Block::new(text, true)]),
-        messages: List(
-            ask.messages
-                .iter()
-                .enumerate()
-                .map(|(index, message)| Turn::of(message, index >= marked_from)),
-        ),
-    };
-    json::body(ask, &body)
-}
 
-#[derive(Serialize)]
-struct Turn<'a> {
-    role: &'static str,
-    content: Vec<Block<'a>>,
-}
-
-#[derive(Serialize)]
-struct Block<'a> {
-    r#type: &'static str,
-    text: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Cache>,
-}
-
-#[derive(Serialize)]
-struct Cache {
-    r#type: &'static str,
-}
-
-impl<'a> Block<'a> {
-    fn new(text: &'a str, marked: bool) -> Self {
-        Self {
-            r#type: "text",
-            text,
-            cache_control: marked.then_some(Cache { r#type: "ephemeral" }),
-        }
+    fn path(&self, _: &str) -> String {
+        "/v1/messages".to_owned()
     }
-}
 
-impl<'a> Turn<'a> {
-    fn of(message: &'a Message<'_>, is_recent: bool) -> Self {
-        // Blocks of blanks alone are refused, and one such block would end a conversation for good.
-        let mut content: Vec<_> = message
-            .parts
-            .iter()
-            .filter(|part| !part.trim().is_empty())
-            .map(|part| Block::new(part, false))
-            .collect();
-        if content.is_empty() {
-            content.push(Block::new("(blank)", false));
+    /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages: what this
+    /// turn reads (written by the one before), and what the next will.
+    fn body(&self, ask: &Ask<'_>, _: &Endpoint) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct MessagesBody<'a> {
+            model: &'a str,
+            max_tokens: u64,
+            stream: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            system: Option<[ContentPart<'a>; 1]>,
+            messages: Vec<ChatMessage<'a>>,
         }
-        if let (Role::User, true, Some(last)) = (message.role, is_recent, content.last_mut()) {
-            *last = Block::new(last.text, true);
-        }
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
+        let is_user = |message: &Message<'_>| message.role == Role::User;
+        let users = ask.messages.iter().enumerate().filter(|(_, message)| is_user(message));
+        let marked_from = users.rev().nth(1).map_or(0, |(index, _)| index);
+        let messages = ask.messages_and_file().enumerate().map(|(index, (message, file))| {
+            // A mark is paid for, and nothing will read what a request with a file has written.
+            let is_marked = is_user(message) && index >= marked_from && ask.file.is_none();
+            write_message(message, file, is_marked)
+        });
+        let known = limits::find(ask.model).and_then(|limits| limits.max_output);
+        let default = known.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
+        let body = MessagesBody {
+            model: ask.model,
+            max_tokens: ask.max_output.unwrap_or(default),
+            stream: true,
+            system: ask
+                .system
+                .filter(|text| !text.trim().is_empty())
+                .map(|text| [write_text(text, true)]),
+            messages: messages.collect(),
         };
-        Self { role, content }
+        write_body(ask, &body)
     }
-}
 
-/// The block of a message that is a file. Source: the guides on vision, PDF and files. `data` stands for the base64 of
-/// its bytes, without line feeds.
-pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
-    let source = match file.payload {
-        Payload::Bytes(_) => {
-            json!({"type": "base64", "media_type": file.kind.mime(file.name), "data": data})
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
+        // OAuth tokens are sent as bearer tokens, and never beside an API key.
+        if key.starts_with("sk-ant-oat") {
+            ("authorization", format!("Bearer {key}"))
+        } else {
+            ("x-api-key", key.to_owned())
         }
-        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
-    };
-    if file.kind.family() == "image" {
-        json!({"type": "image", "source": source})
-    } else {
-        json!({"type": "document", "title": file.name, "source": source})
-    }
-}
-
-/// What is remembered between events.
-#[derive(Default)]
-pub(super) struct Stream {
-    counts: Counts,
-    /// Said by `message_delta`; it counts when `message_stop` comes.
-    stop: Option<Stop>,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow, default)]
-    content_block: Option<Content<'a>>,
-    #[serde(borrow, default)]
-    message: Option<Start<'a>>,
-    #[serde(default)]
-    usage: Option<Counts>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-    #[serde(borrow, default)]
-    stop_reason: Text<'a>,
-    #[serde(borrow, default)]
-    stop_details: Option<Details<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Details<'a> {
-    #[serde(borrow, default)]
-    category: Text<'a>,
-    #[serde(borrow, default)]
-    explanation: Text<'a>,
-}
-
-#[derive(Deserialize)]
-struct Start<'a> {
-    #[serde(borrow, default)]
-    model: Text<'a>,
-    #[serde(default)]
-    usage: Option<Counts>,
-}
-
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-}
-
-/// A message that was not streamed.
-#[derive(Deserialize)]
-struct Whole<'a> {
-    #[serde(borrow)]
-    content: Vec<Content<'a>>,
-    #[serde(borrow, default)]
-    model: Text<'a>,
-    #[serde(borrow, default)]
-    stop_reason: Text<'a>,
-    #[serde(borrow, default)]
-    stop_details: Option<Details<'a>>,
-    #[serde(default)]
-    usage: Option<Counts>,
-}
-
-#[expect(clippy::struct_field_names, reason = "the names on the wire")]
-#[derive(Default, Clone, Copy, Deserialize)]
-pub(super) struct Counts {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    cache_read_input_tokens: Count,
-    #[serde(default)]
-    cache_creation_input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
-
-impl Counts {
-    fn update(&mut self, new: Self) {
-        let newer = |new: Count, old: Count| Count(new.0.or(old.0));
-        *self = Self {
-            input_tokens: newer(new.input_tokens, self.input_tokens),
-            cache_read_input_tokens: newer(
-                new.cache_read_input_tokens,
-                self.cache_read_input_tokens,
-            ),
-            cache_creation_input_tokens: newer(
-                new.cache_creation_input_tokens,
-                self.cache_creation_input_tokens,
-            ),
-            output_tokens: newer(new.output_tokens, self.output_tokens),
-        };
     }
 
-    /// The counts in nagent's terms; nothing where there are none.
-    pub(super) fn usage(self) -> Option<Usage> {
-        self.input_tokens.0.or(self.output_tokens.0)?;
-        let (cached, written) =
-            (self.cache_read_input_tokens.or_zero(), self.cache_creation_input_tokens.or_zero());
-        Some(Usage {
-            input: self.input_tokens.or_zero().saturating_add(cached).saturating_add(written),
-            cached,
-            cache_written: written,
-            output: self.output_tokens.or_zero(),
-            estimated: false,
-        })
-    }
-}
-
-impl Stream {
-    /// Takes in one event.
-    pub(super) fn frame(
-        &mut self,
-        data: &[u8],
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), Fault> {
-        let event: Event<'_> = serde_json::from_slice(data)?;
-        if event.error.is_some() {
-            return Err(server_error(data));
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        if !event["error"].is_null() {
+            return Err(error::from_value(event, None));
         }
-        if let Some(counts) = event.usage {
-            self.counts.update(counts);
-        }
-        match &*event.r#type {
-            "content_block_delta" => {
-                if let Some(delta) = event.delta.filter(|delta| &*delta.r#type == "text_delta") {
-                    draft.text(&delta.text, on_text)?;
-                }
+        let delta = &event["delta"];
+        read_usage(&event["usage"], reply);
+        match event["type"].as_str().unwrap_or_default() {
+            "content_block_delta" if delta["type"] == "text_delta" => {
+                reply.push_text(&read_text(&delta["text"]))?;
             }
-            "content_block_start" => {
-                if let Some(block) = event.content_block.filter(|block| &*block.r#type == "text") {
-                    draft.text(&block.text, on_text)?;
-                }
+            "content_block_start" if event["content_block"]["type"] == "text" => {
+                reply.push_text(&read_text(&event["content_block"]["text"]))?;
             }
             "message_start" => {
-                if let Some(message) = event.message {
-                    draft.model = message.model.some();
-                    self.counts.update(message.usage.unwrap_or_default());
-                }
+                reply.model = read_some_text(&event["message"]["model"]);
+                read_usage(&event["message"]["usage"], reply);
             }
-            "message_delta" => {
-                if let Some(delta) = event.delta.filter(|delta| !delta.stop_reason.is_empty()) {
-                    self.stop = Some(stop(&delta.stop_reason, delta.stop_details.as_ref())?);
-                }
+            "message_delta" if !read_text(&delta["stop_reason"]).is_empty() => {
+                reply.announced_stop = Some(read_stop(delta)?);
             }
             "message_stop" => {
-                draft.stop = Some(self.stop.unwrap_or(Stop::End));
-                draft.usage = self.counts.usage();
-                draft.done = true;
+                reply.stop = Some(reply.announced_stop.unwrap_or(Stop::End));
+                reply.is_done = true;
             }
-            "error" => return Err(server_error(data)),
+            "error" => return Err(error::from_value(event, None)),
             _ => {}
         }
         Ok(())
     }
 
-    /// Takes in a message that was not streamed.
-    #[expect(clippy::unused_self, reason = "all formats are called alike")]
-    pub(super) fn whole(
-        &mut self,
-        body: &[u8],
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), Fault> {
-        let message: Whole<'_> = match serde_json::from_slice(body) {
-            Ok(message) => message,
-            Err(error) if error.is_data() => return Err(server_error(body)),
-            Err(error) => return Err(error.into()),
+    fn on_body(&self, message: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        let Some(blocks) = message["content"].as_array() else {
+            return Err(error::from_value(message, None));
         };
-        for block in message.content.iter().filter(|block| &*block.r#type == "text") {
-            draft.text(&block.text, on_text)?;
+        for block in blocks.iter().filter(|block| block["type"] == "text") {
+            reply.push_text(&read_text(&block["text"]))?;
         }
-        draft.model = message.model.some();
-        draft.usage = message.usage.and_then(Counts::usage);
-        draft.stop = Some(stop(&message.stop_reason, message.stop_details.as_ref())?);
+        reply.model = read_some_text(&message["model"]);
+        read_usage(&message["usage"], reply);
+        reply.stop = Some(read_stop(message)?);
         Ok(())
+    }
+
+    fn models_path(&self, page: Option<&str>) -> String {
+        let after = page.map(|page| format!("&after_id={page}")).unwrap_or_default();
+        format!("/v1/models?limit=1000{after}")
+    }
+
+    fn read_models(&self, list: &Value) -> Option<ModelPage> {
+        let models = list["data"].as_array()?.iter().filter_map(|model| {
+            Some(ModelInfo {
+                id: model["id"].as_str()?.to_owned(),
+                window: read_size(model, &["/max_input_tokens"]),
+                max_output: read_size(model, &["/max_tokens"]),
+            })
+        });
+        let next = list["last_id"].as_str().filter(|_| list["has_more"] == true);
+        Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+    }
+
+    /// A request has up to 32 MB (API overview), an image up to 5 MB (an older vision page): a larger one is uploaded, and
+    /// the files API decides.
+    fn file_rules(&self, _: bool) -> FileRules {
+        FileRules {
+            server: "Anthropic",
+            images: &[FileFormat::Png, FileFormat::Jpeg, FileFormat::Webp, FileFormat::Gif],
+            documents: &[FileFormat::Pdf],
+            image_limit: 5 << 20,
+            document_limit: FileRules::fitting(32_000_000),
+            uploads_images: true,
+        }
+    }
+
+    fn files_api(&self) -> Option<FilesApi> {
+        Some(FilesApi {
+            path: "/v1/files",
+            protocol: UploadProtocol::Form(&[]),
+            headers: &[("anthropic-beta", "files-api-2025-04-14")],
+            lifetime: "it stays until it is removed",
+        })
     }
 }
 
-fn stop(reason: &str, details: Option<&Details<'_>>) -> Result<Stop, ApiError> {
-    match reason {
+fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
+    let cache_control = is_marked.then_some(CacheControl { r#type: "ephemeral" });
+    ContentPart::Text { r#type: "text", text, cache_control }
+}
+
+fn write_message<'a>(
+    message: &Message<'a>,
+    file: Option<&Attachment<'_>>,
+    is_marked: bool,
+) -> ChatMessage<'a> {
+    // The API refuses blank blocks, and one such block would end a conversation for good.
+    let mut texts: Vec<&str> =
+        message.parts.iter().copied().filter(|part| !part.trim().is_empty()).collect();
+    if texts.is_empty() {
+        texts.push("(blank)");
+    }
+    let mut parts: Vec<ContentPart<'_>> = file.map(write_file).into_iter().collect();
+    let last = texts.len() - 1;
+    let marked = |(index, text)| write_text(text, is_marked && index == last);
+    parts.extend(texts.into_iter().enumerate().map(marked));
+    let mut message = ChatMessage::plain(message.role.as_str(), "");
+    message.content = MessageContent::Parts(parts);
+    message
+}
+
+/// Source: the guides on vision, PDF and files.
+fn write_file<'a>(file: &Attachment<'_>) -> ContentPart<'a> {
+    let source = match file.payload {
+        Payload::Bytes(_) => {
+            json!({"type": "base64", "media_type": file.media_type(), "data": file.base64()})
+        }
+        Payload::Remote(remote) => json!({"type": "file", "file_id": remote.id}),
+    };
+    ContentPart::File(if file.format.is_image() {
+        json!({"type": "image", "source": source})
+    } else {
+        json!({"type": "document", "title": file.name, "source": source})
+    })
+}
+
+/// Updates the counts with those of an event, which may hold only some of them.
+fn read_usage(counts: &Value, reply: &mut PartialReply) {
+    let count = |name: &str| read_count(&counts[name]);
+    let (input, output) = (count("input_tokens"), count("output_tokens"));
+    if reply.usage.is_none() && input.or(output).is_none() {
+        return;
+    }
+    let old = reply.usage.unwrap_or_default();
+    let cached = count("cache_read_input_tokens").unwrap_or(old.cached);
+    let cache_written = count("cache_creation_input_tokens").unwrap_or(old.cache_written);
+    let old_input = old.input.saturating_sub(old.cached).saturating_sub(old.cache_written);
+    reply.usage = Some(Usage {
+        input: input.unwrap_or(old_input).saturating_add(cached).saturating_add(cache_written),
+        cached,
+        cache_written,
+        output: output.unwrap_or(old.output),
+        estimated: false,
+    });
+}
+
+/// Reads why the model stopped, in a message or in a delta of one.
+fn read_stop(message: &Value) -> Result<Stop, ApiError> {
+    match &*read_text(&message["stop_reason"]) {
         "max_tokens" | "model_context_window_exceeded" => Ok(Stop::Length),
         "refusal" => {
-            let why = details.map(|details| {
-                if details.explanation.is_empty() {
-                    &details.category
-                } else {
-                    &details.explanation
-                }
-            });
-            let why = why
-                .filter(|why| !why.is_empty())
-                .map(|why| format!(": {}", &**why))
-                .unwrap_or_default();
+            let details = &message["stop_details"];
+            let why = read_some_text(&details["explanation"])
+                .or_else(|| read_some_text(&details["category"]));
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             Err(ApiError::new(ErrorKind::Refused, &format!("the model refused{why}")))
         }
         "pause_turn" => Err(ApiError::new(
             ErrorKind::Cut,
             "the provider paused the turn, which it does only for its own tools",
         )),
-        // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names yet to come.
+        // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names to come.
         _ => Ok(Stop::End),
     }
-}
-
-/// A page of models.
-pub(super) fn models(value: &Value) -> Option<ModelPage> {
-    let list = value.get("data")?.as_array()?;
-    let models = list
-        .iter()
-        .filter_map(|model| {
-            let number =
-                |name: &str| model.get(name).and_then(Value::as_u64).filter(|&number| number > 0);
-            Some(ModelInfo {
-                id: model.get("id")?.as_str()?.to_owned(),
-                window: number("max_input_tokens"),
-                max_output: number("max_tokens"),
-            })
-        })
-        .collect();
-    let has_more = value.get("has_more").and_then(Value::as_bool).unwrap_or(false);
-    let after = value.get("last_id").and_then(Value::as_str);
-    Some(ModelPage { models, next: after.filter(|_| has_more).map(str::to_owned) })
 }

@@ -1,19 +1,22 @@
-//! A file that goes to a model beside a prompt: what kinds there are, what they are called, where its bytes are.
+//! A file that is sent to a model beside a prompt: the formats, their names, and where its bytes are.
 //!
-//! What a given file is, [`super::sniff`] finds out; which provider takes what is in [`super::route`].
+//! [`super::sniff`] detects the format of a file; [`super::route`] decides how it is sent.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::code::language::Language;
 
-/// The largest file that is sent, in bytes.
+/// Maximum size of a file, in bytes.
 pub const LIMIT: u64 = 50 * 1024 * 1024;
 
-/// What a file is.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     missing_docs,
     reason = "the names are those of the formats; TABLE has their endings and media types"
 )]
-pub enum Kind {
+pub enum FileFormat {
     Png,
     Jpeg,
     Gif,
@@ -36,45 +39,45 @@ pub enum Kind {
     Text,
 }
 
-/// Every kind that is not text: its family, its media type (IANA's registry), and the endings of names that mean it,
-/// its own first.
-const TABLE: [(Kind, &str, &str, &[&str]); 18] = [
-    (Kind::Png, "image", "image/png", &["png", "apng"]),
-    (Kind::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
-    (Kind::Gif, "image", "image/gif", &["gif"]),
-    (Kind::Webp, "image", "image/webp", &["webp"]),
-    (Kind::Heic, "image", "image/heic", &["heic", "heics"]),
-    (Kind::Heif, "image", "image/heif", &["heif", "heifs", "hif"]),
-    (Kind::Bmp, "image", "image/bmp", &["bmp", "dib"]),
-    (Kind::Tiff, "image", "image/tiff", &["tiff", "tif"]),
-    (Kind::Pdf, "pdf", "application/pdf", &["pdf"]),
+/// Every format that is not text: its family, its media type (IANA's registry), and the endings of its names, the usual
+/// one first.
+const TABLE: [(FileFormat, &str, &str, &[&str]); 18] = [
+    (FileFormat::Png, "image", "image/png", &["png", "apng"]),
+    (FileFormat::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
+    (FileFormat::Gif, "image", "image/gif", &["gif"]),
+    (FileFormat::Webp, "image", "image/webp", &["webp"]),
+    (FileFormat::Heic, "image", "image/heic", &["heic", "heics"]),
+    (FileFormat::Heif, "image", "image/heif", &["heif", "heifs", "hif"]),
+    (FileFormat::Bmp, "image", "image/bmp", &["bmp", "dib"]),
+    (FileFormat::Tiff, "image", "image/tiff", &["tiff", "tif"]),
+    (FileFormat::Pdf, "pdf", "application/pdf", &["pdf"]),
     (
-        Kind::Docx,
+        FileFormat::Docx,
         "office",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         &["docx", "docm", "dotx"],
     ),
     (
-        Kind::Xlsx,
+        FileFormat::Xlsx,
         "office",
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         &["xlsx", "xlsm", "xltx"],
     ),
     (
-        Kind::Pptx,
+        FileFormat::Pptx,
         "office",
         "application/vnd.openxmlformats-officedocument.presentationml.presentation",
         &["pptx", "pptm", "ppsx", "potx"],
     ),
-    (Kind::Odt, "office", "application/vnd.oasis.opendocument.text", &["odt"]),
-    (Kind::Ods, "office", "application/vnd.oasis.opendocument.spreadsheet", &["ods"]),
-    (Kind::Odp, "office", "application/vnd.oasis.opendocument.presentation", &["odp"]),
-    (Kind::Doc, "office", "application/msword", &["doc", "dot"]),
-    (Kind::Xls, "office", "application/vnd.ms-excel", &["xls", "xlt"]),
-    (Kind::Ppt, "office", "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
+    (FileFormat::Odt, "office", "application/vnd.oasis.opendocument.text", &["odt"]),
+    (FileFormat::Ods, "office", "application/vnd.oasis.opendocument.spreadsheet", &["ods"]),
+    (FileFormat::Odp, "office", "application/vnd.oasis.opendocument.presentation", &["odp"]),
+    (FileFormat::Doc, "office", "application/msword", &["doc", "dot"]),
+    (FileFormat::Xls, "office", "application/vnd.ms-excel", &["xls", "xlt"]),
+    (FileFormat::Ppt, "office", "application/vnd.ms-powerpoint", &["ppt", "pps", "pot"]),
 ];
 
-impl Kind {
+impl FileFormat {
     /// `image`, `pdf`, `office`, `code` or `text`.
     pub fn family(self) -> &'static str {
         match self {
@@ -84,13 +87,18 @@ impl Kind {
         }
     }
 
-    /// Whether it is sent as part of the prompt, on any way.
+    /// Whether it is an image.
+    pub fn is_image(self) -> bool {
+        self.family() == "image"
+    }
+
+    /// Whether it is sent as part of the prompt.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Code | Self::Text)
     }
 
     /// The media type; for text, the name decides.
-    pub fn mime(self, name: &str) -> &'static str {
+    pub fn media_type(self, name: &str) -> &'static str {
         if let Some(row) = self.row() {
             return row.2;
         }
@@ -107,8 +115,8 @@ impl Kind {
         }
     }
 
-    /// The ending that names of this kind have; `None` for text, which has any.
-    fn own_ending(self) -> Option<&'static str> {
+    /// The usual ending of its names; `None` for text, which has any.
+    fn usual_ending(self) -> Option<&'static str> {
         self.row().map(|row| row.3[0])
     }
 
@@ -116,8 +124,8 @@ impl Kind {
         TABLE.iter().find(|row| row.0 == self)
     }
 
-    /// The kind that an ending of a name means, in lower case; `None` for those of texts and unknown ones.
-    pub(super) fn of_ending(ending: &str) -> Option<Self> {
+    /// The format of names with this ending, in lower case; `None` for the endings of texts and for unknown ones.
+    pub(super) fn from_ending(ending: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.3.contains(&ending)).map(|row| row.0)
     }
 }
@@ -127,35 +135,63 @@ impl Kind {
 pub struct Attachment<'a> {
     /// Its name at the provider: [`safe_name`].
     pub name: &'a str,
-    /// What it is, never text: text is part of the prompt.
-    pub kind: Kind,
-    /// Where it is.
+    /// Its format, never text: text is part of the prompt.
+    pub format: FileFormat,
+    /// Where its bytes are.
     pub payload: Payload<'a>,
+}
+
+impl Attachment<'_> {
+    /// Its media type.
+    pub fn media_type(&self) -> &'static str {
+        self.format.media_type(self.name)
+    }
+
+    /// Its bytes as base64, without line feeds.
+    pub(super) fn base64(&self) -> String {
+        match self.payload {
+            Payload::Bytes(bytes) => STANDARD.encode(bytes),
+            Payload::Remote(_) => String::new(),
+        }
+    }
+
+    /// The length of its base64.
+    pub(super) fn base64_len(&self) -> usize {
+        match self.payload {
+            Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
+            Payload::Remote(_) => 0,
+        }
+    }
+
+    /// Its bytes as a `data:` URL.
+    pub(super) fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.media_type(), self.base64())
+    }
 }
 
 /// Where the bytes of an attachment are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// Here: they go into the request.
+    /// Here: they are sent within the request.
     Bytes(&'a [u8]),
     /// At the provider already.
-    Remote(&'a Remote),
+    Remote(&'a RemoteFile),
 }
 
 /// A file at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remote {
+pub struct RemoteFile {
     /// What it is called there: letters, digits, `-`, `_` and `.` only, so that it can stand in an address.
     pub id: String,
     /// Its address, where requests name it by that (Google).
     pub uri: Option<String>,
 }
 
-/// The name that a file has at a provider: no folders, none of the characters that a provider refuses, 200 characters
-/// at most, and an ending that says what the file is, since some providers believe the ending alone.
+/// The name of a file at a provider: no folders, none of the characters that a provider refuses, at most 200 characters,
+/// and an ending that matches the format, since some providers look at the ending alone.
 ///
 /// The characters are those that Anthropic's files guide names; it allows 500.
-pub fn safe_name(name: &str, kind: Kind) -> String {
+pub fn safe_name(name: &str, format: FileFormat) -> String {
     let plain = name
         .chars()
         .map(|c| if c.is_control() || "<>:\"|?*\\/".contains(c) { '_' } else { c })
@@ -164,9 +200,13 @@ pub fn safe_name(name: &str, kind: Kind) -> String {
         Some((stem, ending)) if !stem.is_empty() => (stem, Some(ending.to_lowercase())),
         _ => (plain.as_str(), None),
     };
-    let agrees = kind.is_text() || old.as_deref().and_then(Kind::of_ending) == Some(kind);
-    let (stem, ending) =
-        if agrees { (stem, old) } else { (plain.as_str(), kind.own_ending().map(str::to_owned)) };
+    let agrees =
+        format.is_text() || old.as_deref().and_then(FileFormat::from_ending) == Some(format);
+    let (stem, ending) = if agrees {
+        (stem, old)
+    } else {
+        (plain.as_str(), format.usual_ending().map(str::to_owned))
+    };
     let ending = ending.map_or_else(String::new, |ending| {
         format!(".{}", ending.chars().take(20).collect::<String>())
     });
@@ -174,7 +214,7 @@ pub fn safe_name(name: &str, kind: Kind) -> String {
     format!("{}{ending}", if stem.is_empty() { "file" } else { &stem })
 }
 
-/// What stands behind the last dot, in lower case.
+/// The part after the last dot, in lower case.
 pub(super) fn ending(name: &str) -> Option<String> {
     let (stem, ending) = name.rsplit_once('.')?;
     (!stem.is_empty() && !ending.is_empty()).then(|| ending.to_lowercase())
@@ -189,27 +229,27 @@ mod tests {
     #[test]
     fn names_at_a_provider() {
         let check = |name: &str, kind, expect: &str| assert_eq!(safe_name(name, kind), expect);
-        check("report.pdf", Kind::Pdf, "report.pdf");
-        check("Photo.JPG", Kind::Jpeg, "Photo.jpg");
-        check("report.txt", Kind::Pdf, "report.txt.pdf");
-        check("a\"b\r\n/c.pdf", Kind::Pdf, "a_b___c.pdf");
-        check("scan", Kind::Png, "scan.png");
-        check(".pdf", Kind::Pdf, ".pdf.pdf");
-        check("main.rs", Kind::Code, "main.rs");
-        check(&"ä".repeat(900), Kind::Pdf, &format!("{}.pdf", "ä".repeat(180)));
+        check("report.pdf", FileFormat::Pdf, "report.pdf");
+        check("Photo.JPG", FileFormat::Jpeg, "Photo.jpg");
+        check("report.txt", FileFormat::Pdf, "report.txt.pdf");
+        check("a\"b\r\n/c.pdf", FileFormat::Pdf, "a_b___c.pdf");
+        check("scan", FileFormat::Png, "scan.png");
+        check(".pdf", FileFormat::Pdf, ".pdf.pdf");
+        check("main.rs", FileFormat::Code, "main.rs");
+        check(&"ä".repeat(900), FileFormat::Pdf, &format!("{}.pdf", "ä".repeat(180)));
     }
 
     #[test]
     fn media_types_of_texts() {
-        assert_eq!(Kind::Text.mime("a.md"), "text/markdown");
-        assert_eq!(Kind::Code.mime("a.rs"), "text/plain");
-        assert_eq!(Kind::Pdf.mime("a.md"), "application/pdf");
+        assert_eq!(FileFormat::Text.media_type("a.md"), "text/markdown");
+        assert_eq!(FileFormat::Code.media_type("a.rs"), "text/plain");
+        assert_eq!(FileFormat::Pdf.media_type("a.md"), "application/pdf");
     }
 
     proptest! {
         #[test]
         fn no_name_is_dangerous_at_a_provider(name in "(\\PC|[\r\n\t\"]){0,12}(\\.[a-z]{1,4})?") {
-            let safe = safe_name(&name, Kind::Pdf);
+            let safe = safe_name(&name, FileFormat::Pdf);
             let ending = ending(&safe);
             prop_assert_eq!(ending.as_deref(), Some("pdf"));
             prop_assert!(!safe.contains(['/', '"', '\r', '\n']));

@@ -1,33 +1,34 @@
-//! From what a server said to an [`ApiError`]: one taxonomy over every provider's own.
+//! Turns what a server said into an [`ApiError`]: one taxonomy for all providers.
 //!
 //! Bodies differ in everything: `error` is an object, a text, or absent; `code` a text, a number or null; the whole may
-//! be an array, plain text or a page. So the words (types, codes, reasons) are gathered from wherever they stand, and
-//! the class follows from status, words and, where there is no word, the sentence. Codes decide before prose.
+//! be an array, plain text or a page. So the words (types, codes, reasons) are gathered from wherever they are, and
+//! the kind follows from status, words and, where there is no word, the sentence. Codes decide before prose.
 //! Sources: the providers' API references and SDKs (openai-python, anthropic-sdk-python, python-genai, ollama,
 //! llama.cpp, mistral client-python, groq-python), and surveys of live error bodies.
 
 use serde_json::Value;
 
-use super::{ApiError, ErrorKind, delay, facts::Facts, mask};
+use super::error_body::ErrorBody;
+use super::{ApiError, ErrorKind, retry_after, sanitize::sanitize};
 
-/// How much of a failed reply's body is read, in bytes.
+/// Maximum size of an error body that is read, in bytes.
 pub const MAX_BODY: usize = 64 << 10;
 
 impl ApiError {
-    /// An error that no server described. The message is made fit to be shown.
+    /// An error that no server reported. The message is made safe to show.
     pub fn new(kind: ErrorKind, message: &str) -> Self {
         Self {
             kind,
-            message: mask::clean(message, None),
+            message: sanitize(message, None),
             status: None,
             retry_after: None,
             should_retry: None,
         }
     }
 
-    /// The same with key material masked, and safe to show.
+    /// The error with its message masked and safe to show.
     pub(super) fn cleaned(mut self, key: Option<&str>) -> Self {
-        self.message = mask::clean(&self.message, key);
+        self.message = sanitize(&self.message, key);
         self
     }
 }
@@ -80,10 +81,10 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
         let to = header("location").map_or("nowhere", without_query);
         ApiError {
             status: Some(status),
-            ..bare(
+            ..new_error(
                 ErrorKind::Other,
                 format!(
-                    "the server redirects to {to} (HTTP {status}); redirects are not followed, the key could go astray: \
+                    "the server redirects to {to} (HTTP {status}); redirects are not followed, since the key could reach another server: \
                      set base_url to the right address"
                 ),
             )
@@ -91,9 +92,9 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
     } else if let Ok(value) = serde_json::from_str::<Value>(text.trim()) {
         from_value(&value, Some(status))
     } else {
-        from_prose(&text, status)
+        from_plain_text(&text, status)
     };
-    if let Some(asked) = delay::from_headers(headers) {
+    if let Some(asked) = retry_after::from_headers(headers) {
         error.retry_after = Some(asked);
     }
     error.should_retry = match header("x-should-retry") {
@@ -104,42 +105,57 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
     error
 }
 
-/// The error in a JSON value: a whole body, or a frame of a stream, which has no status. Not yet cleaned.
+/// The error in a JSON value: a whole body, or an event of a stream, which has no status. Not yet cleaned.
 pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
-    let facts = Facts::of(value);
-    let seen = status.or(facts.code);
-    let kind = facts.kind(seen);
-    let word = facts.words.iter().find(|word| !matches!(word.as_str(), "error" | "none"));
+    let body = ErrorBody::from_json(value);
+    let seen = status.or(body.code);
+    let kind = body.classify(seen);
+    let word = body.words.iter().find(|word| !matches!(word.as_str(), "error" | "none"));
     let place = match (seen, word) {
         (Some(status), Some(word)) => format!(" (HTTP {status}, {word})"),
         (Some(status), None) => format!(" (HTTP {status})"),
         (None, Some(word)) => format!(" ({word})"),
         (None, None) => String::new(),
     };
-    let message = if facts.message.trim().is_empty() {
+    let message = if body.message.trim().is_empty() {
         "the server gave no reason"
     } else {
-        facts.message.trim()
+        body.message.trim()
     };
-    let hint = hint(kind, seen);
+    let advice = advise(kind, seen);
     ApiError {
         status: seen,
-        retry_after: facts.delay,
-        ..bare(kind, format!("{}{place}{hint}", bounded(message)))
+        retry_after: body.delay,
+        ..new_error(kind, format!("{}{place}{advice}", shorten(message)))
     }
 }
 
 /// The error of a text: what a program printed, a plain-text body. Not yet cleaned.
 pub(super) fn from_text(text: &str) -> ApiError {
-    let facts = Facts::said(text);
+    let body = ErrorBody::from_message(text);
     ApiError {
-        retry_after: delay::from_text(text),
-        ..bare(facts.kind(None), bounded(text.trim()).to_owned())
+        retry_after: retry_after::from_text(text),
+        ..new_error(body.classify(None), shorten(text.trim()).to_owned())
     }
 }
 
-/// An HTML page where an API should be: what it calls itself.
-pub(super) fn page_title(page: &str) -> Option<&str> {
+/// The error for a web page where a reply should be. Not yet cleaned.
+pub(super) fn from_page(page: &str, status: u16, base_url: &str) -> ApiError {
+    let title = page_title(page).unwrap_or("no title");
+    let message = format!(
+        "the server answered HTTP {status} with a web page (HTML), “{title}”, not with a model's reply: \
+         a captive portal, or a wrong base_url ({base_url})"
+    );
+    with_status(ErrorKind::Other, &message, status)
+}
+
+/// An error about a response with this status.
+pub(super) fn with_status(kind: ErrorKind, message: &str, status: u16) -> ApiError {
+    ApiError { status: Some(status), ..ApiError::new(kind, message) }
+}
+
+/// The title of an HTML page.
+fn page_title(page: &str) -> Option<&str> {
     let lower = page.to_ascii_lowercase();
     let from = lower.find("<title")?;
     let from = from + lower[from..].find('>')? + 1;
@@ -147,37 +163,37 @@ pub(super) fn page_title(page: &str) -> Option<&str> {
     Some(page[from..to].trim()).filter(|title| !title.is_empty())
 }
 
-/// Whether a body is a page.
+/// Whether a body is a web page.
 pub(super) fn is_page(text: &str) -> bool {
     text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}').starts_with('<')
 }
 
-fn from_prose(text: &str, status: u16) -> ApiError {
+fn from_plain_text(text: &str, status: u16) -> ApiError {
     let text = text.trim();
-    let facts = if is_page(text) { Facts::default() } else { Facts::said(text) };
-    let kind = facts.kind(Some(status));
+    let body = if is_page(text) { ErrorBody::default() } else { ErrorBody::from_message(text) };
+    let kind = body.classify(Some(status));
     let message = if text.is_empty() {
         format!("the server answered HTTP {status} and nothing else")
     } else if is_page(text) {
         let title = page_title(text).unwrap_or("no title");
         format!("the server answered HTTP {status} with a web page (HTML), “{title}”")
     } else {
-        format!("{} (HTTP {status})", bounded(text))
+        format!("{} (HTTP {status})", shorten(text))
     };
-    let hint = hint(kind, Some(status));
+    let advice = advise(kind, Some(status));
     ApiError {
         status: Some(status),
-        retry_after: delay::from_text(text),
-        ..bare(kind, message + hint)
+        retry_after: retry_after::from_text(text),
+        ..new_error(kind, message + advice)
     }
 }
 
-fn bare(kind: ErrorKind, message: String) -> ApiError {
+fn new_error(kind: ErrorKind, message: String) -> ApiError {
     ApiError { kind, message, status: None, retry_after: None, should_retry: None }
 }
 
-/// What stands after the message must survive the cut at 2,000 characters.
-fn bounded(message: &str) -> &str {
+/// What follows the message must survive the cut at 2,000 characters.
+fn shorten(message: &str) -> &str {
     message.char_indices().nth(1800).map_or(message, |(at, _)| &message[..at])
 }
 
@@ -185,7 +201,7 @@ fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
 
-fn hint(kind: ErrorKind, status: Option<u16>) -> &'static str {
+fn advise(kind: ErrorKind, status: Option<u16>) -> &'static str {
     match (kind, status) {
         (ErrorKind::Other, Some(404 | 405)) => ": is base_url right?",
         (ErrorKind::Other, Some(407 | 511)) => ": a proxy or a captive portal wants a login",

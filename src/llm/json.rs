@@ -1,197 +1,141 @@
-//! JSON pieces that the wire formats share: bodies written straight into memory, and fields read leniently.
+//! JSON helpers that the APIs share: bodies written straight into memory, and fields read leniently.
 //!
-//! Servers that call themselves compatible send `null`, arrays and floats where others send strings and integers;
-//! [`Text`] and [`Count`] take them all, so that one odd field does not cost the reply. Nothing here knows a provider.
+//! Servers that call themselves compatible send `null`, arrays and floats where others send strings and integers.
+//! [`read_text`] and [`read_count`] accept all of these, so that one odd field does not cost the reply.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::Ask;
+use super::attachment::Attachment;
+use super::{Ask, Message};
 
-/// The body of a request, in one allocation where the guess of its size holds.
-pub(super) fn body(ask: &Ask<'_>, value: &impl Serialize) -> Vec<u8> {
+/// Writes the body of a request, usually in one allocation.
+pub(super) fn write_body(ask: &Ask<'_>, value: &impl Serialize) -> Vec<u8> {
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
-    // Escapes are some ten percent of source text, and room that is not used costs no memory; each part brings its keys.
-    let mut bytes = Vec::with_capacity(
-        text.saturating_add(text / 5).saturating_add(parts * 96).saturating_add(1024),
-    );
+    let file = ask.file.as_ref().map_or(0, Attachment::base64_len);
+    // Escapes are about ten percent of source code, and room that is not used costs no memory; each part has its keys.
+    let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
     serde_json::to_writer(&mut bytes, value)
         .expect("strings and numbers written to memory cannot fail");
     bytes
 }
 
-/// The parts of a message as one JSON string with a blank line between them, written without a copy.
-pub(super) struct Joined<'a>(pub(super) &'a [&'a str]);
+/// A message as every API but Google's writes it.
+#[derive(Serialize)]
+pub(super) struct ChatMessage<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) r#type: Option<&'static str>,
+    role: &'static str,
+    pub(super) content: MessageContent<'a>,
+    /// Ollama's place for images: base64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) images: Vec<String>,
+}
 
-impl fmt::Display for Joined<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n\n")?;
+/// The content of a message.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum MessageContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+/// A part of a message.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ContentPart<'a> {
+    Text {
+        r#type: &'static str,
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    File(Value),
+}
+
+/// Anthropic's mark for its cache.
+#[derive(Serialize)]
+pub(super) struct CacheControl {
+    pub(super) r#type: &'static str,
+}
+
+impl<'a> ContentPart<'a> {
+    pub(super) fn text(r#type: &'static str, text: &'a str) -> Self {
+        Self::Text { r#type, text, cache_control: None }
+    }
+}
+
+impl<'a> ChatMessage<'a> {
+    /// A message whose content is a string.
+    pub(super) fn plain(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
+        let content = MessageContent::Text(text.into());
+        Self { r#type: None, role, content, images: Vec::new() }
+    }
+
+    /// A message whose content is a string: its parts with a blank line between them.
+    pub(super) fn joined(message: &Message<'a>) -> Self {
+        let text = match message.parts[..] {
+            [part] => Cow::Borrowed(part),
+            _ => Cow::Owned(message.parts.join("\n\n")),
+        };
+        Self::plain(message.role.as_str(), text)
+    }
+
+    /// A message whose content is a list of parts, a file first: providers want it before the text.
+    pub(super) fn in_parts(
+        message: &Message<'a>,
+        r#type: &'static str,
+        file: Option<Value>,
+    ) -> Self {
+        let texts = message.parts.iter().map(|text| ContentPart::text(r#type, text));
+        let parts = file.map(ContentPart::File).into_iter().chain(texts).collect();
+        let content = MessageContent::Parts(parts);
+        Self { r#type: None, role: message.role.as_str(), content, images: Vec::new() }
+    }
+}
+
+/// Reads a text. Numbers, booleans and `null` are an empty text; an array is the texts of its parts, without those of
+/// another type than `text` and `output_text` (thinking, images).
+pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        Value::Array(parts) => parts.iter().map(read_text).collect::<String>().into(),
+        Value::Object(part) => match part.get("type").and_then(Value::as_str) {
+            None | Some("" | "text" | "output_text") => {
+                part.get("text").map_or("".into(), read_text)
             }
-            f.write_str(part)?;
-        }
-        Ok(())
+            Some(_) => "".into(),
+        },
+        _ => "".into(),
     }
 }
 
-impl Serialize for Joined<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            [one] => serializer.serialize_str(one),
-            _ => serializer.collect_str(self),
-        }
+/// Reads a text that may be missing.
+pub(super) fn read_some_text(value: &Value) -> Option<String> {
+    Some(read_text(value).into_owned()).filter(|text| !text.is_empty())
+}
+
+/// Reads a count of tokens; `None` where the server gave none. Negative ones are zero, floats are cut.
+pub(super) fn read_count(value: &Value) -> Option<u64> {
+    match value {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` saturates, which is what is wanted"
+        )]
+        Value::Number(number) => number.as_u64().or(number.as_f64().map(|number| number as u64)),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
     }
 }
 
-/// A JSON array of what an iterator gives, made while it is written.
-pub(super) struct List<I>(pub(super) I);
-
-impl<I> Serialize for List<I>
-where
-    I: Iterator + Clone,
-    I::Item: Serialize,
-{
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone())
-    }
-}
-
-/// A text, borrowed where it holds no escapes. `null`, numbers and booleans are an empty text; an array is the texts
-/// of its parts, those of a type other than `text` and `output_text` (thinking, images) left out.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-impl Text<'_> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The text as an owned one, if there is any.
-    pub(super) fn some(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| self.0.clone().into_owned())
-    }
-}
-
-impl std::ops::Deref for Text<'_> {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> de::Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or an array of parts")
-    }
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
-    }
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut whole = String::new();
-        while let Some(part) = seq.next_element::<Text<'de>>()? {
-            whole.push_str(&part);
-        }
-        Ok(Text(Cow::Owned(whole)))
-    }
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut kind, mut text) = (Text::default(), Text::default());
-        while let Some(key) = map.next_key::<Text<'de>>()? {
-            match &*key {
-                "type" => kind = map.next_value()?,
-                "text" => text = map.next_value()?,
-                _ => drop(map.next_value::<de::IgnoredAny>()?),
-            }
-        }
-        Ok(if matches!(&*kind, "" | "text" | "output_text") { text } else { Text::default() })
-    }
-}
-
-/// A count of tokens, `None` where the server gave none. Negative ones are zero, floats are cut.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Count(pub(super) Option<u64>);
-
-impl Count {
-    pub(super) fn or_zero(self) -> u64 {
-        self.0.unwrap_or(0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
-    }
-}
-
-struct CountVisitor;
-
-impl<'de> de::Visitor<'de> for CountVisitor {
-    type Value = Count;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a count")
-    }
-    fn visit_u64<E>(self, count: u64) -> Result<Count, E> {
-        Ok(Count(Some(count)))
-    }
-    fn visit_i64<E>(self, count: i64) -> Result<Count, E> {
-        Ok(Count(Some(u64::try_from(count).unwrap_or(0))))
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "`as` saturates, which is what is wanted"
-    )]
-    fn visit_f64<E>(self, count: f64) -> Result<Count, E> {
-        Ok(Count(Some(count as u64)))
-    }
-    fn visit_unit<E>(self) -> Result<Count, E> {
-        Ok(Count(None))
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
-        Ok(Count(None))
-    }
-    fn visit_str<E>(self, text: &str) -> Result<Count, E> {
-        Ok(Count(text.trim().parse().ok()))
-    }
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
-        while seq.next_element::<de::IgnoredAny>()?.is_some() {}
-        Ok(Count(None))
-    }
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
-        while map.next_entry::<de::IgnoredAny, de::IgnoredAny>()?.is_some() {}
-        Ok(Count(None))
-    }
+/// Reads the first of some fields, by their JSON pointers, that is a number above zero.
+pub(super) fn read_size(value: &Value, paths: &[&str]) -> Option<u64> {
+    let read = |path: &&str| value.pointer(path)?.as_u64().filter(|&size| size > 0);
+    paths.iter().find_map(read)
 }
 
 #[cfg(test)]
@@ -201,10 +145,9 @@ mod tests {
     #[test]
     fn texts_come_in_many_forms() {
         let check = |json: &str, expect: &str| {
-            assert_eq!(&*serde_json::from_str::<Text<'_>>(json).unwrap(), expect, "{json}");
+            assert_eq!(read_text(&serde_json::from_str(json).unwrap()), expect, "{json}");
         };
         check(r#""plain""#, "plain");
-        check(r#""esc\u00e4ped\n""#, "escäped\n");
         check("null", "");
         check("7", "");
         check("-1.5", "");
@@ -219,7 +162,7 @@ mod tests {
     #[test]
     fn counts_come_in_many_forms() {
         let check = |json: &str, expect| {
-            assert_eq!(serde_json::from_str::<Count>(json).unwrap().0, expect, "{json}");
+            assert_eq!(read_count(&serde_json::from_str(json).unwrap()), expect, "{json}");
         };
         check("7", Some(7));
         check("-7", Some(0));

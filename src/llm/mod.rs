@@ -1,44 +1,43 @@
-//! What every provider has in common: messages in, text and usage out.
+//! Model providers: requests and replies, as bytes. The types here are what all of them share.
 //!
-//! Pure: a wire format turns an [`Ask`] into an [`HttpRequest`], and the bytes that come back into a
-//! [`Reply`] or an [`ApiError`]. Nothing here connects, waits, or knows what a tag is.
+//! Pure: an [`api`] turns an [`Ask`] into an [`HttpRequest`], and the bytes of the response into a [`Reply`] or an
+//! [`ApiError`]. Nothing here connects, waits, or knows what a tag is; [`crate::client`] does the I/O.
 //!
-//! In reading order: [`provider`] (who there is), [`wire`] (an address that speaks one of five wire formats),
-//! one file a format, [`decode`] (bytes to reply), [`error`], [`retry`], and beside them [`command`] (programs
-//! instead of servers) and [`replay`] (a recording instead of a model). Files beside a prompt: [`attachment`],
-//! [`sniff`] (what a file is), [`route`] (who takes it, and how), [`files`] (the providers' files APIs).
+//! In reading order: [`provider`] (the table), [`api`] (what an API must say of itself) with one file an API,
+//! [`endpoint`] (requests to a server), [`decode`] (bytes to reply), [`error`], [`retry`]; in place of servers
+//! [`command`] (programs) and [`replay`] (recordings). Files beside a prompt: [`attachment`], [`sniff`] (which format),
+//! [`route`] (how it is sent), [`files`] (the providers' files APIs).
 
 pub mod anthropic;
+pub mod api;
 pub mod attachment;
 pub mod command;
 pub mod decode;
-mod delay;
+pub mod endpoint;
 pub mod error;
-mod facts;
+mod error_body;
 pub mod files;
 pub mod google;
 mod json;
 pub mod limits;
-mod mask;
 pub mod ollama;
+mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
+pub mod partial_reply;
 pub mod price;
 pub mod provider;
+mod reasoning;
 pub mod replay;
 pub mod retry;
+mod retry_after;
 pub mod route;
+mod sanitize;
 pub mod sniff;
 pub mod sse;
-mod think;
-pub mod wire;
 
 #[cfg(test)]
-mod attached;
-#[cfg(test)]
-mod bodies;
-#[cfg(test)]
-mod fixtures;
+mod tests;
 
 use std::time::Duration;
 
@@ -46,19 +45,29 @@ use serde::{Deserialize, Serialize};
 
 use self::attachment::Attachment;
 
-/// Who speaks in a message. The system prompt is not a message.
+/// Who wrote a message. The system prompt is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The user, and the driver that reports results.
+    /// The user, or nagent with the results of actions.
     User,
     /// The model.
     Assistant,
 }
 
-/// One message. Parts stay apart where the provider has content parts, else they are joined by a blank line.
+impl Role {
+    /// The name that most APIs use.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// A message. Its parts are sent apart where the provider has content parts, else joined by a blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Who speaks.
+    /// Who wrote it.
     pub role: Role,
     /// The text, in one or more parts, never empty.
     pub parts: Vec<&'a str>,
@@ -75,15 +84,15 @@ pub struct Ask<'a> {
     pub messages: Vec<Message<'a>>,
     /// A file that belongs to the first message.
     pub file: Option<Attachment<'a>>,
-    /// A stable key for the provider's prompt cache (the conversation's name), where there is one.
+    /// A stable key for the provider's prompt cache: the conversation's name.
     pub cache_key: Option<&'a str>,
-    /// The longest reply that may come back, in tokens; `None`: the wire format's own choice.
+    /// Maximum length of the reply, in tokens; `None`: the API's own choice.
     pub max_output: Option<u64>,
-    /// The size of the window, in tokens, where the server wants to be told (Ollama).
+    /// The size of the window, in tokens, where the server needs to know it (Ollama).
     pub window: Option<u64>,
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
     /// The bytes of all texts, the system prompt among them.
     pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
@@ -94,6 +103,12 @@ impl Ask<'_> {
         self.texts().map(estimate).sum()
     }
 
+    /// The messages, the first with the file.
+    fn messages_and_file(&self) -> impl Iterator<Item = (&Message<'a>, Option<&Attachment<'a>>)> {
+        let files = std::iter::once(self.file.as_ref()).chain(std::iter::repeat(None));
+        self.messages.iter().zip(files)
+    }
+
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.system
             .into_iter()
@@ -101,12 +116,13 @@ impl Ask<'_> {
     }
 }
 
-/// How many tokens a text may be: one every four characters, rounded up. For English and code; other scripts take more.
+/// Estimates the tokens of a text: one for every four characters, rounded up. Right for English and code; other scripts
+/// take more.
 pub fn estimate(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX).div_ceil(4)
 }
 
-/// A request as it goes on the wire. What `--show-request` prints is `body`.
+/// A request as it is sent. `--show-request` prints its `body`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET`, `POST` or `DELETE`.
@@ -143,7 +159,7 @@ impl Usage {
         Self { output: estimate(reply), estimated: true, ..Self::default() }
     }
 
-    /// Adds another one to this; a sum is an estimate when a part of it is.
+    /// Adds another usage; a sum is an estimate when a part of it is.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);
         self.cached = self.cached.saturating_add(other.cached);
@@ -166,13 +182,13 @@ fn is_false(flag: &bool) -> bool {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It was done.
+    /// It was finished.
     End,
-    /// The length limit cut it off: the text is no answer.
+    /// The length limit cut it off: the text is not an answer.
     Length,
 }
 
-/// A whole reply, received up to the provider's own end mark.
+/// A whole reply, received up to the API's end mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The text, reasoning left out.
@@ -186,8 +202,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Fills in the input of a usage that had to be estimated: what came back does not know what was asked.
-    /// Call it on every reply; where the provider gave counts it does nothing.
+    /// Estimates the input of a usage without counts. Call it on every reply: the decoder does not know the request.
     pub fn assume_input(&mut self, ask: &Ask<'_>) {
         if self.usage.estimated && self.usage.input == 0 {
             self.usage.input = ask.estimate();
@@ -195,14 +210,14 @@ impl Reply {
     }
 }
 
-/// What went wrong, as far as the loop must know it.
+/// What went wrong, as far as the loop needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Rate limit, overload, a server's own failure: worth trying again.
+    /// Rate limit, overload, a server's own failure: a retry may help.
     Busy,
-    /// The connection could not be made, broke, or fell silent: worth trying again.
+    /// The connection could not be made, broke, or fell silent: a retry may help.
     Broken,
-    /// The stream ended before its end mark: worth trying again, never an answer.
+    /// The stream ended before its end mark: a retry may help, never an answer.
     Cut,
     /// The credential was refused.
     Auth,
@@ -214,7 +229,7 @@ pub enum ErrorKind {
     Refused,
     /// No such model.
     NoModel,
-    /// Anything else that a retry does not mend.
+    /// Anything else that a retry does not fix.
     Other,
 }
 
@@ -225,19 +240,19 @@ impl ErrorKind {
     }
 }
 
-/// A request that gave no reply.
+/// A request that got no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    /// The class, for the loop.
+    /// The kind, for the loop.
     pub kind: ErrorKind,
-    /// What happened, in the server's words where it had some, for a person. Control characters are gone,
-    /// key material is masked, the length is bounded (2,000 characters).
+    /// What happened, in the server's words where it had some, for a person. Control characters are removed,
+    /// keys masked, and the length is limited to 2,000 characters.
     pub message: String,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
     /// The shortest wait that the server asked for.
     pub retry_after: Option<Duration>,
-    /// Whether the server itself said to try again or not (`x-should-retry`); it overrides the class.
+    /// Whether the server itself said to try again or not (`x-should-retry`); it overrides the kind.
     pub should_retry: Option<bool>,
 }

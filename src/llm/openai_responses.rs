@@ -7,98 +7,153 @@
 //! ```
 //!
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
-//! seen live and are what Codex reads. Unknown events and items are passed over; reasoning is never text.
+//! seen live and are what Codex reads. Unknown events and items are skipped; reasoning is never text.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    ApiError, Ask, ErrorKind, Message, Role, Stop, Usage,
-    attachment::{Attachment, Payload},
-    decode::{Draft, Fault, OnText, server_error},
-    error,
-    json::{self, Count, Joined, List, Text},
-};
+use super::api::{Api, Endpoint, FileRules, FilesApi, ModelPage};
+use super::attachment::{Attachment, FileFormat, Payload};
+use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
+use super::partial_reply::{MAX_TEXT, PartialReply};
+use super::sse::MAX_LINE;
+use super::{ApiError, Ask, ErrorKind, Message, Role, Stop, error, openai};
 
-/// The body of a request. The messages come last: the bodies of a conversation begin alike.
-pub(super) fn body(ask: &Ask<'_>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Body<'a, L> {
-        model: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        instructions: Option<&'a str>,
-        store: bool,
-        stream: bool,
-        stream_options: Options,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        prompt_cache_key: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        max_output_tokens: Option<u64>,
-        input: L,
+/// The Responses API.
+pub struct Responses;
+
+impl Api for Responses {
+    fn name(&self) -> &'static str {
+        "responses"
     }
-    #[derive(Serialize)]
-    struct Options {
-        include_obfuscation: bool,
+
+    fn path(&self, _: &str) -> String {
+        "/responses".to_owned()
     }
-    let body = Body {
-        model: ask.model,
-        instructions: ask.system,
-        store: false,
-        stream: true,
-        stream_options: Options { include_obfuscation: false },
-        prompt_cache_key: ask.cache_key,
-        max_output_tokens: ask.max_output,
-        input: List(ask.messages.iter().map(Input::of)),
-    };
-    json::body(ask, &body)
-}
 
-#[derive(Serialize)]
-struct Input<'a> {
-    role: &'static str,
-    content: Content<'a>,
-}
+    fn body(&self, ask: &Ask<'_>, server: &Endpoint) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct ResponsesBody<'a> {
+            model: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            instructions: Option<&'a str>,
+            store: bool,
+            stream: bool,
+            stream_options: ObfuscationOption,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            prompt_cache_key: Option<Cow<'a, str>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            max_output_tokens: Option<u64>,
+            input: Vec<ChatMessage<'a>>,
+        }
+        #[derive(Serialize)]
+        struct ObfuscationOption {
+            include_obfuscation: bool,
+        }
+        let body = ResponsesBody {
+            model: ask.model,
+            instructions: ask.system,
+            store: false,
+            stream: true,
+            stream_options: ObfuscationOption { include_obfuscation: false },
+            prompt_cache_key: openai::cache_key(ask, server),
+            max_output_tokens: ask.max_output,
+            input: ask
+                .messages_and_file()
+                .map(|(message, file)| write_message(message, file))
+                .collect(),
+        };
+        write_body(ask, &body)
+    }
 
-/// The user's parts stay apart; for the model's own words a plain string is the documented form.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Parts(Vec<Part<'a>>),
-    Text(Joined<'a>),
-}
+    fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
+        openai::key_header(key, host)
+    }
 
-#[derive(Serialize)]
-struct Part<'a> {
-    r#type: &'static str,
-    text: &'a str,
-}
+    /// Its last event repeats the whole text.
+    fn longest_event(&self) -> usize {
+        MAX_TEXT + MAX_LINE
+    }
 
-impl<'a> Input<'a> {
-    fn of(message: &'a Message<'_>) -> Self {
-        match message.role {
-            Role::User => {
-                let parts =
-                    message.parts.iter().map(|text| Part { r#type: "input_text", text }).collect();
-                Self { role: "user", content: Content::Parts(parts) }
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        if !event["error"].is_null() {
+            return Err(error::from_value(event, None));
+        }
+        match event["type"].as_str().unwrap_or_default() {
+            "response.output_text.delta" => {
+                let item = read_count(&event["output_index"]);
+                reply.push_text_of(item, &read_text(&event["delta"]))?;
             }
-            Role::Assistant => {
-                Self { role: "assistant", content: Content::Text(Joined(&message.parts)) }
+            "response.refusal.delta" => reply.push_refusal(&read_text(&event["delta"])),
+            "response.completed"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled" => {
+                let response = &event["response"];
+                if reply.is_empty() {
+                    read_output(response, reply)?;
+                }
+                read_end(response, event, reply)?;
             }
+            "error" => return Err(error::from_value(event, None)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_body(&self, response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        read_output(response, reply)?;
+        read_end(response, response, reply)
+    }
+
+    fn models_path(&self, _: Option<&str>) -> String {
+        "/models".to_owned()
+    }
+
+    fn read_models(&self, list: &Value) -> Option<ModelPage> {
+        openai::read_models(list)
+    }
+
+    /// The table “accepted file types” does not have ods and odp.
+    fn file_rules(&self, _: bool) -> FileRules {
+        use FileFormat::{Doc, Docx, Odt, Pdf, Ppt, Pptx, Xls, Xlsx};
+        FileRules {
+            server: "OpenAI",
+            images: openai::IMAGES,
+            documents: &[Pdf, Docx, Xlsx, Pptx, Odt, Doc, Xls, Ppt],
+            image_limit: FileRules::fitting(openai::REQUEST_LIMIT),
+            document_limit: FileRules::fitting(openai::REQUEST_LIMIT),
+            uploads_images: true,
         }
     }
+
+    fn files_api(&self) -> Option<FilesApi> {
+        Some(openai::FILES_API)
+    }
 }
 
-/// The part of a message that is a file. Source: the guides “file inputs” and “images and vision”. `data` stands for the
-/// base64 of its bytes.
-pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
-    let is_image = file.kind.family() == "image";
-    let url = || format!("data:{};base64,{data}", file.kind.mime(file.name));
+/// The user's parts are kept apart; for the model's own words a plain string is the documented form. OpenAI takes a
+/// message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
+fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> ChatMessage<'a> {
+    let mut written = match message.role {
+        Role::User => ChatMessage::in_parts(message, "input_text", file.map(write_file)),
+        Role::Assistant => ChatMessage::joined(message),
+    };
+    written.r#type = Some("message");
+    written
+}
+
+/// Source: the guides “file inputs” and “images and vision”.
+fn write_file(file: &Attachment<'_>) -> Value {
+    let is_image = file.format.is_image();
     match file.payload {
         Payload::Bytes(_) if is_image => {
-            json!({"type": "input_image", "detail": "auto", "image_url": url()})
+            json!({"type": "input_image", "detail": "auto", "image_url": file.data_url()})
         }
         Payload::Bytes(_) => {
-            json!({"type": "input_file", "filename": file.name, "file_data": url()})
+            json!({"type": "input_file", "filename": file.name, "file_data": file.data_url()})
         }
         Payload::Remote(remote) if is_image => {
             json!({"type": "input_image", "detail": "auto", "file_id": remote.id})
@@ -107,220 +162,43 @@ pub(super) fn part(file: &Attachment<'_>, data: &str) -> Value {
     }
 }
 
-/// What is remembered between events.
-#[derive(Default)]
-pub(super) struct Stream {
-    /// The item that the last text belonged to.
-    item: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    delta: Text<'a>,
-    #[serde(default)]
-    output_index: Count,
-    #[serde(borrow, default)]
-    response: Option<Response<'a>>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Response<'a> {
-    #[serde(borrow, default)]
-    status: Text<'a>,
-    #[serde(borrow, default)]
-    model: Text<'a>,
-    #[serde(default)]
-    usage: Option<Counts>,
-    #[serde(default)]
-    error: Option<Value>,
-    #[serde(borrow, default)]
-    incomplete_details: Option<Incomplete<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Incomplete<'a> {
-    #[serde(borrow, default)]
-    reason: Text<'a>,
-}
-
-/// The output of a whole response; in a stream it is read only when no text came before it.
-#[derive(Deserialize)]
-struct Output<'a> {
-    #[serde(borrow, default)]
-    output: Vec<Item<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Whole<'a> {
-    #[serde(borrow)]
-    response: Output<'a>,
-}
-
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    content: Option<Vec<Piece<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Piece<'a> {
-    #[serde(borrow, default)]
-    r#type: Text<'a>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-    #[serde(borrow, default)]
-    refusal: Text<'a>,
-}
-
-/// Counts of tokens; the cached ones are among the input.
-#[derive(Deserialize)]
-struct Counts {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-    #[serde(default)]
-    input_tokens_details: Option<Details>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    #[serde(default)]
-    cached_tokens: Count,
-    #[serde(default)]
-    cache_write_tokens: Count,
-}
-
-impl Stream {
-    /// Takes in one event.
-    pub(super) fn frame(
-        &mut self,
-        data: &[u8],
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), Fault> {
-        let event: Event<'_> = serde_json::from_slice(data)?;
-        if event.error.is_some() {
-            return Err(server_error(data));
-        }
-        match &*event.r#type {
-            "response.output_text.delta" => {
-                self.text(event.output_index.0, &event.delta, draft, on_text)?;
-            }
-            "response.refusal.delta" => draft.refuse(&event.delta),
-            "response.completed"
-            | "response.incomplete"
-            | "response.failed"
-            | "response.cancelled" => {
-                let Some(response) = event.response else { return Err(server_error(data)) };
-                if draft.text.is_empty() && draft.refusal.is_empty() {
-                    let whole: Whole<'_> = serde_json::from_slice(data)?;
-                    self.output(whole.response, draft, on_text)?;
-                }
-                end(response, data, draft)?;
-            }
-            "error" => return Err(server_error(data)),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Takes in a response that was not streamed.
-    pub(super) fn whole(
-        &mut self,
-        body: &[u8],
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), Fault> {
-        let response: Response<'_> = serde_json::from_slice(body)?;
-        if response.status.is_empty() {
-            return Err(server_error(body));
-        }
-        self.output(serde_json::from_slice(body)?, draft, on_text)?;
-        end(response, body, draft)
-    }
-
-    fn output(
-        &mut self,
-        output: Output<'_>,
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), ApiError> {
-        for (index, item) in
-            output.output.iter().enumerate().filter(|(_, item)| &*item.r#type == "message")
-        {
-            for piece in item.content.iter().flatten() {
-                match &*piece.r#type {
-                    "output_text" => {
-                        self.text(u64::try_from(index).ok(), &piece.text, draft, on_text)?;
-                    }
-                    "refusal" => draft.refuse(&piece.refusal),
-                    _ => {}
-                }
+/// Reads the messages of a whole response. In a stream this is needed only when no text came before.
+fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+    let items = response["output"].as_array().into_iter().flatten();
+    for (index, item) in items.enumerate().filter(|(_, item)| item["type"] == "message") {
+        for part in item["content"].as_array().into_iter().flatten() {
+            if part["type"] == "output_text" {
+                reply.push_text_of(u64::try_from(index).ok(), &read_text(&part["text"]))?;
+            } else if part["type"] == "refusal" {
+                reply.push_refusal(&read_text(&part["refusal"]));
             }
         }
-        Ok(())
     }
-
-    /// Messages of their own (a comment, then the answer) are apart: a tag must not end up in the middle of a line.
-    fn text(
-        &mut self,
-        item: Option<u64>,
-        piece: &str,
-        draft: &mut Draft,
-        on_text: OnText<'_>,
-    ) -> Result<(), ApiError> {
-        if piece.is_empty() {
-            return Ok(());
-        }
-        let is_new = self.item != item && !draft.text.is_empty() && !draft.text.ends_with('\n');
-        self.item = item;
-        if is_new {
-            draft.text("\n\n", on_text)?;
-        }
-        draft.text(piece, on_text)
-    }
+    Ok(())
 }
 
-fn end(response: Response<'_>, data: &[u8], draft: &mut Draft) -> Result<(), Fault> {
-    draft.model = response.model.some();
-    draft.usage = response.usage.map(|counts| {
-        let details = counts.input_tokens_details.as_ref();
-        Usage {
-            input: counts.input_tokens.or_zero(),
-            cached: details.map_or(0, |details| details.cached_tokens.or_zero()),
-            cache_written: details.map_or(0, |details| details.cache_write_tokens.or_zero()),
-            output: counts.output_tokens.or_zero(),
-            estimated: false,
-        }
-    });
-    if response.error.is_some() {
-        return Err(server_error(data));
+/// Reads how a response ended. `event` is what it came in: the place of an error differs.
+fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+    let status = read_text(&response["status"]);
+    if status.is_empty() || !response["error"].is_null() {
+        return Err(error::from_value(event, None));
     }
-    let reason = response.incomplete_details.map(|details| details.reason).unwrap_or_default();
-    draft.stop = Some(match (&*response.status, &*reason) {
+    reply.model = read_some_text(&response["model"]);
+    reply.usage = openai::read_usage(&response["usage"], "input_tokens", "output_tokens");
+    let reason = read_text(&response["incomplete_details"]["reason"]);
+    reply.stop = Some(match (&*status, &*reason) {
         ("completed", _) => Stop::End,
         ("incomplete", "max_output_tokens" | "max_tokens") => Stop::Length,
         ("incomplete", "content_filter") => {
-            return Err(ApiError::new(
-                ErrorKind::Refused,
-                "the provider's content filter stopped the reply",
-            )
-            .into());
+            let message = "the provider's content filter stopped the reply";
+            return Err(ApiError::new(ErrorKind::Refused, message));
         }
-        ("failed", _) => return Err(error::from_value(&Value::Null, None).into()),
+        ("failed", _) => return Err(error::from_value(&Value::Null, None)),
         (status, reason) => {
             let message = format!("the response ended as “{status}” {reason}");
-            return Err(ApiError::new(ErrorKind::Cut, message.trim_end()).into());
+            return Err(ApiError::new(ErrorKind::Cut, message.trim_end()));
         }
     });
-    draft.done = true;
+    reply.is_done = true;
     Ok(())
 }

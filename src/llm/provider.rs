@@ -1,11 +1,19 @@
-//! Who can be asked: the providers as a table. Nothing here reads the environment; it says which variables to read.
+//! The providers, as a table. Nothing here reads the environment; the table says which variables to read.
 
-use super::wire::{Endpoint, Wire};
+use url::Url;
+
+use super::anthropic::Messages;
+use super::api::{Api, Endpoint};
+use super::command::Preset;
+use super::google::Gemini;
+use super::ollama::Ollama;
+use super::openai_chat::ChatCompletions;
+use super::openai_responses::Responses;
 
 /// A provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// OpenAI, or with a base address any server that speaks Chat Completions.
+    /// OpenAI, or any server that speaks Chat Completions.
     OpenAi,
     /// Anthropic.
     Anthropic,
@@ -13,9 +21,9 @@ pub enum Provider {
     Google,
     /// An Ollama server.
     Ollama,
-    /// Cursor's command-line agent, its tools off.
+    /// Cursor's command-line agent, without its tools.
     Cursor,
-    /// Claude Code, its tools off.
+    /// Claude Code, without its tools.
     ClaudeCode,
     /// Any program: prompt on stdin, text or JSON on stdout.
     Command,
@@ -24,89 +32,115 @@ pub enum Provider {
 }
 
 /// A row of the table.
-struct Row {
+struct ProviderRow {
     provider: Provider,
     name: &'static str,
     aliases: &'static [&'static str],
     credentials: &'static [&'static str],
     model: Option<&'static str>,
-    base_url: Option<&'static str>,
-    base_url_variable: Option<&'static str>,
+    backend: ProviderBackend,
 }
 
-/// In the order in which a provider is looked for.
-const TABLE: [Row; 8] = [
-    Row {
+/// What answers.
+enum ProviderBackend {
+    /// A server. Its owner speaks `api`, other servers at `base_url` speak `compatible_api`.
+    Server {
+        api: &'static dyn Api,
+        compatible_api: &'static dyn Api,
+        base_url: &'static str,
+        variable: &'static str,
+    },
+    /// A command-line program.
+    Program(Preset),
+    /// A recording.
+    Recording,
+}
+
+/// In the order in which a provider is searched for.
+const TABLE: [ProviderRow; 8] = [
+    ProviderRow {
         provider: Provider::OpenAi,
         name: "openai",
         aliases: &[],
         credentials: &["OPENAI_API_KEY"],
         model: Some("gpt-5.5"),
-        base_url: Some("https://api.openai.com/v1"),
-        base_url_variable: Some("OPENAI_BASE_URL"),
+        backend: ProviderBackend::Server {
+            api: &Responses,
+            compatible_api: &ChatCompletions,
+            base_url: "https://api.openai.com/v1",
+            variable: "OPENAI_BASE_URL",
+        },
     },
-    Row {
+    ProviderRow {
         provider: Provider::Anthropic,
         name: "anthropic",
         aliases: &[],
         credentials: &["ANTHROPIC_API_KEY"],
         model: Some("claude-sonnet-4-6"),
-        base_url: Some("https://api.anthropic.com"),
-        base_url_variable: Some("ANTHROPIC_BASE_URL"),
+        backend: ProviderBackend::Server {
+            api: &Messages,
+            compatible_api: &Messages,
+            base_url: "https://api.anthropic.com",
+            variable: "ANTHROPIC_BASE_URL",
+        },
     },
-    Row {
+    ProviderRow {
         provider: Provider::Google,
         name: "google",
         aliases: &["gemini"],
         credentials: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
-        model: Some("gemini-2.5-flash"),
-        base_url: Some("https://generativelanguage.googleapis.com"),
-        base_url_variable: Some("GOOGLE_BASE_URL"),
+        model: Some("gemini-3.8-flash"),
+        backend: ProviderBackend::Server {
+            api: &Gemini,
+            compatible_api: &Gemini,
+            base_url: "https://generativelanguage.googleapis.com",
+            variable: "GOOGLE_BASE_URL",
+        },
     },
-    Row {
+    ProviderRow {
         provider: Provider::Ollama,
         name: "ollama",
         aliases: &[],
         credentials: &[],
         model: None,
-        base_url: Some("http://127.0.0.1:11434"),
-        base_url_variable: Some("OLLAMA_HOST"),
+        backend: ProviderBackend::Server {
+            api: &Ollama,
+            compatible_api: &Ollama,
+            base_url: "http://127.0.0.1:11434",
+            variable: "OLLAMA_HOST",
+        },
     },
-    Row {
+    ProviderRow {
         provider: Provider::Cursor,
         name: "cursor",
         aliases: &[],
         credentials: &["CURSOR_API_KEY"],
         model: Some("composer-2.5"),
-        base_url: None,
-        base_url_variable: None,
+        backend: ProviderBackend::Program(Preset::Cursor),
     },
-    Row {
+    ProviderRow {
         provider: Provider::ClaudeCode,
         name: "claude-code",
         aliases: &[],
         credentials: &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"],
         model: None,
-        base_url: None,
-        base_url_variable: None,
+        backend: ProviderBackend::Program(Preset::ClaudeCode),
     },
-    Row {
+    ProviderRow {
         provider: Provider::Command,
         name: "command",
         aliases: &[],
         credentials: &[],
         model: None,
-        base_url: None,
-        base_url_variable: None,
+        backend: ProviderBackend::Program(Preset::Command),
     },
-    Row {
+    ProviderRow {
         provider: Provider::Replay,
         name: "replay",
         aliases: &[],
         credentials: &[],
         model: None,
-        base_url: None,
-        base_url_variable: None,
+        backend: ProviderBackend::Recording,
     },
 ];
 
@@ -114,9 +148,9 @@ const TABLE: [Row; 8] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no provider is named “{name}”; there are {}{}", names(), .nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
 pub struct UnknownProvider {
-    /// What was asked for, at most 60 characters of it.
+    /// The name, at most 60 characters of it.
     pub name: String,
-    /// The name that is closest, if one is close.
+    /// The name that is most similar, if one is close.
     pub nearest: Option<&'static str>,
 }
 
@@ -125,7 +159,7 @@ fn names() -> String {
 }
 
 impl Provider {
-    /// All of them, in the order in which one is looked for.
+    /// All providers, in the order in which one is searched for.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.provider)
     }
@@ -154,61 +188,59 @@ impl Provider {
         self.row().aliases
     }
 
-    /// The environment variables that may hold its credential, the first that is set counts. For the command-line
-    /// agents these are their own: they are left to the program, and nobody else's.
+    /// The environment variables that may hold its credential; the first that is set counts. Command-line agents read
+    /// theirs by themselves.
     pub fn credential_variables(self) -> &'static [&'static str] {
         self.row().credentials
     }
 
-    /// The model where nobody names one; `None`: the program's own, or the only one that an Ollama server has.
+    /// The default model; `None`: the program's own, or the only one that an Ollama server has.
     pub fn default_model(self) -> Option<&'static str> {
         self.row().model
     }
 
-    /// The address, for those that are servers.
-    pub fn default_base_url(self) -> Option<&'static str> {
-        self.row().base_url
-    }
-
-    /// The environment variable that names another address.
+    /// The environment variable that names another address, for servers.
     pub fn base_url_variable(self) -> Option<&'static str> {
-        self.row().base_url_variable
+        match self.row().backend {
+            ProviderBackend::Server { variable, .. } => Some(variable),
+            _ => None,
+        }
     }
 
-    /// The server to speak to, with the format that goes with its address: OpenAI's own speaks Responses, any other in
-    /// its place Chat Completions. `None` for those that are no servers.
+    /// The command-line program, where it is one.
+    pub fn preset(self) -> Option<Preset> {
+        match self.row().backend {
+            ProviderBackend::Program(preset) => Some(preset),
+            _ => None,
+        }
+    }
+
+    /// The server to talk to, with the API that goes with its address: OpenAI's own speaks Responses, any other in its
+    /// place Chat Completions. `None` where the provider is not a server.
     pub fn endpoint(self, base_url: Option<&str>, key: Option<String>) -> Option<Endpoint> {
-        let default = self.default_base_url()?;
+        let ProviderBackend::Server { api, compatible_api, base_url: default, .. } =
+            self.row().backend
+        else {
+            return None;
+        };
         let given = base_url.map(str::trim).filter(|url| !url.is_empty());
         let base_url = match (self, given) {
             (Self::Ollama, Some(host)) => ollama_address(host),
             (_, given) => given.unwrap_or(default).to_owned(),
         };
-        let official = host_of(&base_url) == host_of(default);
-        let wire = match self {
-            Self::OpenAi if official => Wire::Responses,
-            Self::OpenAi => Wire::Chat,
-            Self::Anthropic => Wire::Messages,
-            Self::Google => Wire::Gemini,
-            _ => Wire::Ollama,
-        };
-        // Every Ollama server is one, wherever it is; but what its models say is up to them.
-        Some(Endpoint { wire, base_url, key, official: official && self != Self::Ollama })
+        let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
+        let official = origin(&base_url) == origin(default);
+        let api = if official { api } else { compatible_api };
+        // Ollama has no owner's server: what a server's models can do depends on where it is.
+        Some(Endpoint { api, base_url, key, official: official && self != Self::Ollama })
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static ProviderRow {
         TABLE
             .iter()
             .find(|row| row.provider == self)
             .expect("every provider has a row; a test goes through them")
     }
-}
-
-/// Scheme and host, in one case.
-fn host_of(url: &str) -> String {
-    let end = url.find("://").map_or(0, |at| at + 3);
-    let host = url[end..].find(['/', '?', '#']).map_or(url.len(), |at| end + at);
-    url[..host].to_ascii_lowercase()
 }
 
 /// The address in `OLLAMA_HOST`, which may lack scheme, host or port, and may be the address to listen on.
@@ -230,7 +262,7 @@ pub fn ollama_address(host: &str) -> String {
         None => (authority, None),
     };
     let name = match name {
-        // What a server listens on is no address to call.
+        // The address to listen on is not one to call.
         "" | "0.0.0.0" => "127.0.0.1".to_owned(),
         "[::]" | "::" => "[::1]".to_owned(),
         ipv6 if ipv6.contains(':') && !ipv6.starts_with('[') => format!("[{ipv6}]"),
@@ -244,34 +276,18 @@ pub fn ollama_address(host: &str) -> String {
     format!("{}://{name}{port}{path}", scheme.unwrap_or("http"))
 }
 
-/// The nearest of some words, if it is near enough to be meant: a third of its letters may differ.
+/// The most similar of some words, if it is similar enough to be meant: a third of its letters may differ.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A long word is near to nothing; this also bounds the work.
+    // A long word is a mistake of another kind; this also bounds the work.
     if word.len() > 64 {
         return None;
     }
     known
         .into_iter()
-        .map(|known| (distance(word, known), known))
+        .map(|known| (strsim::levenshtein(word, known), known))
         .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
-}
-
-/// Insertions, deletions and replacements of letters, a swap of two neighbours counting as two.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, b) in b.iter().enumerate() {
-            let replaced = corner + usize::from(a != *b);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -305,35 +321,38 @@ mod tests {
 
     #[test]
     fn the_address_decides_what_openai_speaks() {
-        let check = |provider: Provider, base: Option<&str>, expect: (Wire, bool, &str)| {
+        let check = |provider: Provider, base: Option<&str>, expect: (&str, bool, &str)| {
             let endpoint = provider.endpoint(base, None).unwrap();
-            assert_eq!((endpoint.wire, endpoint.official, endpoint.base_url.as_str()), expect);
+            assert_eq!(
+                (endpoint.api.name(), endpoint.official, endpoint.base_url.as_str()),
+                expect
+            );
         };
         let own = "https://api.openai.com/v1";
-        check(Provider::OpenAi, None, (Wire::Responses, true, own));
-        check(Provider::OpenAi, Some(" "), (Wire::Responses, true, own));
+        check(Provider::OpenAi, None, ("responses", true, own));
+        check(Provider::OpenAi, Some(" "), ("responses", true, own));
         check(
             Provider::OpenAi,
             Some("https://API.openai.com/v1/"),
-            (Wire::Responses, true, "https://API.openai.com/v1/"),
+            ("responses", true, "https://API.openai.com/v1/"),
         );
         check(
             Provider::OpenAi,
             Some("http://localhost:8000/v1"),
-            (Wire::Chat, false, "http://localhost:8000/v1"),
+            ("chat", false, "http://localhost:8000/v1"),
         );
         check(
             Provider::OpenAi,
             Some("https://api.openai.com.evil/v1"),
-            (Wire::Chat, false, "https://api.openai.com.evil/v1"),
+            ("chat", false, "https://api.openai.com.evil/v1"),
         );
-        check(Provider::Anthropic, None, (Wire::Messages, true, "https://api.anthropic.com"));
+        check(Provider::Anthropic, None, ("messages", true, "https://api.anthropic.com"));
         check(
             Provider::Google,
             None,
-            (Wire::Gemini, true, "https://generativelanguage.googleapis.com"),
+            ("gemini", true, "https://generativelanguage.googleapis.com"),
         );
-        check(Provider::Ollama, Some("box"), (Wire::Ollama, false, "http://box:11434"));
+        check(Provider::Ollama, Some("box"), ("ollama", false, "http://box:11434"));
         assert!(Provider::Replay.endpoint(None, None).is_none());
         assert!(Provider::Cursor.endpoint(Some("http://x"), None).is_none());
     }
@@ -355,12 +374,5 @@ mod tests {
         check("[::]", "http://[::1]:11434");
         check("box:nonsense", "http://box:11434");
         check("\"box\"", "http://box:11434");
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

@@ -1,21 +1,22 @@
-//! What a file is: by its first bytes, then by its name.
+//! Detects the format of a file, by its first bytes, then by its name.
 //!
-//! Content wins over the name, and a note says so. Refused here, before anything is sent: archives, programs, audio,
-//! video, empty files, and what nobody knows. It reads no file.
+//! Content wins over the name, and a note says so. Archives, programs, audio, video, empty files and unknown formats are
+//! refused here, before anything is sent. Nothing is read from disk.
 //!
-//! The marks are those of the formats' own specifications, as `file(1)` knows them. Office files of today are zip
-//! archives: the names of their members tell which they are, and where those are out of sight, the file's name does.
+//! The marks are those of the formats' own specifications, as `file(1)` knows them. Today's office files are zip
+//! archives: the names of their members tell which they are, and where these are not in sight, the file's name does. A
+//! crate (`infer`) knows more formats, but neither text nor what to do instead, which is most of this file.
 
-use super::attachment::{Kind, ending};
+use super::attachment::{FileFormat, ending};
 use crate::code::language::Language;
 
-/// Endings of archives: a file of such a name is refused even where its bytes could be text.
+/// Endings of archives: a file with such a name is refused even where its bytes could be text.
 const ARCHIVES: [&str; 21] = [
     "zip", "tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "zst", "lz", "lz4", "lzma", "7z", "rar",
     "jar", "war", "apk", "cab", "iso", "dmg", "deb",
 ];
 
-/// Marks at the beginning of what is refused, and what it is. Those of letters count only where no text begins so.
+/// Marks at the start of files that are refused. Marks made of letters do not count where the file is text.
 const REFUSED: [(&[u8], &str); 28] = [
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
@@ -50,53 +51,53 @@ const REFUSED: [(&[u8], &str); 28] = [
 /// The mark of Microsoft's compound files: doc, xls and ppt, and much else.
 const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 
-/// What was found out about a file.
+/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// What it is.
-    pub kind: Kind,
+pub struct DetectedFormat {
+    /// The format.
+    pub format: FileFormat,
     /// How its name disagrees, if it does.
     pub note: Option<String>,
 }
 
-/// What a file is, or why it is not sent and what to do instead. `name` is its name without folders.
-pub fn find(name: &str, bytes: &[u8]) -> Result<Found, String> {
+/// Detects the format of a file, or says why it is not sent and what to do instead. `name` is without folders.
+pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String> {
     if bytes.is_empty() {
         return Err(format!("{name} is empty, there is nothing to send"));
     }
     let ending = ending(name);
-    let named = ending.as_deref().and_then(Kind::of_ending);
+    let named = ending.as_deref().and_then(FileFormat::from_ending);
     let is_archive_by_name = ending.as_deref().is_some_and(|ending| ARCHIVES.contains(&ending));
     let archive = || {
         format!(
-            "{name} is an archive, which no provider takes; unpack it and send the file that counts"
+            "{name} is an archive, which no provider accepts; unpack it and send the file that matters"
         )
     };
-    let kind = if let Some(kind) = by_mark(bytes) {
+    let kind = if let Some(kind) = detect_by_mark(bytes) {
         kind
-    } else if named == Some(Kind::Pdf)
+    } else if named == Some(FileFormat::Pdf)
         && bytes[..bytes.len().min(1024)].windows(5).any(|five| five == b"%PDF-")
     {
         // Readers look for the mark in the first kilobyte: some programs write lines of their own before it.
-        Kind::Pdf
+        FileFormat::Pdf
     } else if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
-        let named = named.filter(|kind| is_zipped(*kind));
+        let named = named.filter(|kind| is_zip_format(*kind));
         if is_archive_by_name {
             return Err(archive());
         }
-        zipped(bytes).or(named).ok_or_else(archive)?
+        detect_zip_format(bytes).or(named).ok_or_else(archive)?
     } else if bytes.starts_with(OLE) {
         match named {
-            Some(kind @ (Kind::Doc | Kind::Xls | Kind::Ppt)) => kind,
+            Some(kind @ (FileFormat::Doc | FileFormat::Xls | FileFormat::Ppt)) => kind,
             Some(kind) if kind.family() == "office" => {
                 return Err(format!(
                     "{name} is locked with a password, or an older office file with a newer name; open it and save it \
                      without a password"
                 ));
             }
-            _ => return Err(unknown(name)),
+            _ => return Err(explain_unknown(name)),
         }
-    } else if let Some(what) = refused(bytes) {
+    } else if let Some(what) = describe_refused(bytes) {
         return Err(match what {
             "an archive" => archive(),
             "a program" => {
@@ -109,59 +110,68 @@ pub fn find(name: &str, bytes: &[u8]) -> Result<Found, String> {
     } else {
         match std::str::from_utf8(bytes) {
             Ok(_) if is_archive_by_name => {
-                return Err(format!(
-                    "{name} is named as an archive and is none; archives are not sent, and what is no archive needs \
-                     another name"
-                ));
+                return Err(format!("{name} is named like an archive but is not one; rename it"));
             }
             Ok(text) if !text.contains('\0') => text_or_code(ending.as_deref(), text),
-            _ => return Err(not_text(name, named, bytes)),
+            _ => return Err(explain_binary(name, named, bytes)),
         }
     };
-    // A text may be called anything but what another kind is called.
+    // A text may have any name that does not belong to another format.
     let agrees = named == Some(kind) || (named.is_none() && (kind.is_text() || ending.is_none()));
     let note = (!agrees).then(|| match ending {
         Some(ending) => format!(
-            "{name} is named .{ending} and is {}; it is sent as what it is",
-            kind.mime(if kind.is_text() { "" } else { name })
+            "{name} is named .{ending} and is {}; it is sent as that",
+            kind.media_type(if kind.is_text() { "" } else { name })
         ),
         None => String::new(),
     });
-    Ok(Found { kind, note: note.filter(|note| !note.is_empty()) })
+    Ok(DetectedFormat { format: kind, note: note.filter(|note| !note.is_empty()) })
 }
 
-fn by_mark(bytes: &[u8]) -> Option<Kind> {
+fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
     let at =
         |from: usize, mark: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(mark));
     let brand = bytes.get(8..12).filter(|_| at(4, b"ftyp"));
     Some(match () {
-        () if at(0, b"\x89PNG\r\n\x1a\n") => Kind::Png,
-        () if at(0, b"\xff\xd8\xff") => Kind::Jpeg,
-        () if at(0, b"GIF87a") || at(0, b"GIF89a") => Kind::Gif,
-        () if at(0, b"RIFF") && at(8, b"WEBP") => Kind::Webp,
-        () if at(0, b"II*\0") || at(0, b"MM\0*") => Kind::Tiff,
+        () if at(0, b"\x89PNG\r\n\x1a\n") => FileFormat::Png,
+        () if at(0, b"\xff\xd8\xff") => FileFormat::Jpeg,
+        () if at(0, b"GIF87a") || at(0, b"GIF89a") => FileFormat::Gif,
+        () if at(0, b"RIFF") && at(8, b"WEBP") => FileFormat::Webp,
+        () if at(0, b"II*\0") || at(0, b"MM\0*") => FileFormat::Tiff,
         // Two letters and the length of the file would be a text's too; four reserved zeros are not.
-        () if at(0, b"BM") && at(6, &[0; 4]) => Kind::Bmp,
-        () if at(0, b"%PDF-") || at(0, b"\xef\xbb\xbf%PDF-") => Kind::Pdf,
+        () if at(0, b"BM") && at(6, &[0; 4]) => FileFormat::Bmp,
+        () if at(0, b"%PDF-") || at(0, b"\xef\xbb\xbf%PDF-") => FileFormat::Pdf,
         () if matches!(brand, Some(b"heic" | b"heix" | b"hevc" | b"hevx" | b"heim" | b"heis")) => {
-            Kind::Heic
+            FileFormat::Heic
         }
-        () if matches!(brand, Some(b"mif1" | b"msf1")) => Kind::Heif,
+        () if matches!(brand, Some(b"mif1" | b"msf1")) => FileFormat::Heif,
         () => return None,
     })
 }
 
-fn is_zipped(kind: Kind) -> bool {
-    matches!(kind, Kind::Docx | Kind::Xlsx | Kind::Pptx | Kind::Odt | Kind::Ods | Kind::Odp)
+fn is_zip_format(kind: FileFormat) -> bool {
+    matches!(
+        kind,
+        FileFormat::Docx
+            | FileFormat::Xlsx
+            | FileFormat::Pptx
+            | FileFormat::Odt
+            | FileFormat::Ods
+            | FileFormat::Odp
+    )
 }
 
-/// Which office file a zip archive is, by its members: OpenDocument has its media type first, uncompressed; Office
+/// The office format of a zip archive, by its members: OpenDocument has its media type first, uncompressed; Office
 /// Open XML has `[Content_Types].xml` first in nearly all files, and a folder of its own.
-fn zipped(bytes: &[u8]) -> Option<Kind> {
+fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     let has = |range: &[u8], mark: &[u8]| range.windows(mark.len()).any(|window| window == mark);
     let start = &bytes[..bytes.len().min(200)];
     if has(start, b"mimetypeapplication/vnd.oasis.opendocument.") {
-        let kinds = [(Kind::Odt, "text"), (Kind::Ods, "spreadsheet"), (Kind::Odp, "presentation")];
+        let kinds = [
+            (FileFormat::Odt, "text"),
+            (FileFormat::Ods, "spreadsheet"),
+            (FileFormat::Odp, "presentation"),
+        ];
         let is = |name: &str| has(start, format!("opendocument.{name}").as_bytes());
         return kinds.into_iter().find(|(_, name)| is(name)).map(|(kind, _)| kind);
     }
@@ -172,12 +182,13 @@ fn zipped(bytes: &[u8]) -> Option<Kind> {
     {
         return None;
     }
-    let kinds = [(Kind::Docx, "word/"), (Kind::Xlsx, "xl/"), (Kind::Pptx, "ppt/")];
+    let kinds =
+        [(FileFormat::Docx, "word/"), (FileFormat::Xlsx, "xl/"), (FileFormat::Pptx, "ppt/")];
     kinds.into_iter().find(|(_, folder)| has(end, folder.as_bytes())).map(|(kind, _)| kind)
 }
 
-/// What is refused, by its mark.
-fn refused(bytes: &[u8]) -> Option<&'static str> {
+/// What a refused file is, by its mark.
+fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     let at =
         |from: usize, mark: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(mark));
     if at(257, b"ustar") {
@@ -198,8 +209,8 @@ fn refused(bytes: &[u8]) -> Option<&'static str> {
     (!is_text).then_some(what)
 }
 
-fn text_or_code(ending: Option<&str>, text: &str) -> Kind {
-    /// Languages that have no row in the table of types that are cut by rules of their own.
+fn text_or_code(ending: Option<&str>, text: &str) -> FileFormat {
+    /// Endings of languages that [`Language`] does not know.
     const OTHERS: [&str; 30] = [
         "rb", "php", "pl", "pm", "lua", "swift", "kt", "kts", "scala", "cs", "fs", "vb", "r", "jl",
         "hs", "ml", "ex", "exs", "erl", "clj", "dart", "zig", "nim", "sql", "ps1", "fish", "zsh",
@@ -212,14 +223,14 @@ fn text_or_code(ending: Option<&str>, text: &str) -> Kind {
         Some(C | Cpp | Go | Java | JavaScript | Python | Rust | Shell | Tsx | TypeScript)
     ) || ending.is_some_and(|ending| OTHERS.contains(&ending))
         || (ending.is_none() && text.starts_with("#!"));
-    if is_code { Kind::Code } else { Kind::Text }
+    if is_code { FileFormat::Code } else { FileFormat::Text }
 }
 
-fn not_text(name: &str, named: Option<Kind>, bytes: &[u8]) -> String {
+fn explain_binary(name: &str, named: Option<FileFormat>, bytes: &[u8]) -> String {
     if let Some(kind) = named {
         return format!(
-            "{name} is named as {} and is none; it may be damaged, and is not sent",
-            kind.mime(name)
+            "{name} is named like {} but is something else; it may be damaged, and is not sent",
+            kind.media_type(name)
         );
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
@@ -228,16 +239,16 @@ fn not_text(name: &str, named: Option<Kind>, bytes: &[u8]) -> String {
         );
     }
     if bytes.contains(&0) {
-        return unknown(name);
+        return explain_unknown(name);
     }
     format!(
-        "{name} is no UTF-8 text and no file that is known; if it is text, convert it with iconv -t UTF-8 and send that"
+        "{name} is neither UTF-8 text nor a known format; if it is text, convert it with iconv -t UTF-8 and send that"
     )
 }
 
-fn unknown(name: &str) -> String {
+fn explain_unknown(name: &str) -> String {
     format!(
-        "{name} is binary and of no kind that is known, so it is not sent; images, PDF, office files and UTF-8 text are"
+        "{name} is a binary file of an unknown format; send an image, a PDF, an office file or UTF-8 text"
     )
 }
 
@@ -247,13 +258,18 @@ mod tests {
 
     use super::*;
 
-    fn check(name: &str, bytes: &[u8], expect: Kind, noted: bool) {
-        let found = find(name, bytes).unwrap();
-        assert_eq!((found.kind, found.note.is_some()), (expect, noted), "{name}: {:?}", found.note);
+    fn check(name: &str, bytes: &[u8], expect: FileFormat, noted: bool) {
+        let found = detect_format(name, bytes).unwrap();
+        assert_eq!(
+            (found.format, found.note.is_some()),
+            (expect, noted),
+            "{name}: {:?}",
+            found.note
+        );
     }
 
     fn fails(name: &str, bytes: &[u8], expect: &str) {
-        let error = find(name, bytes).unwrap_err();
+        let error = detect_format(name, bytes).unwrap_err();
         assert!(error.contains(expect) && error.contains(name), "{error}");
     }
 
@@ -262,43 +278,43 @@ mod tests {
 
     #[test]
     fn kinds_by_content_and_name() {
-        check("a.png", PNG, Kind::Png, false);
-        check("a", PNG, Kind::Png, false);
-        check("a.JPEG", b"\xff\xd8\xff\xe0\0", Kind::Jpeg, false);
-        check("a.gif", b"GIF89a..", Kind::Gif, false);
-        check("a.webp", b"RIFF\0\0\0\0WEBPVP8 ", Kind::Webp, false);
-        check("a.heic", b"\0\0\0\x18ftypheic\0", Kind::Heic, false);
-        check("a.heif", b"\0\0\0\x18ftypmif1\0", Kind::Heif, false);
-        check("a.bmp", b"BM\x10\0\0\0\0\0\0\0", Kind::Bmp, false);
-        check("a.tif", b"II*\0\x08", Kind::Tiff, false);
-        check("a.pdf", b"%PDF-1.7\n%\xe2\xe3", Kind::Pdf, false);
-        check("a.pdf", b"\0junk\n%PDF-1.4", Kind::Pdf, false);
-        check("a.docx", DOCX, Kind::Docx, false);
-        check("a.xlsx", b"PK\x03\x04 too short to tell", Kind::Xlsx, false);
+        check("a.png", PNG, FileFormat::Png, false);
+        check("a", PNG, FileFormat::Png, false);
+        check("a.JPEG", b"\xff\xd8\xff\xe0\0", FileFormat::Jpeg, false);
+        check("a.gif", b"GIF89a..", FileFormat::Gif, false);
+        check("a.webp", b"RIFF\0\0\0\0WEBPVP8 ", FileFormat::Webp, false);
+        check("a.heic", b"\0\0\0\x18ftypheic\0", FileFormat::Heic, false);
+        check("a.heif", b"\0\0\0\x18ftypmif1\0", FileFormat::Heif, false);
+        check("a.bmp", b"BM\x10\0\0\0\0\0\0\0", FileFormat::Bmp, false);
+        check("a.tif", b"II*\0\x08", FileFormat::Tiff, false);
+        check("a.pdf", b"%PDF-1.7\n%\xe2\xe3", FileFormat::Pdf, false);
+        check("a.pdf", b"\0junk\n%PDF-1.4", FileFormat::Pdf, false);
+        check("a.docx", DOCX, FileFormat::Docx, false);
+        check("a.xlsx", b"PK\x03\x04 too short to tell", FileFormat::Xlsx, false);
         check(
             "a.odt",
             b"PK\x03\x04mimetypeapplication/vnd.oasis.opendocument.textPK",
-            Kind::Odt,
+            FileFormat::Odt,
             false,
         );
-        check("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", Kind::Doc, false);
-        check("a.rs", b"fn main() {}", Kind::Code, false);
-        check("run", b"#!/bin/sh\n", Kind::Code, false);
-        check("a.txt", "grüße".as_bytes(), Kind::Text, false);
-        check("notes", b"MZ is a text that begins so", Kind::Text, false);
-        check(".gitignore", b"*.o\n", Kind::Text, false);
+        check("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", FileFormat::Doc, false);
+        check("a.rs", b"fn main() {}", FileFormat::Code, false);
+        check("run", b"#!/bin/sh\n", FileFormat::Code, false);
+        check("a.txt", "grüße".as_bytes(), FileFormat::Text, false);
+        check("notes", b"MZ is a text that begins so", FileFormat::Text, false);
+        check(".gitignore", b"*.o\n", FileFormat::Text, false);
     }
 
     #[test]
     fn content_wins_and_the_disagreement_is_said() {
-        check("a.png", b"\xff\xd8\xff\xe0\0", Kind::Jpeg, true);
-        check("a.txt", PNG, Kind::Png, true);
-        check("a.pdf", DOCX, Kind::Docx, true);
-        check("a.xlsx", DOCX, Kind::Docx, true);
-        check("a.png", b"<html>not found</html>", Kind::Text, true);
-        check("a.docx", b"plain", Kind::Text, true);
-        let note = find("a.png", b"\xff\xd8\xff\xe0").unwrap().note.unwrap();
-        assert_eq!(note, "a.png is named .png and is image/jpeg; it is sent as what it is");
+        check("a.png", b"\xff\xd8\xff\xe0\0", FileFormat::Jpeg, true);
+        check("a.txt", PNG, FileFormat::Png, true);
+        check("a.pdf", DOCX, FileFormat::Docx, true);
+        check("a.xlsx", DOCX, FileFormat::Docx, true);
+        check("a.png", b"<html>not found</html>", FileFormat::Text, true);
+        check("a.docx", b"plain", FileFormat::Text, true);
+        let note = detect_format("a.png", b"\xff\xd8\xff\xe0").unwrap().note.unwrap();
+        assert_eq!(note, "a.png is named .png and is image/jpeg; it is sent as that");
     }
 
     #[test]
@@ -306,7 +322,7 @@ mod tests {
         fails("a.txt", b"", "is empty");
         fails("a.zip", b"PK\x03\x04..", "unpack it");
         fails("a.zip", DOCX, "unpack it");
-        fails("a.zip", b"only text", "named as an archive");
+        fails("a.zip", b"only text", "named like an archive");
         fails("a.pdf", b"PK\x03\x04..", "unpack it");
         fails("empty.zip", b"PK\x05\x06\0\0", "unpack it");
         fails("a.tar.gz", b"\x1f\x8b\x08\0", "unpack it");
@@ -317,9 +333,9 @@ mod tests {
         fails("a.mp3", b"ID3\x03\0\0", "is audio");
         fails("a.mp4", b"\0\0\0\x18ftypisom", "is video");
         fails("a.wav", b"RIFF\0\0\0\0WAVEfmt ", "is audio");
-        fails("a.avif", b"\0\0\0\x18ftypavif", "no kind that is known");
-        fails("a.bin", b"\x01\x02\0\x03", "no kind that is known");
-        fails("a.msi", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", "no kind that is known");
+        fails("a.avif", b"\0\0\0\x18ftypavif", "unknown format");
+        fails("a.bin", b"\x01\x02\0\x03", "unknown format");
+        fails("a.msi", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", "unknown format");
         fails("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1..", "password");
         fails("a.txt", b"\xff\xfeh\0i\0", "UTF-16");
         fails("a.txt", b"caf\xe9", "iconv");
@@ -329,8 +345,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_and_names_are_taken_or_refused(name in "\\PC{0,12}(\\.[a-z]{1,4})?", bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-            if let Ok(found) = find(&name, &bytes) {
-                prop_assert!(!found.kind.is_text() || std::str::from_utf8(&bytes).is_ok());
+            if let Ok(found) = detect_format(&name, &bytes) {
+                prop_assert!(!found.format.is_text() || std::str::from_utf8(&bytes).is_ok());
             }
         }
     }

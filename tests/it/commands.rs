@@ -211,7 +211,7 @@ fn list_providers_names_each_with_its_credential_and_needs_no_network() {
     }
     assert!(!names.contains(&"gemini"), "an alias is no provider");
     let google = providers.iter().find(|entry| entry["provider"] == "google").unwrap();
-    assert_eq!(google["default_model"], "gemini-2.5-flash");
+    assert_eq!(google["default_model"], "gemini-3.8-flash");
     assert_eq!(google["credentials"], json!(["GOOGLE_API_KEY", "GEMINI_API_KEY"]));
     assert_eq!(google["aliases"], json!(["gemini"]));
     assert!(sandbox.run(&["--list-providers"]).assert_exit(0).stdout.contains("ANTHROPIC_API_KEY"));

@@ -289,7 +289,7 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
     row(
         "200 with other words",
         Answer::raw(200, "text/plain", "OK\n"),
-        Never("no stream of events"),
+        Never("without a stream of events"),
         soon,
     );
     row(
@@ -397,7 +397,7 @@ fn of(format: Format, provider: &str) -> Vec<Row> {
             ],
             body: b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec(),
         },
-        Never("no stream of events"),
+        Never("without a stream of events"),
         soon,
     );
     row("cut off by the length limit", Answer::Reply(Reply::new("half").cut_off()), Length, "5");

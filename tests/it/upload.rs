@@ -147,7 +147,7 @@ fn every_provider_takes_what_fits_within_the_request() {
     assert_eq!(message["images"], json!(["iVBORw0KGgo="]));
     assert_eq!(message["content"], "What is it?");
     let sandbox = ollama().file("a.pdf", PDF);
-    refused(&sandbox, "a.pdf", 1, &["Ollama takes no PDF", "as images"]);
+    refused(&sandbox, "a.pdf", 1, &["Ollama does not accept PDF", "as images"]);
 }
 
 #[test]
@@ -397,11 +397,16 @@ fn what_is_not_sent_is_refused_before_anything_is() {
     refused(&sandbox, "a.tar.gz", 1, &["is an archive"]);
     refused(&sandbox, "a.out", 1, &["is a program"]);
     refused(&sandbox, "a.mp4", 1, &["is video"]);
-    refused(&sandbox, "a.bin", 1, &["of no kind that is known"]);
+    refused(&sandbox, "a.bin", 1, &["of an unknown format"]);
     refused(&sandbox, "latin1.txt", 1, &["iconv"]);
     refused(&sandbox, "empty.png", 1, &["is empty"]);
-    refused(&sandbox, "a.docx", 1, &["takes no office files (.docx)", "save it as PDF or text"]);
-    refused(&sandbox, "a.bmp", 1, &["takes no image/bmp", "PNG or JPEG"]);
+    refused(
+        &sandbox,
+        "a.docx",
+        1,
+        &["does not accept office files (.docx)", "save it as PDF or text"],
+    );
+    refused(&sandbox, "a.bmp", 1, &["does not accept image/bmp", "PNG or JPEG"]);
     refused(&sandbox, "missing.png", 1, &["file not found: missing.png"]);
     refused(&sandbox, ".", 1, &["is a folder"]);
     let fifo = sandbox.work().join("fifo");
@@ -449,7 +454,7 @@ fn command_line_programs_get_text_only() {
         "{}",
         run.stdout
     );
-    refused(&sandbox, "a.png", 1, &["takes text only"]);
+    refused(&sandbox, "a.png", 1, &["accepts only text"]);
 }
 
 #[test]

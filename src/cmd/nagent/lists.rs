@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::{Call, upkeep};
 use crate::client::RequestError;
-use crate::cmd::settings;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::out::Report;
@@ -45,7 +44,7 @@ pub(super) fn models(call: &Call<'_>) -> Result<Report, Problem> {
     let mut models = source.list_models(call.interrupts).map_err(|error| match error {
         RequestError::Interrupted(signal) => Problem::interrupted(signal),
         RequestError::Api(error) => Problem {
-            exit: if settings::preset(provider).is_some() { Exit::Failed } else { Exit::Provider },
+            exit: if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },
             message: source.explain(&error, ""),
         },
     })?;

@@ -1,9 +1,9 @@
 //! A reply that is an error: any status, headers and body give an error that is short, shows no key and waits a sane time.
 
-use super::input::Input;
+use super::input::{APIS, Input};
 use nagent::llm::ErrorKind;
+use nagent::llm::api::Endpoint;
 use nagent::llm::retry::Retry;
-use nagent::llm::wire::{Endpoint, Wire};
 use std::time::Duration;
 
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
@@ -19,8 +19,7 @@ const NAMES: [&str; 7] = [
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let wire =
-        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let api = input.one_of(&APIS);
     let status = 100 + u16::from(input.byte()) * 2 + u16::from(input.byte() & 1);
     let mut headers = Vec::new();
     for _ in 0..input.byte() % 4 {
@@ -28,7 +27,7 @@ pub(crate) fn run(data: &[u8]) {
         headers.push((name, String::from_utf8_lossy(input.field()).into_owned()));
     }
     let endpoint = Endpoint {
-        wire,
+        api,
         base_url: "https://api.example.org/v1".to_owned(),
         key: Some(KEY.to_owned()),
         official: true,
@@ -38,7 +37,7 @@ pub(crate) fn run(data: &[u8]) {
     assert!(!error.message.contains("canary-7f3a9b2c4d5e6f70"), "{}", error.message);
     assert!(!error.message.contains(char::is_control), "{:?}", error.message);
     assert!(error.retry_after.is_none_or(|wait| wait <= Duration::from_hours(24 * 365)));
-    if let Ok(address) = endpoint.upload_address(&headers) {
+    if let Ok(address) = endpoint.files().and_then(|files| files.read_address(&headers)) {
         let address = address.to_ascii_lowercase();
         let rest = address.strip_prefix("https://api.example.org").expect("the server's own host");
         assert!(rest.is_empty() || rest.starts_with(['/', '?', '#', ':']), "{address}");

@@ -63,3 +63,12 @@ pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn cut(text: &str, at: usize) -> &str {
     &text[..text.floor_char_boundary(at)]
 }
+
+/// All APIs of providers.
+pub(crate) const APIS: [&dyn nagent::llm::api::Api; 5] = [
+    &nagent::llm::openai_responses::Responses,
+    &nagent::llm::openai_chat::ChatCompletions,
+    &nagent::llm::anthropic::Messages,
+    &nagent::llm::google::Gemini,
+    &nagent::llm::ollama::Ollama,
+];

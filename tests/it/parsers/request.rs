@@ -1,43 +1,45 @@
 //! The body of a request: JSON that holds each text as it is.
 
-use super::input::Input;
+use super::input::{APIS, Input};
+use nagent::llm::api::Endpoint;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
-use nagent::llm::wire::{Endpoint, Wire};
 use nagent::llm::{Ask, Message, Role, sniff};
 use serde_json::Value;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let wire =
-        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let api = input.one_of(&APIS);
     let (parts, later) = (usize::from(input.byte() % 6) + 1, usize::from(input.byte()));
     let text = input.text();
     let endpoint = Endpoint {
-        wire,
+        api,
         base_url: "https://api.example.org".to_owned(),
         key: None,
         official: later.is_multiple_of(2),
     };
     let second = ask(&text, parts);
-    let request = endpoint.ask(&second);
+    let request = endpoint.chat_request(&second);
 
     let value: Value = serde_json::from_slice(&request.body).expect("a body is JSON");
     let mut strings = Vec::new();
     gather(&value, &mut strings);
     let said: String = strings.concat();
     for part in second.messages.iter().flat_map(|message| &message.parts) {
-        // A wire format may leave blank texts out.
+        // An API may leave blank texts out.
         assert!(part.trim().is_empty() || said.contains(part), "{part:?} is not in {said:?}");
     }
 
     let name: String = text.chars().take(40).collect();
-    if let Ok(found) = sniff::find(&name, input.rest) {
-        let safe = safe_name(&name, found.kind);
+    if let Ok(found) = sniff::detect_format(&name, input.rest) {
+        let safe = safe_name(&name, found.format);
         assert!(!safe.is_empty() && !safe.contains(['/', '"', '\r', '\n', '\\']));
-        if !found.kind.is_text() {
-            let file =
-                Attachment { name: &safe, kind: found.kind, payload: Payload::Bytes(input.rest) };
-            let body = endpoint.ask(&Ask { file: Some(file), ..second }).body;
+        if !found.format.is_text() {
+            let file = Attachment {
+                name: &safe,
+                format: found.format,
+                payload: Payload::Bytes(input.rest),
+            };
+            let body = endpoint.chat_request(&Ask { file: Some(file), ..second }).body;
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }
     }

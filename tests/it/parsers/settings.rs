@@ -33,7 +33,7 @@ pub(crate) fn run(data: &[u8]) {
     assert!(address.contains("://"), "{address}");
     for provider in Provider::all() {
         if let Some(endpoint) = provider.endpoint(Some(&text), None) {
-            endpoint.models(Some(&text));
+            endpoint.models_request(Some(&text));
         }
     }
 }

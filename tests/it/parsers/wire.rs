@@ -1,19 +1,18 @@
-//! Replies in the five wire formats: however the body is cut, the same text, counts and errors come out of it, and what was
+//! Replies in the five APIs: however the body is cut, the same text, counts and errors come out of it, and what was
 //! handed on as it came is the text.
 
-use super::input::{Input, pieces};
-use nagent::llm::wire::{Endpoint, Wire};
+use super::input::{APIS, Input, pieces};
+use nagent::llm::api::Endpoint;
 use nagent::llm::{ApiError, Reply};
 
 const KEY: &str = "canary-key-81c2a9d04e";
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let wire =
-        input.one_of(&[Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama]);
+    let api = input.one_of(&APIS);
     let seed = input.byte();
     let endpoint = Endpoint {
-        wire,
+        api,
         base_url: "http://127.0.0.1:1".to_owned(),
         key: Some(KEY.to_owned()),
         official: seed & 64 == 0,
@@ -26,12 +25,12 @@ pub(crate) fn run(data: &[u8]) {
         assert!(!error.message.contains(KEY), "{}", error.message);
         assert!(!error.message.contains(char::is_control), "{:?}", error.message);
     }
-    if let Ok(page) = endpoint.parse_models(input.rest) {
+    if let Ok(page) = endpoint.read_models(input.rest) {
         for model in page.models {
             assert!(!model.id.is_empty());
         }
     }
-    if let Ok((remote, _)) = endpoint.uploaded(input.rest) {
+    if let Ok((remote, _)) = endpoint.files().and_then(|files| files.read_file(input.rest)) {
         assert!(!remote.id.is_empty() && !remote.id.contains(['/', '?', '#', ' ']));
     }
 }

@@ -1,5 +1,5 @@
 //! Every recorded reply under `tests/fixtures/llm/`, against what it must become: whole, cut in two at every byte, a
-//! byte at a time, with CRLF and CR, and broken off after every frame.
+//! byte at a time, with CRLF and CR, and ended early at every byte.
 //!
 //! It is longer than other files for its table's sake. A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
 //! a test counts that no fixture is without a row.
@@ -8,18 +8,15 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-use super::{
+use super::super::{
     ApiError, ErrorKind, Reply, Stop, Usage,
     command::{self, Preset},
-    wire::{Endpoint, Wire},
 };
-
-/// Its pieces are in some fixtures, and must be in no message.
-const CANARY: &str = "sk-canary-7f3a9b2c4d5e6f70";
+use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
 struct Case {
     name: &'static str,
-    wire: Wire,
+    api: AnyApi,
     expect: Expect,
 }
 
@@ -36,177 +33,184 @@ enum Expect {
 use ErrorKind::{Auth, Busy, Cut, NoCredit, NoModel, Other, Refused, TooLong};
 use Expect::{Error, Reply as Good, Uncounted};
 use Stop::{End, Length};
-use Wire::{Chat, Gemini, Messages, Ollama, Responses};
 
-const TABLE: &[(&str, Wire, Expect)] = &[
-    ("openai-responses/01-ok-nonstream.json", Responses, Good("Grüße, Welt\n", 12, 4, 0, 7, End)),
+const TABLE: &[(&str, AnyApi, Expect)] = &[
+    ("openai-responses/01-ok-nonstream.json", &Responses, Good("Grüße, Welt\n", 12, 4, 0, 7, End)),
     (
         "openai-responses/02-ok-stream.sse",
-        Responses,
+        &Responses,
         Good("Grüße, “Welt” 🌍\nsecond line", 20, 16, 2, 9, End),
     ),
     (
         "openai-responses/03-stream-reasoning-items-skipped.sse",
-        Responses,
+        &Responses,
         Good("I will look.\n\nThe answer.", 9, 0, 0, 40, End),
     ),
     (
         "openai-responses/04-stream-incomplete-max-output-tokens.sse",
-        Responses,
+        &Responses,
         Good("cut off he", 9, 0, 0, 16, Length),
     ),
     (
         "openai-responses/05-incomplete-content-filter.json",
-        Responses,
+        &Responses,
         Error(Refused, "content filter", None),
     ),
     (
         "openai-responses/06-refusal-part.json",
-        Responses,
+        &Responses,
         Error(Refused, "I cannot help with that", None),
     ),
     (
         "openai-responses/07-stream-custom-tool-grammar.sse",
-        Responses,
+        &Responses,
         Good("Patching.", 9, 0, 0, 12, End),
     ),
     (
         "openai-responses/08-stream-error-nested-quota-then-failed.sse",
-        Responses,
+        &Responses,
         Error(NoCredit, "current quota", None),
     ),
     (
         "openai-responses/09-stream-error-flat-rate-limit.sse",
-        Responses,
+        &Responses,
         Error(Busy, "Rate limit reached", Some(1500)),
     ),
     (
         "openai-responses/10-stream-failed-context-length.sse",
-        Responses,
+        &Responses,
         Error(TooLong, "exceeds the context window", None),
     ),
     (
         "openai-responses/11-stream-truncated-before-completed.sse",
-        Responses,
+        &Responses,
         Error(Cut, "after 21 characters", None),
     ),
     (
         "openai-responses/12-401-invalid-key-echo-text-plain.json",
-        Responses,
+        &Responses,
         Error(Auth, "Incorrect API key provided: [key]", None),
     ),
-    ("openai-responses/13-404-model-not-found.json", Responses, Error(NoModel, "gpt-9", None)),
+    ("openai-responses/13-404-model-not-found.json", &Responses, Error(NoModel, "gpt-9", None)),
     (
         "openai-responses/14-400-temperature-param-code-null.json",
-        Responses,
+        &Responses,
         Error(Other, "'temperature'", None),
     ),
     (
         "openai-responses/15-429-credit-balance-exhausted.json",
-        Responses,
+        &Responses,
         Error(NoCredit, "no credits left", None),
     ),
     (
         "openai-responses/16-429-rate-limit-retry-after-ms.json",
-        Responses,
+        &Responses,
         Error(Busy, "(HTTP 429, rate_limit_exceeded)", Some(1250)),
     ),
     (
         "openai-responses/17-503-overloaded-should-retry-false.json",
-        Responses,
+        &Responses,
         Error(Busy, "overloaded", None),
     ),
-    ("openai-chat/18-ok-stream-include-usage.sse", Chat, Good("Grüße 🌍\n", 9, 3, 0, 4, End)),
-    ("openai-chat/19-stream-finish-length.sse", Chat, Good("cut off he", 9, 0, 0, 4, Length)),
+    ("openai-chat/18-ok-stream-include-usage.sse", &Chat, Good("Grüße 🌍\n", 9, 3, 0, 4, End)),
+    ("openai-chat/19-stream-finish-length.sse", &Chat, Good("cut off he", 9, 0, 0, 4, Length)),
     (
         "openai-chat/20-stream-eof-no-finish-reason.sse",
-        Chat,
+        &Chat,
         Error(Cut, "after 6 characters", None),
     ),
-    ("openai-chat/21-stream-finish-without-done.sse", Chat, Uncounted("whole answer")),
-    ("openai-chat/22-stream-data-error-frame.sse", Chat, Error(Busy, "had an error", None)),
+    ("openai-chat/21-stream-finish-without-done.sse", &Chat, Uncounted("whole answer")),
+    ("openai-chat/22-stream-data-error-frame.sse", &Chat, Error(Busy, "had an error", None)),
     (
         "openai-chat/23-400-max-tokens-unsupported.json",
-        Chat,
+        &Chat,
         Error(Other, "unsupported_parameter", None),
     ),
-    ("compat/24-vllm-reasoning-delta.sse", Chat, Good("answer", 9, 0, 0, 30, End)),
-    ("compat/25-vllm-401-error-is-string.json", Chat, Error(Auth, "Unauthorized (HTTP 401)", None)),
-    ("compat/26-llamacpp-reasoning-content-pings.sse", Chat, Good("answer", 9, 0, 0, 8, End)),
+    ("compat/24-vllm-reasoning-delta.sse", &Chat, Good("answer", 9, 0, 0, 30, End)),
+    (
+        "compat/25-vllm-401-error-is-string.json",
+        &Chat,
+        Error(Auth, "Unauthorized (HTTP 401)", None),
+    ),
+    ("compat/26-llamacpp-reasoning-content-pings.sse", &Chat, Good("answer", 9, 0, 0, 8, End)),
     (
         "compat/27-llamacpp-400-exceed-context.json",
-        Chat,
+        &Chat,
         Error(TooLong, "available context size", None),
     ),
-    ("compat/28-openrouter-comments-usage-last.sse", Chat, Good("answer", 9, 2, 0, 5, End)),
-    ("compat/29-openrouter-midstream-error.sse", Chat, Error(Busy, "disconnected", None)),
-    ("compat/30-openrouter-200-choice-error.json", Chat, Error(Busy, "Upstream", None)),
-    ("compat/31-openrouter-402-int-code.json", Chat, Error(NoCredit, "Insufficient credits", None)),
-    ("compat/32-groq-x-groq-usage.sse", Chat, Good("answer", 9, 0, 0, 5, End)),
-    ("compat/33-groq-429-go-duration.json", Chat, Error(Busy, "tokens per minute", Some(179_560))),
+    ("compat/28-openrouter-comments-usage-last.sse", &Chat, Good("answer", 9, 2, 0, 5, End)),
+    ("compat/29-openrouter-midstream-error.sse", &Chat, Error(Busy, "disconnected", None)),
+    ("compat/30-openrouter-200-choice-error.json", &Chat, Error(Busy, "Upstream", None)),
+    (
+        "compat/31-openrouter-402-int-code.json",
+        &Chat,
+        Error(NoCredit, "Insufficient credits", None),
+    ),
+    ("compat/32-groq-x-groq-usage.sse", &Chat, Good("answer", 9, 0, 0, 5, End)),
+    ("compat/33-groq-429-go-duration.json", &Chat, Error(Busy, "tokens per minute", Some(179_560))),
     (
         "compat/34-mistral-thinking-array-model-length.sse",
-        Chat,
+        &Chat,
         Good("cut off", 9, 0, 0, 6, Length),
     ),
-    ("compat/35-mistral-401-detail.json", Chat, Error(Auth, "Unauthorized", None)),
-    ("compat/36-deepseek-blank-lines-nonstream.json", Chat, Good("answer", 9, 4, 0, 5, End)),
-    ("compat/37-deepseek-401-plain-text.txt", Chat, Error(Auth, "governor", None)),
-    ("compat/38-together-524-html.txt", Chat, Error(Busy, "524: A timeout occurred", None)),
-    ("compat/39-azure-first-chunk-empty-choices.sse", Chat, Good("answer", 9, 0, 0, 5, End)),
+    ("compat/35-mistral-401-detail.json", &Chat, Error(Auth, "Unauthorized", None)),
+    ("compat/36-deepseek-blank-lines-nonstream.json", &Chat, Good("answer", 9, 4, 0, 5, End)),
+    ("compat/37-deepseek-401-plain-text.txt", &Chat, Error(Auth, "governor", None)),
+    ("compat/38-together-524-html.txt", &Chat, Error(Busy, "524: A timeout occurred", None)),
+    ("compat/39-azure-first-chunk-empty-choices.sse", &Chat, Good("answer", 9, 0, 0, 5, End)),
     (
         "compat/40-azure-400-content-filter.json",
-        Chat,
+        &Chat,
         Error(Refused, "content management policy", None),
     ),
     (
         "anthropic/41-ok-stream-thinking-omitted-ping.sse",
-        Messages,
+        &Messages,
         Good("Grüße 🌍\n", 9, 0, 0, 14, End),
     ),
-    ("anthropic/42-stream-max-tokens.sse", Messages, Good("cut off he", 9, 0, 0, 16, Length)),
+    ("anthropic/42-stream-max-tokens.sse", &Messages, Good("cut off he", 9, 0, 0, 16, Length)),
     (
         "anthropic/43-refusal-empty-content.json",
-        Messages,
+        &Messages,
         Error(Refused, "This request was declined", None),
     ),
-    ("anthropic/44-stream-overloaded-after-text.sse", Messages, Error(Busy, "Overloaded", None)),
-    ("anthropic/45-stream-no-message-stop.sse", Messages, Error(Cut, "after 11 characters", None)),
-    ("anthropic/46-cache-usage-5m-1h.sse", Messages, Good("answer", 1305, 1000, 300, 7, End)),
+    ("anthropic/44-stream-overloaded-after-text.sse", &Messages, Error(Busy, "Overloaded", None)),
+    ("anthropic/45-stream-no-message-stop.sse", &Messages, Error(Cut, "after 11 characters", None)),
+    ("anthropic/46-cache-usage-5m-1h.sse", &Messages, Good("answer", 1305, 1000, 300, 7, End)),
     (
         "anthropic/47-429-enforced-spend-limit-no-retry-after.json",
-        Messages,
+        &Messages,
         Error(NoCredit, "spend limit", None),
     ),
     (
         "anthropic/48-529-overloaded.json",
-        Messages,
+        &Messages,
         Error(Busy, "(HTTP 529, overloaded_error)", Some(3000)),
     ),
-    ("gemini/50-ok-stream-thought-parts-crlf.sse", Gemini, Good("Grüße 🌍\n", 9, 5, 0, 35, End)),
-    ("gemini/51-max-tokens-empty-parts.sse", Gemini, Good("", 9, 0, 0, 64, Length)),
-    ("gemini/52-prompt-blocked.sse", Gemini, Error(Refused, "PROHIBITED_CONTENT", None)),
+    ("gemini/50-ok-stream-thought-parts-crlf.sse", &Gemini, Good("Grüße 🌍\n", 9, 5, 0, 35, End)),
+    ("gemini/51-max-tokens-empty-parts.sse", &Gemini, Good("", 9, 0, 0, 64, Length)),
+    ("gemini/52-prompt-blocked.sse", &Gemini, Error(Refused, "PROHIBITED_CONTENT", None)),
     (
         "gemini/53-400-api-key-invalid-array-wrapped.json",
-        Gemini,
+        &Gemini,
         Error(Auth, "api_key_invalid", None),
     ),
     (
         "gemini/54-429-per-day-beats-retryinfo.json",
-        Gemini,
+        &Gemini,
         Error(NoCredit, "exceeded your current quota", Some(27_000)),
     ),
-    ("ollama/55-ok-ndjson-thinking.ndjson", Ollama, Good("Grüße 🌍\n", 9, 0, 0, 6, End)),
+    ("ollama/55-ok-ndjson-thinking.ndjson", &Ollama, Good("Grüße 🌍\n", 9, 0, 0, 6, End)),
     (
         "ollama/56-midstream-error-line.ndjson",
-        Ollama,
+        &Ollama,
         Error(ErrorKind::Broken, "unexpected EOF", None),
     ),
-    ("ollama/57-eof-without-done.ndjson", Ollama, Error(Cut, "after 11 characters", None)),
+    ("ollama/57-eof-without-done.ndjson", &Ollama, Error(Cut, "after 11 characters", None)),
 ];
 
 fn cases() -> impl Iterator<Item = Case> {
-    TABLE.iter().map(|&(name, wire, expect)| Case { name, wire, expect })
+    TABLE.iter().map(|&(name, api, expect)| Case { name, api, expect })
 }
 
 fn folder() -> PathBuf {
@@ -230,26 +234,22 @@ fn head(name: &str) -> (u16, Vec<(String, String)>) {
     (status, lines.map(header).collect())
 }
 
-fn endpoint(wire: Wire, official: bool) -> Endpoint {
-    Endpoint { wire, base_url: "https://host".to_owned(), key: Some(CANARY.to_owned()), official }
-}
-
 /// The reply to chunks of bytes, and the text as it was reported.
 fn decode<'a>(
     case: &Case,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Result<Reply, ApiError>, String) {
     let (status, headers) = head(case.name);
-    decode_with(case.wire, status, &headers, chunks)
+    decode_with(case.api, status, &headers, chunks)
 }
 
 fn decode_with<'a>(
-    wire: Wire,
+    api: AnyApi,
     status: u16,
     headers: &[(String, String)],
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Result<Reply, ApiError>, String) {
-    let mut decoder = endpoint(wire, false).decoder(status, headers);
+    let mut decoder = endpoint(api, false).decoder(status, headers);
     let mut told = String::new();
     for chunk in chunks {
         if let Err(error) = decoder.push(chunk, &mut |text| told.push_str(text)) {
@@ -289,7 +289,7 @@ fn compare(case: &Case, how: &str, (got, told): (Result<Reply, ApiError>, String
 }
 
 fn no_canary(name: &str, message: &str) {
-    let leaks = (0..CANARY.len() - 6).any(|at| message.contains(&CANARY[at..at + 6]));
+    let leaks = (0..KEY.len() - 6).any(|at| message.contains(&KEY[at..at + 6]));
     assert!(!leaks, "{name}: {message}");
 }
 
@@ -312,7 +312,7 @@ fn cut_in_two_at_every_byte() {
         let (status, headers) = head(case.name);
         for at in 0..=body.len() {
             let (a, b) = body.split_at(at);
-            compare(&case, "in two", decode_with(case.wire, status, &headers, [a, b]));
+            compare(&case, "in two", decode_with(case.api, status, &headers, [a, b]));
         }
     }
 }
@@ -349,21 +349,21 @@ fn the_text_is_told_as_it_comes() {
 /// Where the end mark is whole: the shortest beginning of the body that counts.
 #[test]
 fn nothing_short_of_the_end_mark_is_an_answer() {
-    let marks = |wire| match wire {
-        Responses => "\"type\":\"response.completed\"",
-        Chat => "\"finish_reason\":\"stop\"",
-        Messages => "\"type\":\"message_stop\"",
-        Gemini => "\"finishReason\":\"STOP\"",
-        Ollama => "\"done\":true",
+    let marks = |api: AnyApi| match api.name() {
+        "responses" => "\"type\":\"response.completed\"",
+        "chat" => "\"finish_reason\":\"stop\"",
+        "messages" => "\"type\":\"message_stop\"",
+        "gemini" => "\"finishReason\":\"STOP\"",
+        _ => "\"done\":true",
     };
     for case in cases().filter(is_stream) {
         let body = read(case.name);
         let text = String::from_utf8(body.clone()).unwrap();
-        let mark = text.find(marks(case.wire)).unwrap_or(body.len());
+        let mark = text.find(marks(case.api)).unwrap_or(body.len());
         let (status, headers) = head(case.name);
         // Every byte, and so after every frame too.
         for at in 0..body.len() {
-            match decode_with(case.wire, status, &headers, [&body[..at]]).0 {
+            match decode_with(case.api, status, &headers, [&body[..at]]).0 {
                 Err(error) => no_canary(case.name, &error.message),
                 Ok(reply) => {
                     assert!(
@@ -422,16 +422,16 @@ fn no_fixture_is_forgotten() {
 
 #[test]
 fn pages_of_models_follow_each_other() {
-    let endpoint = endpoint(Messages, true);
+    let endpoint = endpoint(&Messages, true);
     let mut next = None;
     let mut ids = Vec::new();
     for page in ["anthropic/49-models-two-pages-1.json", "anthropic/49-models-two-pages-2.json"] {
-        let request = endpoint.models(next.as_deref());
+        let request = endpoint.models_request(next.as_deref());
         assert_eq!(
             (request.method, request.url.contains("after_id=claude-b")),
             ("GET", next.is_some())
         );
-        let page = endpoint.parse_models(&read(page)).unwrap();
+        let page = endpoint.read_models(&read(page)).unwrap();
         ids.extend(page.models.into_iter().map(|model| (model.id, model.window)));
         next = page.next;
     }
@@ -475,16 +475,16 @@ fn programs() {
 /// Replies of status 200 that are no stream, or not one that any fixture holds.
 #[test]
 fn odd_bodies() {
-    let check = |wire, body: &[u8], expect: Expect| {
-        let case = Case { name: "odd", wire, expect };
-        let result = decode_with(wire, 200, &[], [body]);
+    let check = |api: AnyApi, body: &[u8], expect: Expect| {
+        let case = Case { name: "odd", api, expect };
+        let result = decode_with(api, 200, &[], [body]);
         compare(&case, &String::from_utf8_lossy(&body[..body.len().min(60)]), result);
     };
-    for wire in [Responses, Chat, Messages, Gemini, Ollama] {
-        check(wire, b"", Error(Cut, "HTTP 200 with an empty body", None));
-        check(wire, b" \r\n\r\n ", Error(Cut, "empty body", None));
+    for api in APIS {
+        check(api, b"", Error(Cut, "HTTP 200 with an empty body", None));
+        check(api, b" \r\n\r\n ", Error(Cut, "empty body", None));
         check(
-            wire,
+            api,
             b"\n<html><head><title>Guest Wi-Fi</title>",
             Error(
                 Other,
@@ -493,40 +493,44 @@ fn odd_bodies() {
             ),
         );
         check(
-            wire,
+            api,
             br#"{"error":{"message":"no such thing","type":"invalid_request_error"}}"#,
             Error(Other, "no such thing", None),
         );
-        check(wire, br#"{"error":"rate limit"}"#, Error(Busy, "rate limit", None));
-        check(wire, br#"{"hello":"world"}"#, Error(ErrorKind::Broken, "gave no reason", None));
-        check(wire, br#"{"hello":"wor"#, Error(Cut, "", None));
+        check(api, br#"{"error":"rate limit"}"#, Error(Busy, "rate limit", None));
+        check(api, br#"{"hello":"world"}"#, Error(ErrorKind::Broken, "gave no reason", None));
+        check(api, br#"{"hello":"wor"#, Error(Cut, "", None));
     }
-    for wire in [Responses, Chat, Messages, Gemini] {
-        check(wire, b"OK\n", Error(Other, "no stream of events but with: OK", None));
-        check(wire, b": ping\n\n", Error(Cut, "after 0 characters", None));
-        check(wire, b"data: {broken\n\ndata: x\n\n", Error(ErrorKind::Broken, "broken JSON", None));
-        check(wire, b"event: error\ndata: Overloaded\n\n", Error(Busy, "Overloaded", None));
-        check(wire, b"data: {\"error\":\n\n", Error(Cut, "", None));
+    for &api in &APIS[..4] {
+        check(api, b"OK\n", Error(Other, "without a stream of events, but with: OK", None));
+        check(api, b": ping\n\n", Error(Cut, "after 0 characters", None));
+        check(api, b"data: {broken\n\ndata: x\n\n", Error(ErrorKind::Broken, "broken JSON", None));
+        check(api, b"event: error\ndata: Overloaded\n\n", Error(Busy, "Overloaded", None));
+        check(api, b"data: {\"error\":\n\n", Error(Cut, "", None));
     }
     let bare = b"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n{\n  \"error\": {\n    \"code\": 503,\n\n    \"status\": \"UNAVAILABLE\"\n  }\n}\n";
-    check(Gemini, bare, Error(Busy, "HTTP 503, unavailable", None));
+    check(&Gemini, bare, Error(Busy, "HTTP 503, unavailable", None));
     check(
-        Chat,
+        &Chat,
         br#"{"object":"error","message":"flat","type":"BadRequestError","code":400}"#,
         Error(Other, "flat", None),
     );
-    check(Ollama, b"{\n \"model\": \"m\",\n \"message\": {\"content\": \"a\"},\n \"done\": true,\n \"eval_count\": 3, \"prompt_eval_count\": 2\n}\n", Good("a", 2, 0, 0, 3, End));
-    check(Gemini, br#"[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"candidates":[{"finishReason":"STOP"}],"modelVersion":"m","usageMetadata":{"promptTokenCount":1}}]"#, Good("a", 1, 0, 0, 0, End));
-    check(Chat, b"data: {\"choices\":[{\"delta\":{\"content\":\"<think>secret</think>\\n\\na\"},\"finish_reason\":\"stop\"}]}\n\n", Uncounted("a"));
-    check(Chat, b"data: {\"choices\":[{\"delta\":{\"refusal\":\"no way\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Error(Refused, "no way", None));
-    check(Responses, b"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"only here\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n", Good("only here", 1, 0, 0, 2, End));
-    check(Messages, b"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xffb\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a\u{fffd}b"));
-    check(Ollama, b"{\"message\":{\"content\":\"a\xffb\"},\"done\":true}", Uncounted("a\u{fffd}b"));
+    check(&Ollama, b"{\n \"model\": \"m\",\n \"message\": {\"content\": \"a\"},\n \"done\": true,\n \"eval_count\": 3, \"prompt_eval_count\": 2\n}\n", Good("a", 2, 0, 0, 3, End));
+    check(&Gemini, br#"[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"candidates":[{"finishReason":"STOP"}],"modelVersion":"m","usageMetadata":{"promptTokenCount":1}}]"#, Good("a", 1, 0, 0, 0, End));
+    check(&Chat, b"data: {\"choices\":[{\"delta\":{\"content\":\"<think>secret</think>\\n\\na\"},\"finish_reason\":\"stop\"}]}\n\n", Uncounted("a"));
+    check(&Chat, b"data: {\"choices\":[{\"delta\":{\"refusal\":\"no way\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Error(Refused, "no way", None));
+    check(&Responses, b"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"only here\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n", Good("only here", 1, 0, 0, 2, End));
+    check(&Messages, b"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xffb\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a\u{fffd}b"));
+    check(
+        &Ollama,
+        b"{\"message\":{\"content\":\"a\xffb\"},\"done\":true}",
+        Uncounted("a\u{fffd}b"),
+    );
 }
 
 #[test]
 fn limits_are_errors_and_depth_is_harmless() {
-    for wire in [Responses, Chat, Messages, Gemini, Ollama] {
+    for api in APIS {
         let bombs = [("[", 20_000), ("{\"a\":", 9_000), ("{\"error\":", 2000)];
         for (open, depth) in
             bombs.into_iter().chain([("{\"choices\":[{\"delta\":{\"content\":[", 500)])
@@ -535,25 +539,25 @@ fn limits_are_errors_and_depth_is_harmless() {
             for body in
                 [bomb.clone(), format!("data: {bomb}\n\n"), format!("data: {{\"error\":{bomb}\n\n")]
             {
-                decode_with(wire, 200, &[], [body.as_bytes()]).0.unwrap_err();
-                decode_with(wire, 400, &[], [body.as_bytes()]).0.unwrap_err();
+                decode_with(api, 200, &[], [body.as_bytes()]).0.unwrap_err();
+                decode_with(api, 400, &[], [body.as_bytes()]).0.unwrap_err();
             }
         }
     }
     let line = vec![b'a'; 1 << 20];
     let chunks =
         || std::iter::once(b"data: ".as_slice()).chain(std::iter::repeat_n(line.as_slice(), 20));
-    let error = decode_with(Chat, 200, &[], chunks()).0.unwrap_err();
+    let error = decode_with(&Chat, 200, &[], chunks()).0.unwrap_err();
     assert!(error.message.contains("more than 16 MiB"), "{error}");
     let failure =
-        decode_with(Chat, 500, &[], std::iter::repeat_n(line.as_slice(), 3)).0.unwrap_err();
+        decode_with(&Chat, 500, &[], std::iter::repeat_n(line.as_slice(), 3)).0.unwrap_err();
     assert_eq!(failure.kind, Busy);
 }
 
 #[test]
 fn a_redirect_is_not_followed() {
-    let headers = [("Location".to_owned(), format!("https://elsewhere/?key={CANARY}"))];
-    let error = decode_with(Chat, 307, &headers, []).0.unwrap_err();
+    let headers = [("Location".to_owned(), format!("https://elsewhere/?key={KEY}"))];
+    let error = decode_with(&Chat, 307, &headers, []).0.unwrap_err();
     assert!(
         error.kind == Other && error.message.contains("redirects to https://elsewhere/ (HTTP 307)"),
         "{error}"
@@ -569,8 +573,8 @@ mod strange {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), prefix in 0usize..5, status in prop::sample::select(vec![200u16, 302, 429, 500])) {
             let prefix: &[u8] = [b"data: ".as_slice(), b"{\"error\":", b"{\"choices\":", b"", b"data: {\"type\":\"error\","][prefix];
-            for wire in [Responses, Chat, Messages, Gemini, Ollama] {
-                let _ = decode_with(wire, status, &[], [prefix, &bytes]);
+            for api in APIS {
+                let _ = decode_with(api, status, &[], [prefix, &bytes]);
             }
         }
 
@@ -579,7 +583,7 @@ mod strange {
             prop_assume!(!text.is_empty());
             let json = serde_json::to_string(&text).unwrap();
             let frame = format!("data: {{\"type\":\"content_block_delta\",\"delta\":{{\"type\":\"text_delta\",\"text\":{json}}}}}\n\ndata: {{\"type\":\"message_stop\"}}\n\n");
-            let (reply, told) = decode_with(Messages, 200, &[], frame.as_bytes().chunks(7));
+            let (reply, told) = decode_with(&Messages, 200, &[], frame.as_bytes().chunks(7));
             prop_assert_eq!(reply.unwrap().text, text.clone());
             prop_assert_eq!(told, text);
         }

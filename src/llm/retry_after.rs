@@ -1,15 +1,15 @@
-//! How long a server asks to wait, in all the forms in which servers say it.
+//! Reads how long a server asks to wait, in all the forms that servers use.
 //!
 //! Headers: `retry-after-ms` (float milliseconds), `retry-after` (float seconds, or an HTTP date, measured against the
 //! reply's own `date`). Bodies: Google's `RetryInfo` (`"retryDelay": "27s"`), and sentences such as `Please retry in
-//! 27.1s` or `try again in 6m0s`. No clock is read. Nonsense (negative, NaN, a date without a date) is no delay.
+//! 27.1s` or `try again in 6m0s`. Nonsense (negative, NaN, a date without the reply's own date) is no delay.
 
 use std::time::Duration;
 
-/// No server's wait is longer: what is more than this is only "not today".
+/// Maximum wait, in seconds: anything longer only means "not today".
 const LONGEST: f64 = 31_536_000.0;
 
-/// The delay that the headers give; names in any case.
+/// Reads the delay in headers, whose names are in any case.
 pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
     let get = |name: &str| {
         headers
@@ -19,30 +19,30 @@ pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
     };
     if let Some(ms) = get("retry-after-ms")
         .and_then(|value| value.parse::<f64>().ok())
-        .and_then(|ms| seconds(ms / 1000.0))
+        .and_then(|ms| bounded_seconds(ms / 1000.0))
     {
         return Some(ms);
     }
     let value = get("retry-after")?;
     if let Ok(number) = value.parse::<f64>() {
-        return seconds(number);
+        return bounded_seconds(number);
     }
     let until = httpdate::parse_http_date(value).ok()?;
     let now = httpdate::parse_http_date(get("date")?).ok()?;
-    seconds(until.duration_since(now).unwrap_or_default().as_secs_f64())
+    bounded_seconds(until.duration_since(now).unwrap_or_default().as_secs_f64())
 }
 
-/// The delay that a sentence gives.
+/// Reads the delay in a sentence.
 pub(super) fn from_text(text: &str) -> Option<Duration> {
     let text = text.to_ascii_lowercase();
     ["retry in ", "try again in ", "retry after "].iter().find_map(|phrase| {
         let at = text.find(phrase)?;
-        parse(&text[at + phrase.len()..])
+        parse_duration(&text[at + phrase.len()..])
     })
 }
 
-/// A duration as Go and people write it, at the beginning of a text: `27s`, `2m59.56s`, `20ms`, `1.5 seconds`.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+/// Reads a duration at the start of a text, as Go and people write it: `27s`, `2m59.56s`, `20ms`, `1.5 seconds`.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut total = None;
     loop {
@@ -62,10 +62,10 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
         total = Some(total.unwrap_or(0.0) + number * factor);
         rest = &after[letters..];
     }
-    total.and_then(seconds)
+    total.and_then(bounded_seconds)
 }
 
-fn seconds(number: f64) -> Option<Duration> {
+fn bounded_seconds(number: f64) -> Option<Duration> {
     if number.is_nan() || number < 0.0 {
         return None;
     }
@@ -127,7 +127,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in any::<String>(), tail in "[0-9.smh ä]{0,12}") {
             let _ = from_text(&format!("{text} try again in {tail}"));
-            let _ = parse(&text);
+            let _ = parse_duration(&text);
         }
     }
 }

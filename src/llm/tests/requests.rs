@@ -1,23 +1,10 @@
-//! The requests of every wire format: golden bodies, valid JSON for any text, and messages that only grow.
+//! The requests of every API: golden bodies, valid JSON for any text, and messages that only grow.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{
-    Ask, HttpRequest, Message, Role,
-    wire::{Endpoint, Wire},
-};
-
-const WIRES: [Wire; 5] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini, Wire::Ollama];
-
-fn endpoint(wire: Wire, official: bool) -> Endpoint {
-    Endpoint {
-        wire,
-        base_url: "https://host".to_owned(),
-        key: Some("the-key".to_owned()),
-        official,
-    }
-}
+use super::super::{Ask, HttpRequest, Message, Role, api::Endpoint};
+use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
 fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> Ask<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
@@ -38,18 +25,17 @@ fn body(request: &HttpRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
-fn check(wire: Wire, official: bool, ask: &Ask<'_>, path: &str, expect: Value) {
-    let request = endpoint(wire, official).ask(ask);
+fn check(api: AnyApi, official: bool, ask: &Ask<'_>, path: &str, expect: Value) {
+    let request = endpoint(api, official).chat_request(ask);
     assert_eq!(
         (request.method, request.url.as_str()),
         ("POST", format!("https://host{path}").as_str())
     );
     assert_eq!(body(&request), expect);
     assert!(!String::from_utf8_lossy(&request.body).contains("temperature"));
-    let keys: Vec<_> =
-        request.headers.iter().filter(|(_, value)| value.contains("the-key")).collect();
+    let keys: Vec<_> = request.headers.iter().filter(|(_, value)| value.contains(KEY)).collect();
     assert_eq!(keys.len(), 1);
-    assert!(!request.url.contains("the-key"));
+    assert!(!request.url.contains(KEY));
 }
 
 #[test]
@@ -60,19 +46,19 @@ fn golden() {
 
     let part = |text: &str| json!({"type": "input_text", "text": text});
     let input = json!([
-        {"role": "user", "content": [part("a\n"), part("b")]},
-        {"role": "assistant", "content": "c"},
-        {"role": "user", "content": [part("d")]},
-        {"role": "assistant", "content": "e"},
-        {"role": "user", "content": [part("f"), part("g")]},
+        {"type": "message", "role": "user", "content": [part("a\n"), part("b")]},
+        {"type": "message", "role": "assistant", "content": "c"},
+        {"type": "message", "role": "user", "content": [part("d")]},
+        {"type": "message", "role": "assistant", "content": "e"},
+        {"type": "message", "role": "user", "content": [part("f"), part("g")]},
     ]);
     let mut expect = json!({
         "model": "m", "instructions": "S", "store": false, "stream": true,
         "stream_options": {"include_obfuscation": false}, "prompt_cache_key": "c1", "input": input,
     });
-    check(Wire::Responses, true, &ask, "/responses", expect.clone());
+    check(&Responses, true, &ask, "/responses", expect.clone());
     expect["max_output_tokens"] = json!(99);
-    check(Wire::Responses, true, &limited, "/responses", expect);
+    check(&Responses, true, &limited, "/responses", expect);
 
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
     let strings = [
@@ -84,13 +70,13 @@ fn golden() {
     ];
     let with_system: Vec<_> = std::iter::once(said("system", "S")).chain(strings.clone()).collect();
     let mut expect = json!({"model": "m", "stream": true, "stream_options": {"include_usage": true}, "messages": with_system});
-    check(Wire::Chat, false, &ask, "/chat/completions", expect.clone());
+    check(&Chat, false, &ask, "/chat/completions", expect.clone());
     expect["max_tokens"] = json!(99);
-    check(Wire::Chat, false, &limited, "/chat/completions", expect);
+    check(&Chat, false, &limited, "/chat/completions", expect);
 
     let part = |text: &str| json!({"type": "text", "text": text});
     check(
-        Wire::Chat,
+        &Chat,
         true,
         &limited,
         "/chat/completions",
@@ -118,7 +104,7 @@ fn golden() {
         {"role": "user", "content": [part("f"), marked("g")]},
     ]);
     let expect = json!({"model": "m", "max_tokens": 8192, "stream": true, "system": [marked("S")], "messages": messages});
-    check(Wire::Messages, true, &ask, "/v1/messages", expect);
+    check(&Messages, true, &ask, "/v1/messages", expect);
 
     let parts = |texts: &[&str]| texts.iter().map(|text| json!({"text": text})).collect::<Vec<_>>();
     let mut expect = json!({
@@ -132,15 +118,36 @@ fn golden() {
         ],
     });
     let path = "/v1beta/models/m:streamGenerateContent?alt=sse";
-    check(Wire::Gemini, true, &ask, path, expect.clone());
+    check(&Gemini, true, &ask, path, expect.clone());
     expect["generationConfig"] = json!({"maxOutputTokens": 99});
-    check(Wire::Gemini, true, &limited, path, expect);
+    check(&Gemini, true, &limited, path, expect);
 
     let mut expect =
         json!({"model": "m", "stream": true, "truncate": false, "messages": with_system});
-    check(Wire::Ollama, false, &ask, "/api/chat", expect.clone());
+    check(&Ollama, false, &ask, "/api/chat", expect.clone());
     expect["options"] = json!({"num_ctx": 4096, "num_predict": 99});
-    check(Wire::Ollama, false, &limited, "/api/chat", expect);
+    check(&Ollama, false, &limited, "/api/chat", expect);
+}
+
+/// OpenAI refuses a key of more than 64 characters, and other servers refuse the field.
+#[test]
+fn the_cache_key_is_short_and_for_openai_only() {
+    let turns = [vec!["a"]];
+    let key = |api: AnyApi, official: bool, name: &str| {
+        let ask = Ask { cache_key: Some(name), ..conversation(&turns) };
+        let body = body(&endpoint(api, official).chat_request(&ask));
+        body.get("prompt_cache_key").map(|key| key.as_str().unwrap().to_owned())
+    };
+    let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
+    let apis: [AnyApi; 2] = [&Responses, &Chat];
+    for api in apis {
+        assert_eq!(key(api, false, "c1"), None, "{}", api.name());
+        assert_eq!(key(api, true, &longest), Some(longest.clone()), "{}", api.name());
+        let hashed = key(api, true, &too_long).unwrap();
+        assert!(hashed.len() <= 64 && hashed != too_long[..64], "{hashed}");
+        assert_eq!(key(api, true, &too_long).unwrap(), hashed, "the key is stable");
+        assert_ne!(key(api, true, &"b".repeat(65)).unwrap(), hashed);
+    }
 }
 
 #[test]
@@ -149,7 +156,7 @@ fn the_longest_reply_of_a_known_model_is_bounded() {
     let check = |model: &str, max_output: Option<u64>, expect: u64| {
         let ask = Ask { model, max_output, ..conversation(&turns) };
         assert_eq!(
-            body(&endpoint(Wire::Messages, true).ask(&ask))["max_tokens"],
+            body(&endpoint(&Messages, true).chat_request(&ask))["max_tokens"],
             expect,
             "{model}"
         );
@@ -163,13 +170,11 @@ fn the_longest_reply_of_a_known_model_is_bounded() {
 fn strict_servers_and_odd_names() {
     let turns = [vec!["a"]];
     let ask = conversation(&turns);
-    let mistral = Endpoint {
-        base_url: "https://api.mistral.ai/v1".to_owned(),
-        ..endpoint(Wire::Chat, false)
-    };
-    assert_eq!(body(&mistral.ask(&ask)).get("stream_options"), None);
-    let google = endpoint(Wire::Gemini, true);
-    let url = |model| google.ask(&Ask { model, ..conversation(&turns) }).url;
+    let mistral =
+        Endpoint { base_url: "https://api.mistral.ai/v1".to_owned(), ..endpoint(&Chat, false) };
+    assert_eq!(body(&mistral.chat_request(&ask)).get("stream_options"), None);
+    let google = endpoint(&Gemini, true);
+    let url = |model| google.chat_request(&Ask { model, ..conversation(&turns) }).url;
     assert_eq!(url("models/g-1"), "https://host/v1beta/models/g-1:streamGenerateContent?alt=sse");
     assert_eq!(
         url("x?y#z é"),
@@ -178,17 +183,17 @@ fn strict_servers_and_odd_names() {
     // A block of blanks would be refused by Anthropic, now and in every later turn.
     let blank = [vec!["a"], vec![" \n"], vec!["\n", "b"]];
     let messages =
-        body(&endpoint(Wire::Messages, true).ask(&conversation(&blank)))["messages"].clone();
+        body(&endpoint(&Messages, true).chat_request(&conversation(&blank)))["messages"].clone();
     assert_eq!(messages[1]["content"], json!([{"type": "text", "text": "(blank)"}]));
     assert_eq!(messages[2]["content"].as_array().unwrap().len(), 1);
 }
 
 /// The messages of a body, cache marks left out: they roll, and no cache counts them.
-fn messages(wire: Wire, ask: &Ask<'_>) -> Vec<Value> {
-    let value = body(&endpoint(wire, true).ask(ask));
-    let key = match wire {
-        Wire::Responses => "input",
-        Wire::Gemini => "contents",
+fn messages(api: AnyApi, ask: &Ask<'_>) -> Vec<Value> {
+    let value = body(&endpoint(api, true).chat_request(ask));
+    let key = match api.name() {
+        "responses" => "input",
+        "gemini" => "contents",
         _ => "messages",
     };
     let mut list = value[key].as_array().unwrap().clone();
@@ -215,24 +220,24 @@ proptest! {
     #[test]
     fn messages_only_grow_and_nothing_is_lost(turns in prop::collection::vec(prop::collection::vec("\\PC{0,12}|[\u{0}-\u{1f}\"\\\\\u{2028}é🌍]{1,8}", 1..3), 1..7)) {
         let turns: Vec<Vec<&str>> = turns.iter().map(|parts| parts.iter().map(String::as_str).collect()).collect();
-        for wire in WIRES {
+        for api in APIS {
             let mut before = Vec::new();
             for length in 1..=turns.len() {
-                let now = messages(wire, &conversation(&turns[..length]));
-                prop_assert!(now.starts_with(&before), "{:?}", wire);
+                let now = messages(api, &conversation(&turns[..length]));
+                prop_assert!(now.starts_with(&before), "{}", api.name());
                 before = now;
             }
             let mut found = String::new();
             for message in &before {
                 texts(message, &mut found);
             }
-            let joined = matches!(wire, Wire::Ollama);
-            if !joined && wire != Wire::Messages && turns.iter().enumerate().all(|(index, parts)| index % 2 == 0 || parts.len() == 1) {
-                let system = if wire == Wire::Chat { "S" } else { "" };
+            let joined = api.name() == "ollama";
+            if !joined && api.name() != "messages" && turns.iter().enumerate().all(|(index, parts)| index % 2 == 0 || parts.len() == 1) {
+                let system = if api.name() == "chat" { "S" } else { "" };
                 prop_assert_eq!(found, system.to_owned() + &turns.concat().concat());
             }
-            let again = endpoint(wire, true).ask(&conversation(&turns)).body;
-            prop_assert_eq!(again, endpoint(wire, true).ask(&conversation(&turns)).body);
+            let again = endpoint(api, true).chat_request(&conversation(&turns)).body;
+            prop_assert_eq!(again, endpoint(api, true).chat_request(&conversation(&turns)).body);
         }
     }
 }

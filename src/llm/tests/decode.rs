@@ -1,16 +1,12 @@
-//! Tests of the bounds of a reply; what each wire format's replies become is in `fixtures`.
+//! Tests of the limits of a response; the replies of each API are in `replies`.
 
-use super::*;
+use super::super::{ErrorKind, error};
+use super::{Chat, endpoint};
 
 #[test]
 fn a_reply_of_keep_alives_ends() {
-    let endpoint = Endpoint {
-        wire: Wire::Chat,
-        base_url: "https://host".to_owned(),
-        key: None,
-        official: false,
-    };
-    let mut decoder = Decoder::new(&endpoint, 200, &[]);
+    let endpoint = endpoint(&Chat, false);
+    let mut decoder = endpoint.decoder(200, &[]);
     let ping = [b": ".as_slice(), &vec![b'p'; (1 << 20) - 4], b"\n\n"].concat();
     let mut error = None;
     for _ in 0..300 {
@@ -28,13 +24,8 @@ fn a_reply_of_keep_alives_ends() {
 #[test]
 fn of_an_error_the_beginning_is_enough() {
     let check = |status: u16, start: &[u8], is_enough: bool| {
-        let endpoint = Endpoint {
-            wire: Wire::Chat,
-            base_url: "https://host".to_owned(),
-            key: None,
-            official: false,
-        };
-        let mut decoder = Decoder::new(&endpoint, status, &[]);
+        let endpoint = endpoint(&Chat, false);
+        let mut decoder = endpoint.decoder(status, &[]);
         decoder.push(start, &mut |_| {}).unwrap();
         decoder.push(&vec![b'x'; error::MAX_BODY - start.len() - 1], &mut |_| {}).unwrap();
         assert!(!decoder.is_done(), "{status}");
@@ -44,15 +35,4 @@ fn of_an_error_the_beginning_is_enough() {
     check(500, b"an error", true);
     check(200, b"<html>", true);
     check(200, b"{", false);
-}
-
-#[test]
-fn a_text_is_bounded() {
-    let mut draft = Draft::default();
-    let half = "a".repeat(MAX_TEXT / 2);
-    assert!(draft.text(&half, &mut |_| {}).is_ok());
-    assert!(draft.text(&half, &mut |_| {}).is_ok());
-    let error = draft.text("a", &mut |_| {}).unwrap_err();
-    assert!(error.message.contains("longer than 64 MiB"), "{error}");
-    assert_eq!(draft.text.len(), MAX_TEXT);
 }

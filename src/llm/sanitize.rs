@@ -1,19 +1,19 @@
-//! Makes a server's words fit to be shown: no control characters, no key material, 2,000 characters at most.
+//! Makes a server's message safe to show: no control characters, no key material, at most 2,000 characters.
 //!
-//! Servers echo parts of the key that they refuse (`Incorrect API key provided: sk-ab***wxyz`). So a word goes when it
-//! looks like a key, when somebody masked it badly, or when eight characters in a row are of the key that was sent.
+//! Servers echo parts of the key that they refuse (`Incorrect API key provided: sk-ab***wxyz`). So a word is masked when
+//! it looks like a key, when the server masked it, or when eight characters in a row are part of the key that was sent.
 
 use crate::format::harmless::is_hidden;
 
-/// What stands where a key stood.
+/// What replaces a key.
 const MASK: &str = "[key]";
-/// So many characters in a row that are also in the key are no accident.
+/// This many characters in a row that are also in the key are not an accident.
 const WINDOW: usize = 8;
-/// How long a message may be, in characters.
+/// Maximum length of a message, in characters.
 const LONGEST: usize = 2000;
 
-/// The text, fit to be shown.
-pub(super) fn clean(text: &str, key: Option<&str>) -> String {
+/// Returns the text without control characters and keys, shortened.
+pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
     let plain: String = text
         .chars()
         .filter_map(|c| match c {
@@ -22,7 +22,7 @@ pub(super) fn clean(text: &str, key: Option<&str>) -> String {
             c => Some(c),
         })
         .collect();
-    let masked = mask(&plain, key);
+    let masked = mask_keys(&plain, key);
     let mut short = String::with_capacity(masked.len().min(4 * LONGEST));
     let mut chars = masked.trim().chars();
     short.extend(chars.by_ref().take(LONGEST - 1));
@@ -34,7 +34,7 @@ pub(super) fn clean(text: &str, key: Option<&str>) -> String {
     short
 }
 
-fn mask(text: &str, key: Option<&str>) -> String {
+fn mask_keys(text: &str, key: Option<&str>) -> String {
     let key = key.map(str::trim).filter(|key| !key.is_empty());
     // A key may hold characters that words do not.
     let replaced = key
@@ -66,10 +66,10 @@ fn is_secret(word: &str, key: Option<&str>) -> bool {
     let begins = |part: &str| PREFIXES.iter().any(|prefix| part.starts_with(prefix));
     let looks_like_one = word.len() >= 8 && word.split(['/', '=']).any(begins);
     let masked_by_the_server = word.contains("***") || word.contains("•••");
-    looks_like_one || masked_by_the_server || key.is_some_and(|key| shares_a_window(word, key))
+    looks_like_one || masked_by_the_server || key.is_some_and(|key| shares_window(word, key))
 }
 
-fn shares_a_window(word: &str, key: &str) -> bool {
+fn shares_window(word: &str, key: &str) -> bool {
     if key.len() < WINDOW {
         return word == key;
     }
@@ -87,7 +87,7 @@ mod tests {
     const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
 
     fn check(text: &str, expect: &str) {
-        assert_eq!(clean(text, Some(KEY)), expect, "{text:?}");
+        assert_eq!(sanitize(text, Some(KEY)), expect, "{text:?}");
     }
 
     #[test]
@@ -101,16 +101,16 @@ mod tests {
         check("see https://h/x?key=sk-canary-7f3a9b2c4d5e6f70", "see https://h/x?key=[key]");
         check("Bearer eyJhbGciOiJIUzI1NiJ9.x.y", "Bearer [key]");
         check("an ordinary message about sk- and keys", "an ordinary message about sk- and keys");
-        assert_eq!(clean("model none not found", Some("none")), "model [key] not found");
-        assert_eq!(clean("with a~b:c~d;e~f it", Some("a~b:c~d;e~f")), "with [key] it");
-        assert_eq!(clean("nonesuch", Some("none")), "nonesuch");
+        assert_eq!(sanitize("model none not found", Some("none")), "model [key] not found");
+        assert_eq!(sanitize("with a~b:c~d;e~f it", Some("a~b:c~d;e~f")), "with [key] it");
+        assert_eq!(sanitize("nonesuch", Some("none")), "nonesuch");
     }
 
     #[test]
     fn control_characters_and_length() {
         check("a\x1b[31mb\r\nc\u{202e}d\0\u{e0041}\u{ad}\u{9b}", "a[31mb  cd");
-        assert_eq!(clean(&"ä".repeat(2000), None), "ä".repeat(2000));
-        let long = clean(&"ä".repeat(5000), None);
+        assert_eq!(sanitize(&"ä".repeat(2000), None), "ä".repeat(2000));
+        let long = sanitize(&"ä".repeat(5000), None);
         assert_eq!(long.chars().count(), 2000);
         assert!(long.ends_with('…'));
     }
@@ -119,7 +119,7 @@ mod tests {
         #[test]
         fn no_window_of_the_key_gets_through(before in "[ a-z:\"]{0,20}", from in 0usize..18, len in 8usize..26, after in "[ a-z:\"]{0,20}") {
             let part = &KEY[from..(from + len).min(KEY.len())];
-            let shown = clean(&format!("{before}{part}{after}"), Some(KEY));
+            let shown = sanitize(&format!("{before}{part}{after}"), Some(KEY));
             let leaks = KEY.as_bytes().windows(WINDOW).any(|window| {
                 shown.as_bytes().windows(WINDOW).any(|shown| shown == window)
             });

@@ -1,53 +1,53 @@
-//! What an error body says, whoever wrote it, and which class of error that is.
+//! Reads error bodies of all providers, and decides which kind of error they mean.
 //!
 //! The tables at the end are the taxonomy: words (types, codes, reasons) of all providers, and where there is no word,
-//! pieces of their sentences. All are in lower case. This file makes no messages; `error` does.
+//! parts of their sentences. All are in lower case.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ErrorKind, delay};
+use super::{ErrorKind, retry_after};
 
-/// What an error value says, whoever wrote it.
+/// What an error body says.
 #[derive(Default)]
-pub(super) struct Facts {
+pub(super) struct ErrorBody {
     /// Types, codes and reasons, the most specific first.
     pub(super) words: Vec<String>,
     /// The sentence for a person, perhaps empty.
     pub(super) message: String,
     /// A numeric code that is an HTTP status.
     pub(super) code: Option<u16>,
-    /// How long the body asks to wait.
+    /// How long to wait, as the body says.
     pub(super) delay: Option<Duration>,
-    /// Google: the quota that is used up is a day's.
+    /// The exhausted quota is a daily one (Google).
     daily: bool,
 }
 
-impl Facts {
-    /// Nothing but a sentence.
-    pub(super) fn said(message: &str) -> Self {
+impl ErrorBody {
+    /// A body that is only a sentence.
+    pub(super) fn from_message(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }
     }
 
-    /// Gathers them from a JSON value.
-    pub(super) fn of(value: &Value) -> Self {
+    /// Reads a JSON value.
+    pub(super) fn from_json(value: &Value) -> Self {
         let value = match value {
             Value::Array(items) => items.iter().find(|item| item.is_object()).unwrap_or(value),
             _ => value,
         };
-        let mut facts = Self { message: message(value).unwrap_or_default(), ..Self::default() };
+        let mut body = Self { message: find_message(value).unwrap_or_default(), ..Self::default() };
         let mut words = Vec::new();
-        facts.gather(value, 0, &mut words);
-        // `code` says more than `type`, and what stands deep (details) more than what stands outside.
+        body.gather(value, 0, &mut words);
+        // `code` says more than `type`, and inner objects (details) more than outer ones.
         words.sort_by_key(|(rank, _): &(u8, String)| *rank);
-        facts.words = words.into_iter().map(|(_, word)| word).collect();
-        facts.words.dedup();
-        facts.delay = facts.delay.or_else(|| delay::from_text(&facts.message));
-        let lower = facts.message.to_ascii_lowercase();
-        facts.daily |= lower.contains("limit: 0")
-            && facts.words.iter().any(|word| word == "resource_exhausted");
-        facts
+        body.words = words.into_iter().map(|(_, word)| word).collect();
+        body.words.dedup();
+        body.delay = body.delay.or_else(|| retry_after::from_text(&body.message));
+        let lower = body.message.to_ascii_lowercase();
+        body.daily |= lower.contains("limit: 0")
+            && body.words.iter().any(|word| word == "resource_exhausted");
+        body
     }
 
     fn gather(&mut self, value: &Value, depth: usize, words: &mut Vec<(u8, String)>) {
@@ -76,7 +76,9 @@ impl Facts {
                         ("quotaId", Value::String(quota)) => {
                             self.daily |= quota.contains("PerDay") || quota.contains("Daily");
                         }
-                        ("retryDelay", Value::String(text)) => self.delay = delay::parse(text),
+                        ("retryDelay", Value::String(text)) => {
+                            self.delay = retry_after::parse_duration(text);
+                        }
                         (_, Value::Object(_) | Value::Array(_)) => {
                             self.gather(field, depth + 1, words);
                         }
@@ -88,42 +90,42 @@ impl Facts {
         }
     }
 
-    fn has(&self, words: &[&str]) -> bool {
+    fn has_word(&self, words: &[&str]) -> bool {
         self.words.iter().any(|word| words.contains(&word.as_str()))
     }
 
-    /// The class. The status is the reply's, or one that the body names.
-    pub(super) fn kind(&self, status: Option<u16>) -> ErrorKind {
+    /// The kind of the error. The status is that of the response, or one in the body.
+    pub(super) fn classify(&self, status: Option<u16>) -> ErrorKind {
         let text = self.message.to_ascii_lowercase();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
         let status = status.unwrap_or(0);
-        let google_waits_for_ever = self.has(&["resource_exhausted"])
+        let google_waits_too_long = self.has_word(&["resource_exhausted"])
             && self.delay.is_some_and(|delay| delay.as_secs() > 300);
         if status == 402
             || self.daily
-            || google_waits_for_ever
-            || self.has(NO_CREDIT)
+            || google_waits_too_long
+            || self.has_word(NO_CREDIT)
             || says(NO_CREDIT_TEXT)
         {
             ErrorKind::NoCredit
         } else if status == 413
-            || self.has(TOO_LONG)
+            || self.has_word(TOO_LONG)
             || (!matches!(status, 401 | 403) && says(TOO_LONG_TEXT))
         {
             ErrorKind::TooLong
-        } else if self.has(REFUSED)
+        } else if self.has_word(REFUSED)
             || (status == 403 && says(&["flagged", "moderation", "guardrail"]))
         {
             ErrorKind::Refused
-        } else if self.has(&["unsupported_country_region_territory"]) {
+        } else if self.has_word(&["unsupported_country_region_territory"]) {
             ErrorKind::Other
         } else if status == 401
             || (status == 403 && !text.is_empty())
-            || self.has(AUTH)
+            || self.has_word(AUTH)
             || (matches!(status, 0 | 400) && says(AUTH_TEXT))
         {
             ErrorKind::Auth
-        } else if self.has(&["model_not_found", "model_not_exist"])
+        } else if self.has_word(&["model_not_found", "model_not_exist"])
             || (matches!(status, 0 | 404)
                 && text.contains("model")
                 && (text.starts_with("model:")
@@ -137,12 +139,12 @@ impl Facts {
                 ]))
         {
             ErrorKind::NoModel
-        } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has(BUSY) {
+        } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has_word(BUSY) {
             ErrorKind::Busy
         } else if status == 0
-            && !self.has(&["invalid_request_error", "invalid_argument", "not_found_error"])
+            && !self.has_word(&["invalid_request_error", "invalid_argument", "not_found_error"])
         {
-            // A stream or a program failed in the middle and does not say how: once more may help.
+            // A stream or a program failed and does not say why: a retry may help.
             if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
         } else {
             ErrorKind::Other
@@ -150,8 +152,8 @@ impl Facts {
     }
 }
 
-/// The sentence for a person, wherever it stands.
-fn message(value: &Value) -> Option<String> {
+/// The sentence for a person, wherever it is.
+fn find_message(value: &Value) -> Option<String> {
     let text =
         |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
     if let Some(found) = text(value) {
@@ -170,7 +172,7 @@ fn message(value: &Value) -> Option<String> {
             (found, raw) => found.or(raw).or_else(|| error.get("error").and_then(text)),
         };
     }
-    if let Some(found) = value.get("response").and_then(message) {
+    if let Some(found) = value.get("response").and_then(find_message) {
         return Some(found);
     }
     ["message", "detail", "msg", "error_description", "title"].iter().find_map(|name| {

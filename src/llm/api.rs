@@ -1,0 +1,161 @@
+//! What an API of a provider is: the one trait that a new API implements, and the server that speaks it.
+//!
+//! All of it is pure: texts and bytes in, texts and bytes out. [`super::endpoint`] makes requests with it,
+//! [`super::decode`] reads replies with it, and [`super::provider`] says who speaks which API.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::attachment::FileFormat;
+use super::partial_reply::PartialReply;
+use super::sse::MAX_LINE;
+use super::{ApiError, Ask};
+
+/// An API. Whether a reply is complete is its most important judgement: [`PartialReply::stop`] may be set only when the
+/// end mark of the API has arrived, since a reply without one is an error, however much text there was.
+pub trait Api: Sync {
+    /// Its name in tests and in the config (`"api"`).
+    fn name(&self) -> &'static str;
+
+    /// The path of a request to the model, with the version that comes before it where the base address has none.
+    fn path(&self, model: &str) -> String;
+
+    /// The body of a request to the model. Messages come last: the bodies of a conversation begin alike, and the
+    /// provider's cache is by prefix.
+    fn body(&self, ask: &Ask<'_>, server: &Endpoint) -> Vec<u8>;
+
+    /// Headers of every request.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The header with the credential.
+    fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
+        let _ = host;
+        ("authorization", format!("Bearer {key}"))
+    }
+
+    /// Whether a stream is one JSON value a line, and not server-sent events.
+    fn is_json_lines(&self) -> bool {
+        false
+    }
+
+    /// Maximum size of one event, in bytes.
+    fn longest_event(&self) -> usize {
+        MAX_LINE
+    }
+
+    /// Whether servers that imitate the API may send reasoning as text in `<think>` tags.
+    fn may_think_aloud(&self) -> bool {
+        false
+    }
+
+    /// Reads one event of a stream.
+    fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError>;
+
+    /// Reads a body that is JSON where a stream was requested. Some proxies do that.
+    fn on_body(&self, body: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
+        self.on_event(body, reply)
+    }
+
+    /// The path of a page of models: the first, or the one that [`ModelPage::next`] named, percent-encoded.
+    fn models_path(&self, page: Option<&str>) -> String;
+
+    /// Reads a page of models; `None`: it is something else.
+    fn read_models(&self, list: &Value) -> Option<ModelPage>;
+
+    /// The files that it accepts within a request.
+    fn file_rules(&self, official: bool) -> FileRules;
+
+    /// Its files API, for files that are too large for a request.
+    fn files_api(&self) -> Option<FilesApi> {
+        None
+    }
+}
+
+/// A server and how to talk to it. Not printable: it holds the key.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The API that it speaks.
+    pub api: &'static dyn Api,
+    /// Its address, with or without a trailing slash. A query (`?api-version=…`) is kept.
+    pub base_url: String,
+    /// The credential; local servers need none.
+    pub key: Option<String>,
+    /// The server belongs to the owner of the API. Imitations may refuse what only the owner knows.
+    pub official: bool,
+}
+
+/// A model that a server offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The id to request it by.
+    pub id: String,
+    /// The window in tokens: as the server says, else from this program's table, else unknown.
+    pub window: Option<u64>,
+    /// The longest reply in tokens, likewise.
+    pub max_output: Option<u64>,
+}
+
+/// A page of models.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelPage {
+    /// In the server's order.
+    pub models: Vec<ModelInfo>,
+    /// What to pass to [`Endpoint::models_request`] for the next page; `None`: this was the last.
+    pub next: Option<String>,
+}
+
+/// The files that an API accepts.
+#[derive(Debug, Clone, Copy)]
+pub struct FileRules {
+    /// Who accepts them, for messages.
+    pub server: &'static str,
+    /// Formats of images.
+    pub images: &'static [FileFormat],
+    /// Other formats that are not text.
+    pub documents: &'static [FileFormat],
+    /// Maximum size of an image within a request, in bytes; a larger one is uploaded.
+    pub image_limit: u64,
+    /// Maximum size of another file within a request.
+    pub document_limit: u64,
+    /// Whether larger images can be uploaded, too.
+    pub uploads_images: bool,
+}
+
+/// A provider's files API: a file is uploaded, named by its id in a request, and removed.
+#[derive(Debug, Clone, Copy)]
+pub struct FilesApi {
+    /// The path of its files.
+    pub path: &'static str,
+    /// How a file is uploaded.
+    pub protocol: UploadProtocol,
+    /// Headers of its requests, and of requests that name an uploaded file.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// How long a file stays when nobody removes it, for messages.
+    pub lifetime: &'static str,
+}
+
+/// How a file is uploaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadProtocol {
+    /// One request: a form with these fields and the file.
+    Form(&'static [(&'static str, &'static str)]),
+    /// Two requests: the response to the first names the address for the bytes. Google's protocol.
+    Resumable,
+}
+
+/// What is encoded in a path segment or in the value of a query.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'/');
+
+/// Encodes what may not be in a path segment or in the value of a query.
+pub(super) fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}

@@ -1,0 +1,114 @@
+//! What a stream has given so far: the text, and what else is known of the reply.
+
+use super::reasoning::ReasoningFilter;
+use super::{ApiError, ErrorKind, Stop, Usage};
+
+/// Maximum size of the text of one reply, in bytes, and of a body that is one JSON value.
+pub const MAX_TEXT: usize = 64 << 20;
+
+/// Maximum size of the quoted words of a refusal, in bytes.
+const MAX_REFUSAL: usize = 8 << 10;
+
+/// A reply that is still arriving. An [`Api`](super::api::Api) fills it, event by event.
+#[derive(Default)]
+pub struct PartialReply {
+    text: String,
+    refusal: String,
+    /// The message that the last text belonged to, where a reply has several.
+    item: Option<u64>,
+    reasoning: Option<ReasoningFilter>,
+    /// Token counts, as far as they arrived.
+    pub usage: Option<Usage>,
+    /// The model that answers.
+    pub model: Option<String>,
+    /// Why the model stopped. Set when the end mark has arrived: the reply is whole.
+    pub stop: Option<Stop>,
+    /// Why the model stopped, where the API says so before the end mark.
+    pub announced_stop: Option<Stop>,
+    /// Nothing that follows matters.
+    pub is_done: bool,
+}
+
+impl PartialReply {
+    /// An empty reply; with `filter_reasoning`, a `<think>` block at its start is left out.
+    pub fn new(filter_reasoning: bool) -> Self {
+        Self { reasoning: filter_reasoning.then(ReasoningFilter::default), ..Self::default() }
+    }
+
+    /// The text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether neither text nor a refusal arrived.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.refusal.is_empty()
+    }
+
+    /// Appends a piece of the answer.
+    pub fn push_text(&mut self, piece: &str) -> Result<(), ApiError> {
+        let piece = match &mut self.reasoning {
+            Some(reasoning) => reasoning.filter(piece),
+            None => piece.into(),
+        };
+        self.append(&piece)
+    }
+
+    /// Appends a piece of the message with this number. Messages (a comment, then the answer) are kept apart: a tag must
+    /// not end up in the middle of a line.
+    pub fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let is_new = self.item != item && !self.text.is_empty() && !self.text.ends_with('\n');
+        self.item = item;
+        if is_new {
+            self.push_text("\n\n")?;
+        }
+        self.push_text(piece)
+    }
+
+    /// Appends a piece of a refusal. Only the beginning is ever shown.
+    pub fn push_refusal(&mut self, piece: &str) {
+        if self.refusal.len() < MAX_REFUSAL {
+            self.refusal.push_str(piece);
+        }
+    }
+
+    /// Takes the text at the end of the stream; a refusal is an error.
+    pub fn finish_text(&mut self) -> Result<String, ApiError> {
+        if let Some(held_back) = self.reasoning.as_mut().map(ReasoningFilter::finish) {
+            self.append(&held_back)?;
+        }
+        if !self.refusal.trim().is_empty() {
+            let message = format!("the model refused: {}", self.refusal.trim());
+            return Err(ApiError::new(ErrorKind::Refused, &message));
+        }
+        Ok(std::mem::take(&mut self.text))
+    }
+
+    fn append(&mut self, piece: &str) -> Result<(), ApiError> {
+        if self.text.len() + piece.len() > MAX_TEXT {
+            let message = format!("the reply is longer than {} MiB", MAX_TEXT >> 20);
+            return Err(ApiError::new(ErrorKind::Other, &message));
+        }
+        self.text.push_str(piece);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_bounded() {
+        let mut reply = PartialReply::default();
+        let half = "a".repeat(MAX_TEXT / 2);
+        assert!(reply.push_text(&half).is_ok());
+        assert!(reply.push_text(&half).is_ok());
+        let error = reply.push_text("a").unwrap_err();
+        assert!(error.message.contains("longer than 64 MiB"), "{error}");
+        assert_eq!(reply.text().len(), MAX_TEXT);
+    }
+}
