@@ -44,7 +44,7 @@ struct Edit {
 ///
 /// A file of 10,000 lines takes well under 2 ms; a refusal about that, since it looks for what is near.
 pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
-    all(text, blocks, &[])
+    apply_all(text, blocks, &[])
 }
 
 /// Applies all hunks of a diff to a text, or none.
@@ -71,19 +71,19 @@ pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusa
     };
     let blocks: Vec<Block> = hunks.iter().map(block).collect();
     let hints: Vec<Hint> = hunks.iter().map(hint).collect();
-    all(text, &blocks, &hints)
+    apply_all(text, &blocks, &hints)
 }
 
-fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refusal>> {
+fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refusal>> {
     let (mark, body) = lines::split_mark(text);
     let file = File::new(lines::split(body));
     let mut edits = Vec::with_capacity(blocks.len());
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         let hint = hints.get(index).copied().unwrap_or_default();
-        match edit(body, &file, !mark.is_empty(), block, hint) {
+        match plan_edit(body, &file, !mark.is_empty(), block, hint) {
             Ok(edit) => edits.push((index, edit)),
-            Err(reason) => refusals.push(reason.of(index, block)),
+            Err(reason) => refusals.push(reason.for_block(index, block)),
         }
     }
     for refusal in &mut refusals {
@@ -98,7 +98,7 @@ fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refu
         {
             refusals.push(
                 refuse::overlap(&file, &first.lines, *before, &second.lines)
-                    .of(*after, &blocks[*after]),
+                    .for_block(*after, &blocks[*after]),
             );
         }
     }
@@ -137,7 +137,7 @@ fn all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Vec<Refu
 }
 
 /// What one block does, looked at alone.
-fn edit(
+fn plan_edit(
     text: &str,
     file: &File,
     marked: bool,
@@ -175,11 +175,11 @@ fn edit(
     if same && hint.last_end == LastEnd::Stays {
         return Err(refuse::no_change());
     }
-    let mut places = find::find(&search, file);
+    let mut places = find::find_places(&search, file);
     if places.first().is_none_or(|place| place.how >= How::Quotes)
         && let Some(typed) = lines::typed_blanks(block)
     {
-        return edit(text, file, marked, &typed, hint)
+        return plan_edit(text, file, marked, &typed, hint)
             .map(|edit| Edit { how: edit.how.max(How::Quotes), ..edit });
     }
     if let Some(at) = hint.at.filter(|_| places.len() > 1)

@@ -1,6 +1,6 @@
 //! What reaches the user: one report with two faces (text, and JSON), and lines on stderr.
 //!
-//! Text that goes to a terminal passes [`harmless::visible`], all of it, here; text that goes to a pipe or a file is
+//! Text that goes to a terminal passes [`harmless::escape_text`], all of it, here; text that goes to a pipe or a file is
 //! untouched. A pipe that was closed is not an error. It decides nothing and reads nothing.
 
 use std::borrow::Cow;
@@ -213,7 +213,7 @@ pub fn overwrite(text: &str) {
 
 /// The text as a stream gets it: a terminal nothing that could steer it or deceive its reader, anything else every byte.
 fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    if is_terminal { Cow::Owned(harmless::visible(text)) } else { Cow::Borrowed(text) }
+    if is_terminal { Cow::Owned(harmless::escape_text(text)) } else { Cow::Borrowed(text) }
 }
 
 /// A number of bytes for people: `812 B`, `4.1 KB`, `20.0 MB`.

@@ -3,7 +3,7 @@
 //! A line that stands in both as it is counts most, one that is only indented otherwise nearly as much, and a blank line little: it
 //! says nothing about where. So a stretch that is deliberately indented is still known line by line.
 
-use super::lines::{Line, core, is_blank};
+use super::lines::{Line, is_blank, without_blanks};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -95,7 +95,7 @@ fn by_weight(search: &[Line], replace: &[Line], wanted: Option<usize>) -> Vec<(u
     };
     let mut keys = Vec::with_capacity(search.len() + replace.len());
     for line in search.iter().chain(replace) {
-        keys.push((number(line.text), number(core(line.text)), is_blank(line.text)));
+        keys.push((number(line.text), number(without_blanks(line.text)), is_blank(line.text)));
     }
     let (s, r) = keys.split_at(search.len());
     let worth = |i: usize, j: usize| -> usize {

@@ -4,8 +4,8 @@
 //! caller to refuse. In each of them every line of the search that holds text must be there, in order, with no other
 //! such line between: what a reading may overlook is blanks, line ends and the shape of quotes, never a word.
 
-use super::indent::{Shift, shift};
-use super::lines::{File, Line, core, indent, is_blank, key, plain, trim_end};
+use super::indent::{Shift, common_shift};
+use super::lines::{File, Line, indent, is_blank, line_key, plain_char, trim_end, without_blanks};
 use super::outcome::How;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -61,26 +61,26 @@ const READINGS: [Reading; 8] = {
 };
 
 /// All places of a search, in the strictest reading that has any. The search holds text.
-pub(super) fn find(search: &[Line], file: &File) -> Vec<Place> {
+pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
     let (s, f) = (texts(search), texts(file));
     let mut with_text = None;
     for (number, reading) in READINGS.into_iter().enumerate() {
         if number == 1 && !may_hold(file, search) {
             break;
         }
-        let same = |a: &str, b: &str| reading.same(a, b);
+        let same = |a: &str, b: &str| reading.is_same(a, b);
         let (starts, places): (_, Vec<Place>) = if reading.blank_lines {
-            let [s, f] = with_text.get_or_insert_with(|| [WithText::of(&s), WithText::of(&f)]);
-            let starts = runs(&s.texts, &f.texts, same);
-            let candidates = starts
-                .iter()
-                .take(MOST_WORK / search.len())
-                .filter_map(|at| spread(search, file, &s.at, &f.at[*at..at + s.at.len()], reading));
+            let [s, f] = with_text
+                .get_or_insert_with(|| [WithText::from_texts(&s), WithText::from_texts(&f)]);
+            let starts = find_runs(&s.texts, &f.texts, same);
+            let candidates = starts.iter().take(MOST_WORK / search.len()).filter_map(|at| {
+                place_with_blank_lines(search, file, &s.at, &f.at[*at..at + s.at.len()], reading)
+            });
             (starts.len(), candidates.take(MOST_PLACES).collect())
         } else {
-            let starts = runs(&s, &f, same);
+            let starts = find_runs(&s, &f, same);
             let candidates = starts.iter().take(MOST_WORK / search.len());
-            let candidates = candidates.filter_map(|at| straight(search, file, *at, reading));
+            let candidates = candidates.filter_map(|at| place_at(search, file, *at, reading));
             (starts.len(), candidates.take(MOST_PLACES).collect())
         };
         if places.len() < 2 && starts > MOST_WORK / search.len() {
@@ -97,9 +97,9 @@ pub(super) fn find(search: &[Line], file: &File) -> Vec<Place> {
 /// Whether any reading can find the search: most that is not there is not there in any.
 fn may_hold(file: &File, search: &[Line]) -> bool {
     let with_text = |keys: &mut dyn Iterator<Item = u64>| keys.filter(|key| *key != 0).collect();
-    let search: Vec<u64> = with_text(&mut search.iter().map(|line| key(line.text)));
-    let file: Vec<u64> = with_text(&mut file.keys().iter().copied());
-    !runs(&search, &file, |a, b| a == b).is_empty()
+    let search: Vec<u64> = with_text(&mut search.iter().map(|line| line_key(line.text)));
+    let file: Vec<u64> = with_text(&mut file.line_keys().iter().copied());
+    !find_runs(&search, &file, |a, b| a == b).is_empty()
 }
 
 /// Where the lines of the search stand, whatever their indentation among themselves.
@@ -107,8 +107,8 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     if !may_hold(file, search) {
         return Vec::new();
     }
-    let (s, f) = (WithText::of(&texts(search)), WithText::of(&texts(file)));
-    let starts = runs(&s.texts, &f.texts, |a, b| core(a) == core(b));
+    let (s, f) = (WithText::from_texts(&texts(search)), WithText::from_texts(&texts(file)));
+    let starts = find_runs(&s.texts, &f.texts, |a, b| without_blanks(a) == without_blanks(b));
     let lines = |at: usize| f.at[at]..f.at[at + s.at.len() - 1] + 1;
     starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
@@ -123,15 +123,19 @@ pub(super) fn already_applied(
     file: &[Line],
 ) -> Option<Range<usize>> {
     let same = |a: &str, b: &str| {
-        if place.shift == Shift::None { trim_end(a) == trim_end(b) } else { core(a) == core(b) }
+        if place.shift == Shift::None {
+            trim_end(a) == trim_end(b)
+        } else {
+            without_blanks(a) == without_blanks(b)
+        }
     };
     let (s, r) = (texts(search), texts(replace));
     if r.len() <= s.len() {
         return None;
     }
-    let found = stands_over(place, search, replace, file);
+    let found = find_replacement_over(place, search, replace, file);
     found.or_else(|| {
-        runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
+        find_runs(&s, &r, |a, b| a == b).into_iter().take(MOST_PLACES).find_map(|before| {
             let inner = before..before + s.len();
             let start = place.lines.start.checked_sub(before)?;
             let there = file.get(start..start + r.len())?;
@@ -144,20 +148,20 @@ pub(super) fn already_applied(
 
 /// Where the replacement stands over the place of a search that was not found to the letter: its lines are there, indented
 /// as the edit has indented them.
-fn stands_over(
+fn find_replacement_over(
     place: &Place,
     search: &[Line],
     replace: &[Line],
     file: &[Line],
 ) -> Option<Range<usize>> {
-    let olds: HashSet<&str> = search.iter().map(|line| core(line.text)).collect();
-    let is_new = |line: &Line| !is_blank(line.text) && !olds.contains(core(line.text));
+    let olds: HashSet<&str> = search.iter().map(|line| without_blanks(line.text)).collect();
+    let is_new = |line: &Line| !is_blank(line.text) && !olds.contains(without_blanks(line.text));
     if place.how < How::Trailing || !replace.iter().any(is_new) {
         return None;
     }
     let from = place.lines.start.saturating_sub(replace.len());
     let near = &file[from..(place.lines.end + replace.len()).min(file.len())];
-    let over = find(replace, &File::new(near.to_vec())).into_iter().find(|over| {
+    let over = find_places(replace, &File::new(near.to_vec())).into_iter().find(|over| {
         let lines = from + over.lines.start..from + over.lines.end;
         over.how <= place.how && lines.start < place.lines.end && place.lines.start < lines.end
     })?;
@@ -166,7 +170,7 @@ fn stands_over(
 
 /// The starts of all runs in `file` that are the same as `search` throughout, in one pass (Knuth, Morris, Pratt): `same`
 /// tells equals from others in the manner of `==`.
-fn runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
+fn find_runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
     if search.is_empty() || search.len() > file.len() {
         return Vec::new();
     }
@@ -206,39 +210,39 @@ struct WithText<'a> {
 }
 
 impl<'a> WithText<'a> {
-    fn of(texts: &[&'a str]) -> Self {
+    fn from_texts(texts: &[&'a str]) -> Self {
         let (at, texts) = texts.iter().enumerate().filter(|(_, text)| !is_blank(text)).unzip();
         Self { texts, at }
     }
 }
 
 impl Reading {
-    fn same(self, search: &str, file: &str) -> bool {
+    fn is_same(self, search: &str, file: &str) -> bool {
         let (search, file) = match self.blanks {
-            Blanks::Around => (core(search), core(file)),
+            Blanks::Around => (without_blanks(search), without_blanks(file)),
             Blanks::AtEnd => (trim_end(search), trim_end(file)),
             Blanks::None => return search == file,
         };
         search == file
             || self.quotes
                 && !(search.is_ascii() && file.is_ascii())
-                && search.chars().map(plain).eq(file.chars().map(plain))
+                && search.chars().map(plain_char).eq(file.chars().map(plain_char))
     }
 }
 
-fn straight(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<Place> {
+fn place_at(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<Place> {
     if reading.blanks == Blanks::Around {
         // The first line with text and the last one tell most places that are none.
         let text = |i: &usize| !is_blank(search[*i].text);
         let ends = [(0..search.len()).find(text)?, (0..search.len()).rfind(text)?];
-        shift(&ends.map(|i| (indent(search[i].text), indent(file[at + i].text))))?;
+        common_shift(&ends.map(|i| (indent(search[i].text), indent(file[at + i].text))))?;
     }
     let map = (at..at + search.len()).map(Some).collect();
-    place(search, file, at..at + search.len(), map, None, reading)
+    build_place(search, file, at..at + search.len(), map, None, reading)
 }
 
 /// A place where blank lines may differ: one between the lines with text, one before them, one after.
-fn spread(
+fn place_with_blank_lines(
     search: &[Line],
     file: &[Line],
     s: &[usize],
@@ -276,12 +280,12 @@ fn spread(
             gap = Some((next_i, next_j - 1));
         }
     }
-    let mut place = place(search, file, first - before..last + 1 + after, map, gap, reading)?;
+    let mut place = build_place(search, file, first - before..last + 1 + after, map, gap, reading)?;
     place.how = How::BlankLines;
     Some(place)
 }
 
-fn place(
+fn build_place(
     search: &[Line],
     file: &[Line],
     lines: Range<usize>,
@@ -295,7 +299,7 @@ fn place(
             .filter(|(s, _)| !is_blank(s.text))
             .map(|(s, f)| (indent(s.text), indent(f.text)))
             .collect();
-        shift(&indents)?
+        common_shift(&indents)?
     } else {
         Shift::None
     };
@@ -329,10 +333,10 @@ mod tests {
     proptest! {
         #[test]
         fn lines_that_a_reading_takes_for_each_other_have_one_key(a in line(), b in line()) {
-            if READINGS.iter().any(|reading| reading.same(&a, &b)) {
-                prop_assert_eq!(key(&a), key(&b), "{:?} {:?}", a, b);
+            if READINGS.iter().any(|reading| reading.is_same(&a, &b)) {
+                prop_assert_eq!(line_key(&a), line_key(&b), "{:?} {:?}", a, b);
             }
-            prop_assert_eq!(key(&a) == 0, is_blank(&a));
+            prop_assert_eq!(line_key(&a) == 0, is_blank(&a));
         }
     }
 }

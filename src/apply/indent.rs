@@ -16,7 +16,7 @@ pub(super) enum Shift {
 }
 
 /// The one shift that explains all pairs of indentations (search, file).
-pub(super) fn shift(pairs: &[(&str, &str)]) -> Option<Shift> {
+pub(super) fn common_shift(pairs: &[(&str, &str)]) -> Option<Shift> {
     if pairs.iter().all(|(s, f)| s == f) {
         return Some(Shift::None);
     }
@@ -94,8 +94,8 @@ impl<'a> Reindent<'a> {
         let width = match shift {
             Shift::Columns { width, .. } => *width,
             // Spaces that become tabs: what the model takes for a step. Tabs that become spaces: what the file does.
-            _ if tabs => step(replace),
-            _ => step(file),
+            _ if tabs => indent_step(replace),
+            _ => indent_step(file),
         };
         let new = Self { shift, known, tabs, width };
         // A line that both have shows that both are off in the same way.
@@ -175,7 +175,7 @@ impl<'a> Reindent<'a> {
 }
 
 /// The step of an indentation in spaces: the largest of 8, 4, 3 and 2 that nearly all lines keep to.
-fn step(lines: &[Line]) -> usize {
+fn indent_step(lines: &[Line]) -> usize {
     let indents = lines
         .iter()
         .filter(|line| !is_blank(line.text))

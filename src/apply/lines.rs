@@ -25,8 +25,8 @@ impl<'a> File<'a> {
     }
 
     /// The [`key`] of each line.
-    pub(super) fn keys(&self) -> &[u64] {
-        self.keys.get_or_init(|| self.lines.iter().map(|line| key(line.text)).collect())
+    pub(super) fn line_keys(&self) -> &[u64] {
+        self.keys.get_or_init(|| self.lines.iter().map(|line| line_key(line.text)).collect())
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn indent(text: &str) -> &str {
 }
 
 /// The line without blanks at either end.
-pub(super) fn core(text: &str) -> &str {
+pub(super) fn without_blanks(text: &str) -> &str {
     trim_end(text).trim_start_matches([' ', '\t'])
 }
 
@@ -94,7 +94,7 @@ pub(super) fn is_blank(text: &str) -> bool {
 }
 
 /// The plain character that a typographic one stands for; all others stand for themselves.
-pub(super) fn plain(c: char) -> char {
+pub(super) fn plain_char(c: char) -> char {
     match c {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{2bc}' => '\'',
         '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' => '"',
@@ -106,7 +106,7 @@ pub(super) fn plain(c: char) -> char {
 
 /// A number that lines share whatever blanks they have around them and whatever the shape of their quotes; 0 for a blank
 /// line alone. Where two lines differ in it, no reading takes one for the other; where they do not, they may still differ.
-pub(super) fn key(text: &str) -> u64 {
+pub(super) fn line_key(text: &str) -> u64 {
     // All control characters count as blanks here: it only matters that what readings overlook does.
     fn inner(mut bytes: &[u8]) -> &[u8] {
         while let [0..=b' ', rest @ ..] | [rest @ .., 0..=b' '] = bytes {
@@ -118,14 +118,14 @@ pub(super) fn key(text: &str) -> u64 {
     if bytes.is_empty() && is_blank(text) {
         0
     } else if bytes.is_ascii() {
-        hash(bytes)
+        quick_hash(bytes)
     } else {
-        hash(inner(text.chars().map(plain).collect::<String>().as_bytes()))
+        quick_hash(inner(text.chars().map(plain_char).collect::<String>().as_bytes()))
     }
 }
 
 /// A quick hash, never 0. Whoever makes lines of one hash gains nothing: they are compared all the same.
-fn hash(bytes: &[u8]) -> u64 {
+fn quick_hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
@@ -137,7 +137,7 @@ fn hash(bytes: &[u8]) -> u64 {
 /// The block with plain blanks for no-break ones, where its search has such at the start or end of a line.
 pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
     let outer = |line: &str| {
-        let is_blank = |c: char| plain(c) == ' ' || c == '\t' || c == '\r';
+        let is_blank = |c: char| plain_char(c) == ' ' || c == '\t' || c == '\r';
         let start = line.len() - line.trim_start_matches(is_blank).len();
         let end = line.trim_end_matches(is_blank).len().max(start);
         (start, end)
@@ -149,7 +149,7 @@ pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
     if block.search.is_ascii() || !block.search.split('\n').any(is_odd) {
         return None;
     }
-    let plain_blank = |c: char| if plain(c) == ' ' { ' ' } else { c };
+    let plain_blank = |c: char| if plain_char(c) == ' ' { ' ' } else { c };
     let typed = |text: &str| text.chars().map(plain_blank).collect::<String>();
     Some(Block { search: typed(&block.search), replace: typed(&block.replace), line: block.line })
 }

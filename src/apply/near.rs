@@ -1,7 +1,7 @@
-//! What in a file comes nearest to a search that is not there, and where the two part. It says so, and decides nothing.
+//! Finds the lines that are most similar to a search that is not in the file, and describes where the two differ.
 
-use super::lines::{Line, core, is_blank};
-use super::quote::{MOST_QUOTES, QUOTE, inline, span};
+use super::lines::{Line, is_blank, without_blanks};
+use super::quote::{MOST_QUOTES, QUOTE, describe_range, quote_inline};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ struct LetterPairs {
 
 impl LetterPairs {
     fn of_line(line: &str) -> Self {
-        let text = core(line).as_bytes();
+        let text = without_blanks(line).as_bytes();
         let text = &text[..text.len().min(QUOTE)];
         let mut pairs = Self { bits: [0; 8], count: 0 };
         for pair in text.windows(2) {
@@ -87,15 +87,15 @@ impl LetterPairs {
     }
 }
 
-/// Where a search and the nearest stretch of the file part: what to say, and the lines to quote.
-pub(super) fn parting(
+/// Describes where a search and the most similar lines of the file differ, and which lines to quote.
+pub(super) fn describe_difference(
     search: &[Line],
     file: &[Line],
     window: &Range<usize>,
 ) -> (String, Range<usize>) {
     let first = search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text);
     // Where the first lines agree, nothing before them is of interest.
-    let aligned = core(first) == core(file[window.start].text);
+    let aligned = without_blanks(first) == without_blanks(file[window.start].text);
     let start = if aligned { window.start } else { window.start.saturating_sub(3) };
     let (mut asked_at, mut asked) = texts(search);
     let (mut there_at, mut there) = texts(&file[start..(window.end + 3).min(file.len())]);
@@ -117,8 +117,9 @@ pub(super) fn parting(
         _ => true,
     });
     let Some((index, op)) = parting.filter(|_| agree > 0) else {
-        let (lines, there, asked) = (span(window), inline(file[window.start].text), inline(first));
-        let what = format!("the nearest is {lines}, `{there}` where the search has `{asked}`");
+        let (lines, there, asked) =
+            (describe_range(window), quote_inline(file[window.start].text), quote_inline(first));
+        let what = format!("the most similar is {lines}, `{there}` where the search has `{asked}`");
         return (what, window.clone());
     };
     let (old, new) = (op.old_range(), op.new_range());
@@ -130,9 +131,9 @@ pub(super) fn parting(
         DiffOp::Delete { .. } => line(new.start.saturating_sub(1)),
         _ => line(facing),
     };
-    let there = inline(file[at].text.trim());
+    let there = quote_inline(file[at].text.trim());
     let number = asked_at.get(old.start).map_or(0, |i| i + 1);
-    let asked = inline(asked.get(old.start).unwrap_or(&""));
+    let asked = quote_inline(asked.get(old.start).unwrap_or(&""));
     let what = match op {
         DiffOp::Insert { .. } => {
             format!("the search leaves out line {} of the file, `{there}`", at + 1)
@@ -157,13 +158,13 @@ pub(super) fn parting(
         at.saturating_sub(4).max(window.start)
     };
     (
-        format!("{agree} of {all} lines agree with {}, but {what}", span(&window)),
+        format!("{agree} of {all} lines match {}, but {what}", describe_range(&window)),
         from.min(at)..window.end.max(at + 1),
     )
 }
 
 /// The lines that hold text, without blanks around, and their places.
 fn texts<'a>(lines: &[Line<'a>]) -> (Vec<usize>, Vec<&'a str>) {
-    let texts = lines.iter().map(|line| core(line.text)).enumerate();
+    let texts = lines.iter().map(|line| without_blanks(line.text)).enumerate();
     texts.filter(|(_, text)| !text.is_empty()).unzip()
 }

@@ -103,7 +103,7 @@ impl std::error::Error for Refusal {}
 
 impl How {
     /// Its name for programs.
-    pub fn name(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
             Self::LineEnds => "line_ends",
@@ -117,7 +117,7 @@ impl How {
 
 impl Cause {
     /// Its name for programs.
-    pub fn name(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "missing",
             Self::Indentation => "indentation",

@@ -12,23 +12,23 @@ pub(super) const QUOTE: usize = 200;
 /// Characters of a line in the middle of a sentence.
 const INLINE: usize = 100;
 
-pub(super) fn quotes(file: &[Line], range: Range<usize>) -> Vec<Quote> {
+pub(super) fn quote_lines(file: &[Line], range: Range<usize>) -> Vec<Quote> {
     let end = range.end.min(file.len()).min(range.start.saturating_add(MOST_QUOTES));
-    (range.start..end).map(|i| Quote { line: i + 1, text: cut(file[i].text, QUOTE) }).collect()
+    (range.start..end).map(|i| Quote { line: i + 1, text: truncate(file[i].text, QUOTE) }).collect()
 }
 
-pub(super) fn inline(text: &str) -> String {
-    cut(text.trim_end(), INLINE)
+pub(super) fn quote_inline(text: &str) -> String {
+    truncate(text.trim_end(), INLINE)
 }
 
-fn cut(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
 }
 
-pub(super) fn span(lines: &Range<usize>) -> String {
+pub(super) fn describe_range(lines: &Range<usize>) -> String {
     if lines.len() <= 1 {
         format!("line {}", lines.start + 1)
     } else {
@@ -36,7 +36,7 @@ pub(super) fn span(lines: &Range<usize>) -> String {
     }
 }
 
-pub(super) fn numbers(places: &[Range<usize>]) -> String {
+pub(super) fn list_numbers(places: &[Range<usize>]) -> String {
     let list: Vec<String> =
         places.iter().take(MOST_PLACES).map(|lines| (lines.start + 1).to_string()).collect();
     list.join(", ")

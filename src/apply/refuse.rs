@@ -1,16 +1,16 @@
-//! Why a block was not applied: the cause, the nearest lines, and what to do. It may look at a whole file, once, and never applies anything.
+//! Refusals of edit blocks: the cause, the nearest lines, and what to do instead.
 
 use super::find::{self, MOST_PLACES, Place};
-use super::lines::{File, Line, core, is_blank};
+use super::lines::{File, Line, is_blank, without_blanks};
 use super::near;
 use super::outcome::{Cause, How, Quote, Refusal};
-use super::quote::{MOST_QUOTES, inline, numbers, quotes, span};
+use super::quote::{MOST_QUOTES, describe_range, list_numbers, quote_inline, quote_lines};
 use super::write::Unclear;
 use crate::format::edit::Block;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A refusal that does not know its block yet.
+/// A refusal without the number of its block.
 pub(super) struct Reason {
     cause: Cause,
     message: String,
@@ -18,7 +18,7 @@ pub(super) struct Reason {
 }
 
 impl Reason {
-    pub(super) fn of(self, index: usize, block: &Block) -> Refusal {
+    pub(super) fn for_block(self, index: usize, block: &Block) -> Refusal {
         Refusal {
             block: index + 1,
             line: block.line,
@@ -30,15 +30,16 @@ impl Reason {
 }
 
 pub(super) fn no_change() -> Reason {
-    let message = "the search and the replacement are the same, so there is nothing to change: leave the block out, or write what is to be new";
+    let message =
+        "the search and the replacement are the same: leave the block out, or write the new lines";
     Reason { cause: Cause::NoChange, message: message.to_owned(), near: Vec::new() }
 }
 
 pub(super) fn empty(file: &[Line]) -> Reason {
-    let message = "the search holds no text, which says where only in an empty file: copy the lines beside the place into the search, and \
-                   into the replacement together with what is new"
+    let message = "the search is empty, which works only for an empty file: copy the lines next to the place into the search, and into the \
+                   replacement together with the new lines"
         .to_owned();
-    Reason { cause: Cause::Empty, message, near: quotes(file, 0..file.len().min(4)) }
+    Reason { cause: Cause::Empty, message, near: quote_lines(file, 0..file.len().min(4)) }
 }
 
 pub(super) fn overlap(
@@ -48,13 +49,13 @@ pub(super) fn overlap(
     second: &Range<usize>,
 ) -> Reason {
     let message = format!(
-        "it changes {}, and block {} changes {}: write one block for both",
-        span(second),
+        "it changes {}, and block {} changes {}: merge the two blocks",
+        describe_range(second),
         other + 1,
-        span(first)
+        describe_range(first)
     );
     let shared = second.start..second.end.min(first.end);
-    Reason { cause: Cause::Overlap, message, near: quotes(file, shared) }
+    Reason { cause: Cause::Overlap, message, near: quote_lines(file, shared) }
 }
 
 pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
@@ -62,92 +63,92 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
     let more = if places.len() < MOST_PLACES { "" } else { " or more" };
     let up_to = match places.iter().map(|place| place.how).max() {
         Some(How::Exact | How::LineEnds) | None => "",
-        Some(How::Trailing) => " (blanks at line ends apart)",
-        Some(How::Indent) => " (indentation apart)",
-        Some(How::Quotes) => " (typographic quotes apart)",
-        Some(How::BlankLines) => " (blank lines apart)",
+        Some(How::Trailing) => " (ignoring trailing blanks)",
+        Some(How::Indent) => " (ignoring indentation)",
+        Some(How::Quotes) => " (ignoring the shape of quotes)",
+        Some(How::BlankLines) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search is in the file {} times{more}{up_to}, at lines {}: add lines above or below it until it is there only once",
+        "the search occurs {} times{more} in the file{up_to}, at lines {}: add lines above or below it until it occurs only once",
         places.len(),
-        numbers(&lines)
+        list_numbers(&lines)
     );
     let each = (MOST_QUOTES / lines.len().max(1)).max(1);
     let near = lines.iter().take(MOST_QUOTES).flat_map(|range| {
         let start = range.start.saturating_sub(usize::from(each > 2));
-        quotes(file, start..(start + each).min(file.len()))
+        quote_lines(file, start..(start + each).min(file.len()))
     });
     let mut near: Vec<_> = near.collect();
     near.dedup_by_key(|quote| quote.line);
     Reason { cause: Cause::Twice, message, near }
 }
 
-/// How it is known that a block was applied before.
+/// How a block is known to be applied already.
 pub(super) enum Sign {
-    /// The search stands inside of the whole replacement.
+    /// The search is found within the whole replacement.
     Around,
-    /// What would be written is what is there.
+    /// The file already has the text that would be written.
     Same,
-    /// The search is gone, and the replacement is there.
+    /// The search is not in the file, and the replacement is.
     Gone,
 }
 
 pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], sign: &Sign) -> Reason {
     let tail = match sign {
-        Sign::Around => "; to insert the same once more, add more lines around",
-        Sign::Same => ", and nothing is left to do",
+        Sign::Around => "; to insert it once more, add more of the lines around it",
+        Sign::Same => ", so there is nothing to do",
         Sign::Gone => {
-            ", and the search is nowhere: if another place was meant, read the file again"
+            ", and the search is not in the file: if you mean another place, read the file again"
         }
     };
-    let message = format!("already applied: the replacement stands at {}{tail}", span(lines));
-    Reason { cause: Cause::AlreadyApplied, message, near: quotes(file, lines.clone()) }
+    let message = format!("already applied: the replacement is at {}{tail}", describe_range(lines));
+    Reason { cause: Cause::AlreadyApplied, message, near: quote_lines(file, lines.clone()) }
 }
 
 pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason {
-    let at = span(&place.lines);
+    let at = describe_range(&place.lines);
     let (why, lines) = match unclear {
         Unclear::Margin => (
             format!(
-                "found at {at} with less indentation than in the search, and a line of the replacement has too little of it to follow: \
-                 write search and replacement with the file's own indentation"
+                "found at {at}, where the file has less indentation than the search, and a line of the replacement has too little to remove: \
+                 write the search and the replacement with the file's indentation"
             ),
             place.lines.clone(),
         ),
         Unclear::Indentation => (
             format!(
-                "found at {at} with another indentation than in the search, and the replacement's indentation follows the file rather than \
-                 the search: write both with the file's own indentation"
+                "found at {at} with a different indentation than in the search, and the replacement seems to be indented like the file: \
+                 write both with the file's indentation"
             ),
             place.lines.clone(),
         ),
         Unclear::NotTheEnd => (
             format!(
-                "found at {at}, which is not the end of the file as the search says: read the end of the file again"
+                "found at {at}, which is not the end of the file, as the diff says it is: read the end of the file again"
             ),
             file.len().saturating_sub(4)..file.len(),
         ),
         Unclear::BlankLine(line) => (
             format!(
-                "found at {at}, but line {} is a blank line that the search leaves out just where new lines go: \
+                "found at {at}, but the search leaves out line {}, a blank line, just where new lines go: \
                  copy it into the search, and into the replacement where it belongs",
                 line + 1
             ),
             line.saturating_sub(2)..(line + 3).min(file.len()),
         ),
     };
-    Reason { cause: Cause::Unclear, message: why, near: quotes(file, lines) }
+    Reason { cause: Cause::Unclear, message: why, near: quote_lines(file, lines) }
 }
 
-/// The search is nowhere in the file: what comes nearest, and where they part.
+/// Refuses a search that is not in the file, with the most similar lines and where they differ.
 pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason {
     if file.is_empty() {
         let message =
-            "the file is empty: leave the search empty, and the replacement is written".to_owned();
+            "the file is empty: leave the search empty to write the replacement".to_owned();
         return Reason { cause: Cause::Missing, message, near: Vec::new() };
     }
     let part = part_of_line(search, file);
-    if let Some(reason) = standing(search, replace, file) {
+    if let Some(reason) = refuse_if_replaced(search, replace, file) {
         // A single line that stands somewhere else says less than the line that holds the search.
         let stands = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
         let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(stands));
@@ -155,10 +156,10 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason 
     }
     let cores = find::find_cores(search, file);
     if !cores.is_empty() {
-        let near = quotes(file, cores[0].clone());
+        let near = quote_lines(file, cores[0].clone());
         let message = format!(
-            "the words are in the file at lines {}, but indentation or blank lines differ from line to line: copy the lines as they are",
-            numbers(&cores)
+            "the text is in the file at lines {}, but with different indentation or blank lines: copy the lines exactly",
+            list_numbers(&cores)
         );
         return Reason { cause: Cause::Indentation, message, near };
     }
@@ -166,18 +167,19 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason 
         return reason;
     }
     if let Some(window) = near::nearest(search, file) {
-        let (what, lines) = near::parting(search, file, &window);
-        let message = format!("not in the file; {what}: read these lines again, and copy them");
-        return Reason { cause: Cause::Missing, message, near: quotes(file, lines) };
+        let (what, lines) = near::describe_difference(search, file, &window);
+        let message =
+            format!("not in the file; {what}: read these lines again and copy them exactly");
+        return Reason { cause: Cause::Missing, message, near: quote_lines(file, lines) };
     }
     let message = format!(
-        "not in the file, and no line of it is like the search, which begins with `{}`: read the file again, and check the path",
-        inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
+        "not in the file, and no line is similar to the search, which begins with `{}`: check the path, and read the file again",
+        quote_inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
     );
     Reason { cause: Cause::Missing, message, near: Vec::new() }
 }
 
-/// Adds to a refusal that another block would write the lines it looks for.
+/// Adds a hint to a refusal when another block would write the lines that this one looks for.
 pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
     if refusal.cause != Cause::Missing {
         return;
@@ -187,7 +189,9 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
     let writes = |other: &Block| {
         other.replace.contains(search)
             || first.is_some_and(|first| {
-                let has = |text: &str| text.lines().any(|line| core(line) == core(first));
+                let has = |text: &str| {
+                    text.lines().any(|line| without_blanks(line) == without_blanks(first))
+                };
                 has(&other.replace) && !has(&other.search)
             })
     };
@@ -199,36 +203,37 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
         .find(|(index, other)| index + 1 != refusal.block && writes(other));
     if let Some((index, _)) = other {
         let hint = format!(
-            " (block {} writes such lines: all blocks are looked up in the file as it was before, so write one block for both)",
+            " (block {} writes such lines, but all blocks are searched for in the file as it was before: merge the two blocks)",
             index + 1
         );
         refusal.message.push_str(&hint);
     }
 }
 
-/// The replacement is there already.
-fn standing(search: &[Line], replace: &[Line], file: &File) -> Option<Reason> {
+/// Refuses a block whose replacement is already in the file.
+fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<Reason> {
     let texts = replace
         .iter()
-        .map(|line| core(line.text))
+        .map(|line| without_blanks(line.text))
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>();
-    let olds: HashSet<&str> = search.iter().map(|line| core(line.text)).collect();
+    let olds: HashSet<&str> = search.iter().map(|line| without_blanks(line.text)).collect();
     // Shared lines that are left when others go say something when they stood around those: then the others are gone.
     let end = |lines: &mut dyn Iterator<Item = &Line<'_>>| {
-        lines.map(|line| core(line.text).to_owned()).find(|text| !text.is_empty())
+        lines.map(|line| without_blanks(line.text).to_owned()).find(|text| !text.is_empty())
     };
     let ends = |lines: &[Line]| (end(&mut lines.iter()), end(&mut lines.iter().rev()));
     let around = texts.len() > 1 && ends(search) == ends(replace);
     if texts.is_empty() || !around && texts.iter().all(|text| olds.contains(text)) {
         return None;
     }
-    let place = find::find(replace, file).into_iter().next()?;
+    let place = find::find_places(replace, file).into_iter().next()?;
     Some(already_applied(&place.lines, file, &Sign::Gone))
 }
 
 fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
-    let mut texts = search.iter().map(|line| core(line.text)).filter(|text| !text.is_empty());
+    let mut texts =
+        search.iter().map(|line| without_blanks(line.text)).filter(|text| !text.is_empty());
     let (text, None) = (texts.next()?, texts.next()) else { return None };
     let lines: Vec<_> = (0..file.len())
         .filter(|i| file[*i].text.contains(text))
@@ -237,14 +242,14 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
         .collect();
     let first = lines.first()?.clone();
     let message = format!(
-        "a part of a line, found in lines {}: blocks hold whole lines, so copy the whole line",
-        numbers(&lines)
+        "only a part of a line, found in lines {}: blocks need whole lines, so copy the whole line",
+        list_numbers(&lines)
     );
     let near = lines
         .iter()
         .take(MOST_QUOTES)
-        .flat_map(|range| quotes(file, range.clone()))
+        .flat_map(|range| quote_lines(file, range.clone()))
         .collect::<Vec<_>>();
-    let near = if near.is_empty() { quotes(file, first) } else { near };
+    let near = if near.is_empty() { quote_lines(file, first) } else { near };
     Some(Reason { cause: Cause::PartOfLine, message, near })
 }

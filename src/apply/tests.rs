@@ -75,10 +75,10 @@ fn several_blocks() {
         Cause::Overlap,
         "block 2 (line 2): it changes lines 2 to 3, and block 1",
     );
-    no(&[("a\n", "x\n"), ("a\n", "x\n")], Cause::Overlap, "write one block for both");
+    no(&[("a\n", "x\n"), ("a\n", "x\n")], Cause::Overlap, "merge the two blocks");
     no(&[("a\n", "x\n"), ("x\n", "y\n")], Cause::Missing, "(block 1 writes such lines");
     no(&[("a\n", "x\n"), ("q\n", "y\n")], Cause::Missing, "block 2 (line 2)");
-    check("", &[("", "x\n"), ("", "y\n")], Err((Cause::Overlap, "one block")));
+    check("", &[("", "x\n"), ("", "y\n")], Err((Cause::Overlap, "merge the two blocks")));
     assert_eq!(apply("a\n", &blocks(&[("q\n", "x\n"), ("z\n", "x\n")])).unwrap_err().len(), 2);
 }
 
@@ -130,7 +130,7 @@ fn trailing_blanks() {
     check(
         "a \nx\na\t\n",
         &[("a\n", "b\n")],
-        Err((Cause::Twice, "(blanks at line ends apart), at lines 1, 3")),
+        Err((Cause::Twice, "(ignoring trailing blanks), at lines 1, 3")),
     );
 }
 
@@ -167,20 +167,20 @@ fn indentation() {
     ok("    a\r\n", "a\n", "b\nc\n", "    b\r\n    c\r\n");
     ok("    a\n    b", "a\nb\n", "a\nc\n", "    a\n    c");
     let no = |file, s, r, cause, part| check(file, &[(s, r)], Err((cause, part)));
-    no("    a\n  a\n", "a\n", "b\n", Cause::Twice, "(indentation apart), at lines 1, 2");
+    no("    a\n  a\n", "a\n", "b\n", Cause::Twice, "(ignoring indentation), at lines 1, 2");
     no("\ta\n  a\n", "a\n", "b\n", Cause::Twice, "at lines 1, 2");
-    no("    a\n      b\n", "a\nb\n", "a\nc\n", Cause::Indentation, "lines 1, but indentation");
+    no("    a\n      b\n", "a\nb\n", "a\nc\n", Cause::Indentation, "lines 1, but with different indentation");
     no(
         "\ta\n\t\tb\n\t\t\t\tc\n",
         "    a\n        b\n            c\n",
         "    c\n",
         Cause::Indentation,
-        "from line to line",
+        "different indentation",
     );
-    no("    a\n", "a\n", "    b\n", Cause::Unclear, "another indentation");
-    no("a\n", "    a\n", "b\n", Cause::Unclear, "another indentation");
+    no("    a\n", "a\n", "    b\n", Cause::Unclear, "a different indentation");
+    no("a\n", "    a\n", "b\n", Cause::Unclear, "a different indentation");
     no("  a\n", "      a\n", "      x\ny\n", Cause::Unclear, "indentation");
-    no("  a\n", "      a\n", "      x\n   y\n", Cause::Unclear, "too little");
+    no("  a\n", "      a\n", "      x\n   y\n", Cause::Unclear, "too little to remove");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn quotes() {
     check(
         "“a”\nx\n\"a\u{201d}\n",
         &[("\"a\"\n", "b\n")],
-        Err((Cause::Twice, "(typographic quotes apart)")),
+        Err((Cause::Twice, "(ignoring the shape of quotes)")),
     );
 }
 
@@ -222,10 +222,16 @@ fn blank_lines() {
     ok("a\n\n\nb\n", "a\n\nb\n", "a\n\nB\n", "a\n\n\nB\n");
     ok("  a\n\n  b\n", "a\nb\n", "a\nB\n", "  a\n\n  B\n");
     let no = |file, s, r, cause, part| check(file, &[(s, r)], Err((cause, part)));
-    no("a\n\nb\nc\n", "a\nb\n", "a\nx\nb\n", Cause::Unclear, "line 2 is a blank line");
-    no("a\n\nb\nc\n", "a\nb\n", "X\nY\nZ\n", Cause::Unclear, "line 2 is a blank line");
-    no("a\n\n\nb\n", "a\nb\n", "a\nB\n", Cause::Indentation, "blank lines differ");
-    no("a\n\nb\na\n\nb\n", "a\nb\n", "B\n", Cause::Twice, "(blank lines apart), at lines 1, 4");
+    no("a\n\nb\nc\n", "a\nb\n", "a\nx\nb\n", Cause::Unclear, "leaves out line 2, a blank line");
+    no("a\n\nb\nc\n", "a\nb\n", "X\nY\nZ\n", Cause::Unclear, "leaves out line 2, a blank line");
+    no(
+        "a\n\n\nb\n",
+        "a\nb\n",
+        "a\nB\n",
+        Cause::Indentation,
+        "different indentation or blank lines",
+    );
+    no("a\n\nb\na\n\nb\n", "a\nb\n", "B\n", Cause::Twice, "(ignoring blank lines), at lines 1, 4");
 }
 
 #[test]
@@ -241,16 +247,22 @@ fn no_search_takes_long() {
 #[test]
 fn not_certain() {
     let no = |file, s, r, cause, part| check(file, &[(s, r)], Err((cause, part)));
-    no(CODE, "    let a = 1;\n", "    let a = 3;\n", Cause::Twice, "2 times, at lines 2, 8");
+    no(
+        CODE,
+        "    let a = 1;\n",
+        "    let a = 3;\n",
+        Cause::Twice,
+        "2 times in the file, at lines 2, 8",
+    );
     no("a\na\na\n", "a\na\n", "b\n", Cause::Twice, "at lines 1, 2");
-    no(CODE, "", "x\n", Cause::Empty, "no text");
-    no(CODE, "\n", "x\n", Cause::Empty, "no text");
-    no("\n", "", "x\n", Cause::Empty, "no text");
+    no(CODE, "", "x\n", Cause::Empty, "the search is empty");
+    no(CODE, "\n", "x\n", Cause::Empty, "the search is empty");
+    no("\n", "", "x\n", Cause::Empty, "the search is empty");
     no("", "", "", Cause::NoChange, "the same");
     no("", "a\n", "b\n", Cause::Missing, "the file is empty");
     no(CODE, "    a + b\n", "    a + b\n", Cause::NoChange, "the same");
     no(CODE, "    a + b\n", "    a + b\r\n", Cause::NoChange, "the same");
-    no("a\n", "a  \n", "a\n", Cause::AlreadyApplied, "stands at line 1");
+    no("a\n", "a  \n", "a\n", Cause::AlreadyApplied, "replacement is at line 1");
 }
 
 #[test]
@@ -259,7 +271,7 @@ fn already_applied() {
         check(
             file,
             &[(s, r)],
-            Err((Cause::AlreadyApplied, "already applied: the replacement stands at")),
+            Err((Cause::AlreadyApplied, "already applied: the replacement is at")),
         );
     };
     no("a\nB\nc\n", "b\n", "B\n");
@@ -288,7 +300,7 @@ fn nearest_lines() {
     // A line is left out.
     no(
         "    let a = 1;\n    a + b\n",
-        "agree with lines 2 to 4, but the search leaves out line 3 of the file, `let b = 2;`",
+        "match lines 2 to 4, but the search leaves out line 3 of the file, `let b = 2;`",
     );
     // A line is invented.
     no(
@@ -296,9 +308,9 @@ fn nearest_lines() {
         "line 2 of the search, `print(b);`, is not in the file after line 3",
     );
     // First and last line alike.
-    no("fn one() {\n    nothing();\n    else_();\n    here();\n}\n", "of 5 lines agree");
-    no("    a - b\n", "nearest is");
-    no("completely unrelated words\n", "no line of it is like the search");
+    no("fn one() {\n    nothing();\n    else_();\n    here();\n}\n", "of 5 lines match");
+    no("    a - b\n", "most similar is");
+    no("completely unrelated words\n", "no line is similar to the search");
     let readme = "# Similar: A Library\n\n[![similar](similar.svg)](similar)\n";
     check(readme, &[("# similar: a libary\n", "x\n")], Err((Cause::Missing, "1 | # Similar")));
     check("alpha\nbeta\ngamma\n", &[("betta\n", "x\n")], Err((Cause::Missing, "2 | beta")));

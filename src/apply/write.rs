@@ -7,7 +7,7 @@ use super::align::{Step, align};
 use super::find::Place;
 use super::indent::Reindent;
 use super::indent::Shift;
-use super::lines::{Line, core, indent, is_blank, plain, trim_end};
+use super::lines::{Line, indent, is_blank, plain_char, trim_end, without_blanks};
 use super::outcome::{How, LastEnd};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
@@ -80,7 +80,9 @@ pub(super) fn write<'a>(
     let reindent =
         Reindent::new(&place.shift, &pairs, replace, file).ok_or(Unclear::Indentation)?;
     let stray = place.how >= How::Trailing
-        && pairs.iter().any(|(s, f)| tail(s).len() > tail(f).len() && !is_blank(s));
+        && pairs
+            .iter()
+            .any(|(s, f)| trailing_blanks(s).len() > trailing_blanks(f).len() && !is_blank(s));
     let typographic = typographic(&pairs);
     let everywhere = everywhere(&pairs).filter(|_| stray);
     let pieces = Vec::with_capacity(replace.len());
@@ -113,12 +115,12 @@ pub(super) fn write<'a>(
         pieces,
         at,
     };
-    writer.all(&steps)?;
+    writer.write_steps(&steps)?;
     Ok(writer.finish(last_end))
 }
 
 impl Writer<'_> {
-    fn all(&mut self, steps: &[Step]) -> Result<(), Unclear> {
+    fn write_steps(&mut self, steps: &[Step]) -> Result<(), Unclear> {
         for (index, step) in steps.iter().enumerate() {
             let before = index.checked_sub(1).and_then(|before| steps.get(before));
             match step {
@@ -127,8 +129,10 @@ impl Writer<'_> {
                     let inserts = |step: Option<&Step>| matches!(step, Some(Step::Other { old, .. }) if old.is_empty());
                     let beside_new = inserts(before) || inserts(steps.get(index + 1));
                     match (step, self.map[*old]) {
-                        (Step::Like { new, .. }, Some(line)) => self.like(*old, *new, line)?,
-                        (_, line) => self.same(line, beside_new),
+                        (Step::Like { new, .. }, Some(line)) => {
+                            self.write_like(*old, *new, line)?
+                        }
+                        (_, line) => self.keep_line(line, beside_new),
                     }
                 }
                 Step::Other { old, new } => {
@@ -137,7 +141,7 @@ impl Writer<'_> {
                     }
                     let gap = self.gap.filter(|(at, _)| old.start < *at && *at < old.end);
                     match gap {
-                        _ if new.is_empty() => self.pass(old),
+                        _ if new.is_empty() => self.skip_lines(old),
                         // Line by line the same number: the blank line stays between the same two.
                         Some((at, blank)) => {
                             if old.len() != new.len() {
@@ -168,7 +172,7 @@ impl Writer<'_> {
     }
 
     /// A line that search and replacement share: the file's own.
-    fn same(&mut self, line: Option<usize>, beside_new: bool) {
+    fn keep_line(&mut self, line: Option<usize>, beside_new: bool) {
         if let Some(line) = line {
             self.pieces.push(Piece::Keep(line));
             self.at = line;
@@ -179,12 +183,12 @@ impl Writer<'_> {
     }
 
     /// A line of which only the blanks are others: those that the author changed are changed, all else is the file's.
-    fn like(&mut self, old: usize, new: usize, line: usize) -> Result<(), Unclear> {
+    fn write_like(&mut self, old: usize, new: usize, line: usize) -> Result<(), Unclear> {
         let (was, now) = (self.search[old].text, self.replace[new].text);
         let there = self.file[line].text;
         if is_blank(was) && was != there {
             // Whoever does not know the blanks of a blank line does not change them.
-            self.same(Some(line), false);
+            self.keep_line(Some(line), false);
             return Ok(());
         }
         self.at = line;
@@ -197,7 +201,11 @@ impl Writer<'_> {
         } else {
             self.reindent.indent(indent(now)).ok_or(Unclear::Margin)?
         };
-        let text = format!("{start}{}{}", core(there), self.tail(now, Some((was, there))));
+        let text = format!(
+            "{start}{}{}",
+            without_blanks(there),
+            self.blanks_after(now, Some((was, there)))
+        );
         self.pieces.push(if text == there {
             Piece::Keep(line)
         } else {
@@ -206,12 +214,12 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn pass(&mut self, old: &Range<usize>) {
+    fn skip_lines(&mut self, old: &Range<usize>) {
         self.at = old.clone().rev().find_map(|i| self.map[i]).unwrap_or(self.at);
     }
 
     fn new_lines(&mut self, old: &Range<usize>, new: &Range<usize>) -> Result<(), Unclear> {
-        let cores = self.cores(old, new);
+        let cores = self.with_file_quotes(old, new);
         for (k, i) in new.clone().enumerate() {
             let line = &self.replace[i];
             if let Some(at) = old.clone().nth(k).and_then(|i| self.map[i]) {
@@ -223,7 +231,7 @@ impl Writer<'_> {
             let text = self.new_line(line.text, changed, facing)?;
             self.pieces.push(Piece::New { text, like: self.at });
         }
-        self.pass(old);
+        self.skip_lines(old);
         Ok(())
     }
 
@@ -242,39 +250,43 @@ impl Writer<'_> {
         if !shifted && !self.stray && changed.is_none() {
             return Ok(text.to_owned());
         }
-        let body = core(text);
-        let tail = self.tail(text, facing);
+        let body = without_blanks(text);
+        let tail = self.blanks_after(text, facing);
         let indent = self.reindent.indent(indent(text)).ok_or(Unclear::Margin)?;
         Ok(format!("{indent}{}{tail}", changed.unwrap_or(body)))
     }
 
     /// The blanks that a new line ends with: those that its author wrote, unless they are stray.
-    fn tail<'t>(&self, text: &'t str, facing: Option<(&str, &'t str)>) -> &'t str {
+    fn blanks_after<'t>(&self, text: &'t str, facing: Option<(&str, &'t str)>) -> &'t str {
         if let Some(more) = &self.everywhere {
-            return tail(text).strip_suffix(more.as_str()).unwrap_or_default();
+            return trailing_blanks(text).strip_suffix(more.as_str()).unwrap_or_default();
         }
         match facing {
-            Some((_, there)) if tail(text) == tail(there) => tail(there),
-            Some((was, there)) if self.stray && tail(text) == tail(was) => tail(there),
+            Some((_, there)) if trailing_blanks(text) == trailing_blanks(there) => {
+                trailing_blanks(there)
+            }
+            Some((was, there)) if self.stray && trailing_blanks(text) == trailing_blanks(was) => {
+                trailing_blanks(there)
+            }
             _ if self.stray => "",
-            _ => tail(text),
+            _ => trailing_blanks(text),
         }
     }
 
     /// Where quotes were overlooked: the texts of the new lines, without blanks at their ends, in which the words that they share with the
     /// search are the file's own.
-    fn cores(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
+    fn with_file_quotes(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
         if self.place.how < How::Quotes {
             return None;
         }
         let join = |lines: &[Line]| {
-            lines.iter().map(|line| core(line.text)).collect::<Vec<_>>().join("\n")
+            lines.iter().map(|line| without_blanks(line.text)).collect::<Vec<_>>().join("\n")
         };
         let (was, now) = (join(&self.search[old.clone()]), join(&self.replace[new.clone()]));
         // Character by character the same as `was`, but for the shape of quotes.
         let there: Vec<&str> = old
             .clone()
-            .map(|i| self.map[i].map_or("", |line| core(self.file[line].text)))
+            .map(|i| self.map[i].map_or("", |line| without_blanks(self.file[line].text)))
             .collect();
         let there: Vec<char> = there.join("\n").chars().collect();
         let (was, now) = (tokens(&was), tokens(&now));
@@ -292,7 +304,7 @@ impl Writer<'_> {
                 text.extend(there.get(from..starts[old_index + len - 1]).unwrap_or_default());
             } else {
                 let fresh = now[op.new_range()].iter().flat_map(|token| token.chars());
-                text.extend(fresh.map(|c| if self.is_stand_in(c) { plain(c) } else { c }));
+                text.extend(fresh.map(|c| if self.is_stand_in(c) { plain_char(c) } else { c }));
             }
         }
         let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
@@ -301,7 +313,7 @@ impl Writer<'_> {
 
     /// Whether a character stands for a plain one: its author has written such a one where the file has the plain one.
     fn is_stand_in(&self, c: char) -> bool {
-        plain(c) != c && self.typographic.contains(&plain(c))
+        plain_char(c) != c && self.typographic.contains(&plain_char(c))
     }
 
     fn finish(self, last_end: LastEnd) -> Written {
@@ -340,11 +352,15 @@ impl Writer<'_> {
 fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     let mut found: Vec<char> = Vec::new();
     let mut meant: Vec<char> = Vec::new();
-    for (s, f) in pairs.iter().map(|(s, f)| (core(s), core(f))).filter(|(s, _)| !s.is_ascii()) {
-        for (s, f) in s.chars().zip(f.chars()).filter(|(s, _)| plain(*s) != *s) {
+    for (s, f) in pairs
+        .iter()
+        .map(|(s, f)| (without_blanks(s), without_blanks(f)))
+        .filter(|(s, _)| !s.is_ascii())
+    {
+        for (s, f) in s.chars().zip(f.chars()).filter(|(s, _)| plain_char(*s) != *s) {
             let list = if s == f { &mut meant } else { &mut found };
-            if !list.contains(&plain(s)) {
-                list.push(plain(s));
+            if !list.contains(&plain_char(s)) {
+                list.push(plain_char(s));
             }
         }
     }
@@ -354,16 +370,15 @@ fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
 
 /// What stands behind all lines of the search that hold text, beyond the file's own blanks.
 fn everywhere(pairs: &[(&str, &str)]) -> Option<String> {
-    let mut more = pairs
-        .iter()
-        .filter(|(s, _)| !is_blank(s))
-        .map(|(s, f)| tail(s).strip_prefix(tail(f)).filter(|more| !more.is_empty()));
+    let mut more = pairs.iter().filter(|(s, _)| !is_blank(s)).map(|(s, f)| {
+        trailing_blanks(s).strip_prefix(trailing_blanks(f)).filter(|more| !more.is_empty())
+    });
     let first = more.next()??;
     more.all(|more| more == Some(first)).then(|| first.to_owned())
 }
 
 /// The blanks that a line ends with.
-fn tail(text: &str) -> &str {
+fn trailing_blanks(text: &str) -> &str {
     &text[trim_end(text).len()..]
 }
 

@@ -298,7 +298,7 @@ fn refusal(args: &Args, path: &Path, refusals: &[Refusal]) -> Report {
         .iter()
         .map(|refusal| {
             json!({
-                "block": refusal.block, "line": refusal.line, "cause": refusal.cause.name(),
+                "block": refusal.block, "line": refusal.line, "cause": refusal.cause.as_str(),
                 "message": readable(&refusal.message), "near": near(refusal),
             })
         })
@@ -328,7 +328,7 @@ fn done(
         .map(|change| {
             json!({
                 "first_line": change.first_line, "removed": change.removed, "added": change.added,
-                "how": change.how.name(),
+                "how": change.how.as_str(),
             })
         })
         .collect();
@@ -337,7 +337,10 @@ fn done(
     } else {
         let lines = blocks.map(|change| {
             let (line, removed, added) = (change.first_line, change.removed, change.added);
-            format!("line {line}: -{removed} +{added} ({})\n", change.how.name().replace('_', " "))
+            format!(
+                "line {line}: -{removed} +{added} ({})\n",
+                change.how.as_str().replace('_', " ")
+            )
         });
         lines.collect()
     };

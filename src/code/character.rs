@@ -20,12 +20,12 @@ pub enum Unit {
 ///
 /// `furthest` is an offset in the file with a byte behind it in the view. Bytes that are no UTF-8 may be parted anywhere.
 pub fn before(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
-    let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte(offset));
+    let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte_at(offset));
     match unit {
         Unit::Four => furthest - furthest % 4,
         Unit::Two { little } => {
             let even = furthest - furthest % 2;
-            let high = view.byte(if little { even + 1 } else { even });
+            let high = view.byte_at(if little { even + 1 } else { even });
             // The second of a pair.
             let is_second = high.is_some_and(|byte| (0xdc..=0xdf).contains(&byte));
             if is_second { even.saturating_sub(2) } else { even }
@@ -52,8 +52,8 @@ fn length(byte: u8) -> u64 {
 
 /// `start` when a valid character stands there, else `furthest`.
 fn whole(view: View<'_>, start: u64, furthest: u64) -> u64 {
-    let size = view.byte(start).map_or(0, length);
-    let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte(offset)).collect();
+    let size = view.byte_at(start).map_or(0, length);
+    let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte_at(offset)).collect();
     // One that runs beyond what was read so far is given the benefit of the doubt.
     let is_valid = match std::str::from_utf8(&bytes) {
         Ok(_) => bytes.len() as u64 == size,

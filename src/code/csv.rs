@@ -31,7 +31,7 @@ impl Scanner {
     }
 
     /// Reads what the view holds behind what was read, up to `end`.
-    pub fn scan(&mut self, sink: &mut Sink<'_>, end: u64) {
+    pub fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let base = self.at;
         for found in memchr::memchr2_iter(b'"', b'\n', view.range(base, end)) {
@@ -41,16 +41,16 @@ impl Scanner {
                 self.at = at;
                 self.measure(sink);
             }
-            if view.byte(at) == Some(b'"') {
+            if view.byte_at(at) == Some(b'"') {
                 if self.is_quoted {
                     self.is_quoted = false;
                     self.closed = Some(at + 1);
                 } else {
-                    let before = at.checked_sub(1).and_then(|before| view.byte(before));
+                    let before = at.checked_sub(1).and_then(|before| view.byte_at(before));
                     self.is_quoted = self.closed == Some(at)
                         || matches!(before, None | Some(b',' | b';' | b'\t' | b'|' | b'\n'))
                         // Behind a byte order mark.
-                        || at == 3 && view.byte(0) == Some(0xef);
+                        || at == 3 && view.byte_at(0) == Some(0xef);
                 }
                 continue;
             }

@@ -93,7 +93,7 @@ impl Cutter {
     /// all of the file was read; until then it is to be called again, with more of the file where `wants` says so.
     ///
     /// `stop` is asked by parsers; what they were at is then cut by lines.
-    pub fn read(
+    pub fn read_view(
         &mut self,
         view: View<'_>,
         last: bool,
@@ -104,17 +104,21 @@ impl Cutter {
         let mut sink = Sink::new(view, &mut self.packer, self.unit, out);
         let Some(window) = window else {
             // A character that begins before a forced cut is known to its end.
-            let end = if last { view.end() } else { view.end().saturating_sub(3).max(self.at) };
+            let end = if last {
+                view.end_offset()
+            } else {
+                view.end_offset().saturating_sub(3).max(self.at)
+            };
             match &mut self.scanner {
-                Scanner::Lines(scanner) => scanner.scan(&mut sink, end),
-                Scanner::Records(scanner) => scanner.scan(&mut sink, end),
+                Scanner::Lines(scanner) => scanner.scan_to(&mut sink, end),
+                Scanner::Records(scanner) => scanner.scan_to(&mut sink, end),
                 _ => sink.reach(end),
             }
             self.at = end;
             return last;
         };
-        let end = view.end().min(self.at.saturating_add(window));
-        let is_last = last && end == view.end();
+        let end = view.end_offset().min(self.at.saturating_add(window));
+        let is_last = last && end == view.end_offset();
         let piece = view.range(self.at, end);
         let target = self.rules.target;
         let found = match &mut self.scanner {
@@ -138,28 +142,28 @@ impl Cutter {
             let lines = memchr::memrchr(b'\n', piece).map_or(length, |lf| lf + 1);
             let next = if is_last { end } else { self.at + lines as u64 };
             sink.boundary(self.at, super::pack::level::LINE);
-            text::Scanner::new(text::Kind::Unread, target, self.at).scan(&mut sink, next);
+            text::Scanner::new(text::Kind::Unread, target, self.at).scan_to(&mut sink, next);
             self.unparsed.push((self.at, next));
             self.at = next;
         }
         sink.reach(self.at);
-        last && self.at == view.end()
+        last && self.at == view.end_offset()
     }
 
     /// Ends the file at the end of the view, once all of it was read.
     pub fn finish(self, view: View<'_>, out: &mut Vec<(u64, u64)>) {
         let unit = self.unit;
         let mut forced = |at| character::before(view, unit, at);
-        self.packer.finish(view.end(), &mut forced, &mut |a, b| out.push((a, b)));
+        self.packer.finish(view.end_offset(), &mut forced, &mut |a, b| out.push((a, b)));
     }
 }
 
 /// Cuts a text that is in memory: the segments as offsets.
-pub fn cut(language: Language, bytes: &[u8], rules: Rules) -> Vec<(u64, u64)> {
+pub fn cut_text(language: Language, bytes: &[u8], rules: Rules) -> Vec<(u64, u64)> {
     let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
     let view = View { base: 0, bytes };
     let mut out = Vec::new();
-    while !cutter.read(view, true, &mut || false, &mut out) {}
+    while !cutter.read_view(view, true, &mut || false, &mut out) {}
     cutter.finish(view, &mut out);
     out
 }
@@ -172,7 +176,7 @@ pub(super) mod tests {
     /// Cuts a text shown whole, and a few bytes at a time.
     pub(in crate::code) fn split(language: Language, bytes: &[u8], target: u64) -> Vec<Vec<u8>> {
         let rules = Rules { target, natural: false };
-        let whole = cut(language, bytes, rules);
+        let whole = cut_text(language, bytes, rules);
         for step in [1, 7] {
             let parts = bit_by_bit(language, bytes, rules, step);
             assert_eq!(whole, parts, "whole, and {step} at a time");
@@ -194,7 +198,7 @@ pub(super) mod tests {
             let base = cutter.keep_from();
             let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..shown] };
             assert!(cutter.window().is_some() || view.bytes.len() as u64 <= 3 * rules.target + 10);
-            if cutter.read(view, shown == bytes.len(), &mut || false, &mut out) {
+            if cutter.read_view(view, shown == bytes.len(), &mut || false, &mut out) {
                 let base = cutter.keep_from();
                 let view = View { base, bytes: &bytes[usize::try_from(base).unwrap()..] };
                 cutter.finish(view, &mut out);
@@ -277,7 +281,7 @@ pub(super) mod tests {
             let mut cutter = Cutter::new(Language::Text, Unit::Four, false, rules);
             let view = View { base: 0, bytes: &bytes };
             let mut out = Vec::new();
-            cutter.read(view, true, &mut || false, &mut out);
+            cutter.read_view(view, true, &mut || false, &mut out);
             cutter.finish(view, &mut out);
             let mut at = 0;
             for (a, b) in out {
@@ -295,7 +299,7 @@ pub(super) mod tests {
             Cutter::new(Language::Json, Unit::Byte, true, Rules { target: 20, natural: false });
         let view = View { base: 0, bytes: text.as_bytes() };
         let mut out = Vec::new();
-        while !cutter.read(view, true, &mut || true, &mut out) {}
+        while !cutter.read_view(view, true, &mut || true, &mut out) {}
         assert_eq!(cutter.unparsed(), [(0, text.len() as u64)]);
         cutter.finish(view, &mut out);
         for (_, end) in out {

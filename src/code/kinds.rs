@@ -25,7 +25,7 @@ impl Role {
     /// It is in an outline: something with a name that is defined.
     pub(super) const DEFINITION: Self = Self(64);
 
-    pub(super) fn is(self, flag: Self) -> bool {
+    pub(super) fn includes(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }
 

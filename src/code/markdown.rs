@@ -64,7 +64,7 @@ pub fn boundaries(
             Event::Start(tag) if is_block(&tag) => finder.start(&tag, range.start, range.end),
             Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
             Event::Rule if finder.is_open() => {
-                let at = finder.line(finder.offset(range.start));
+                let at = finder.line_start(finder.offset(range.start));
                 finder.begin(at, BLOCK, false);
             }
             _ => {}
@@ -180,7 +180,7 @@ impl Finder<'_> {
     }
 
     /// Where the line begins that an offset lies on.
-    fn line(&self, offset: usize) -> usize {
+    fn line_start(&self, offset: usize) -> usize {
         memchr::memrchr(b'\n', &self.piece[..offset]).map_or(0, |lf| lf + 1)
     }
 
@@ -194,7 +194,7 @@ impl Finder<'_> {
         let (start, end) = (self.offset(start), self.offset(end));
         let fits = (end - start) as u64 <= self.rules.target;
         if self.is_open() {
-            let at = self.line(start);
+            let at = self.line_start(start);
             match tag {
                 // The head of a table stays with its first row.
                 Tag::TableHead => self.heading = Some(at),

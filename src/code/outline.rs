@@ -51,7 +51,7 @@ pub fn outline(language: Language, text: &[u8], stop: &mut dyn FnMut() -> bool) 
     'walk: loop {
         let node = cursor.node();
         let role = roles.get(usize::from(node.kind_id())).copied().unwrap_or_default();
-        if role.is(Role::DEFINITION) && node.is_named() {
+        if role.includes(Role::DEFINITION) && node.is_named() {
             ends.retain(|end| *end > node.start_byte());
             let name = node
                 .child_by_field_name("name")

@@ -82,7 +82,7 @@ impl Packer {
         }
         self.reach(boundary.at, forced, out);
         if self.rules.natural && boundary.level < level::PART {
-            self.cut(boundary, out);
+            self.end_segment(boundary, out);
         } else if boundary.at > self.start {
             while self.open.last().is_some_and(|last| last.level >= boundary.level) {
                 self.open.pop();
@@ -101,7 +101,7 @@ impl Packer {
         self.reach(end, forced, out);
         if end > self.start {
             self.open.clear();
-            self.cut(Boundary { at: end, level: level::STRUCTURE }, out);
+            self.end_segment(Boundary { at: end, level: level::STRUCTURE }, out);
         }
         if let Some((start, _)) = self.held {
             out(start, end);
@@ -117,19 +117,19 @@ impl Packer {
         out: &mut dyn FnMut(u64, u64),
     ) {
         while end.saturating_sub(self.start) > self.rules.target {
-            let cut = self.best().unwrap_or_else(|| {
+            let cut = self.best_cut().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);
                 let at = forced(furthest);
                 // A place that does not get on would be asked for again for ever.
                 let at = if at > self.start && at <= furthest { at } else { furthest };
                 Boundary { at, level: level::CHARACTER }
             });
-            self.cut(cut, out);
+            self.end_segment(cut, out);
         }
     }
 
     /// The shallowest boundary that leaves at least a quarter of the target, and of those the last; else the last.
-    fn best(&self) -> Option<Boundary> {
+    fn best_cut(&self) -> Option<Boundary> {
         let least = self.start.saturating_add(self.rules.target.div_ceil(4));
         let good = self.open.iter().filter(|boundary| boundary.at >= least);
         good.min_by_key(|boundary| (boundary.level, u64::MAX - boundary.at))
@@ -138,7 +138,7 @@ impl Packer {
     }
 
     /// Ends the current segment.
-    fn cut(&mut self, cut: Boundary, out: &mut dyn FnMut(u64, u64)) {
+    fn end_segment(&mut self, cut: Boundary, out: &mut dyn FnMut(u64, u64)) {
         let Rules { target, natural } = self.rules;
         let size = cut.at - self.start;
         match self.held {

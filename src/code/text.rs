@@ -56,19 +56,19 @@ impl Scanner {
     }
 
     /// Reads what the view holds behind what was read, up to `end`.
-    pub fn scan(&mut self, sink: &mut Sink<'_>, end: u64) {
+    pub fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let bytes = view.range(self.at, end);
         let base = self.at;
         let mut from = 0;
         for lf in memchr::memchr_iter(b'\n', bytes) {
-            self.look(sink, &bytes[from..lf]);
+            self.scan_part(sink, &bytes[from..lf]);
             from = lf + 1;
             self.at = base + from as u64;
             self.end_line(sink);
         }
         if from < bytes.len() {
-            self.look(sink, &bytes[from..]);
+            self.scan_part(sink, &bytes[from..]);
             self.at = end;
             // As long as it is blank, the line may belong to this paragraph or begin the next.
             if !self.is_blank || end - self.line > self.target {
@@ -78,7 +78,7 @@ impl Scanner {
     }
 
     /// Takes more of the current line.
-    fn look(&mut self, sink: &mut Sink<'_>, part: &[u8]) {
+    fn scan_part(&mut self, sink: &mut Sink<'_>, part: &[u8]) {
         if self.is_blank && !part.iter().all(u8::is_ascii_whitespace) {
             self.is_blank = false;
             self.begin_line(sink);

@@ -11,12 +11,12 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Where it ends in the file.
-    pub fn end(self) -> u64 {
+    pub fn end_offset(self) -> u64 {
         self.base + self.bytes.len() as u64
     }
 
     /// The byte at an offset in the file, where it is in the view.
-    pub fn byte(self, offset: u64) -> Option<u8> {
+    pub fn byte_at(self, offset: u64) -> Option<u8> {
         self.bytes.get(usize::try_from(offset.checked_sub(self.base)?).ok()?).copied()
     }
 

@@ -50,7 +50,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 (runner.on_progress)(ProgressEvent::Response(&text));
                 Event::Said
             }
-            (Effect::Act(actions), None) => runner.act(actions, turn.left())?,
+            (Effect::Act(actions), None) => runner.act(actions, turn.remaining_limits())?,
             (Effect::Next, None) => runner.next_child()?,
             (Effect::Check, None) => runner.run_check(),
         };

@@ -49,7 +49,7 @@ enum Marker {
 }
 
 impl Marker {
-    fn text(self, length: usize) -> String {
+    fn spelled(self, length: usize) -> String {
         match self {
             Self::Search => format!("{} SEARCH", "<".repeat(length)),
             Self::Divider => "=".repeat(length),
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
         let number = index + 1;
         match &mut open {
             Some(block) => {
-                if block.take(line, number)? {
+                if block.take_line(line, number)? {
                     blocks.extend(open.take().map(|open| open.block));
                 }
             }
@@ -112,13 +112,13 @@ pub fn format(blocks: &[Block]) -> String {
         let longest =
             block.search.lines().chain(block.replace.lines()).map(run_at_start).max().unwrap_or(0);
         let length = SHORTEST.max(longest + 1);
-        text.push_str(&Marker::Search.text(length));
+        text.push_str(&Marker::Search.spelled(length));
         text.push('\n');
         push_lines(&mut text, &block.search);
-        text.push_str(&Marker::Divider.text(length));
+        text.push_str(&Marker::Divider.spelled(length));
         text.push('\n');
         push_lines(&mut text, &block.replace);
-        text.push_str(&Marker::Replace.text(length));
+        text.push_str(&Marker::Replace.spelled(length));
         text.push('\n');
     }
     text
@@ -133,11 +133,11 @@ fn push_lines(text: &mut String, body: &str) {
 
 impl Open {
     /// Takes one line; true when it closed the block.
-    fn take(&mut self, line: &str, number: usize) -> Result<bool, Complaint> {
+    fn take_line(&mut self, line: &str, number: usize) -> Result<bool, Complaint> {
         let found =
             marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
         let opened = self.block.line;
-        let equals = Marker::Divider.text(self.length);
+        let equals = Marker::Divider.spelled(self.length);
         let message = match (found, self.divided) {
             (Some(Marker::Divider), false) => {
                 self.divided = true;
@@ -163,13 +163,13 @@ impl Open {
             ),
             (Some(Marker::Replace), false) => format!(
                 "the block that begins at line {opened} has no `{equals}` between its search and its replacement{}",
-                self.hint()
+                self.nearly_hint()
             ),
             (Some(Marker::Search), _) => format!(
                 "a new block begins before the one that begins at line {opened} was closed with `{}`{}: if this line belongs to \
                  the text, write all three markers of that block longer, with {} characters",
-                Marker::Replace.text(self.length),
-                self.hint(),
+                Marker::Replace.spelled(self.length),
+                self.nearly_hint(),
                 self.length + 1
             ),
         };
@@ -178,20 +178,20 @@ impl Open {
 
     fn unclosed(self) -> Complaint {
         let wanted = if self.divided { Marker::Replace } else { Marker::Divider };
-        let wanted = wanted.text(self.length);
+        let wanted = wanted.spelled(self.length);
         let message =
-            format!("this block is not closed: a line `{wanted}` is missing{}", self.hint());
+            format!("this block is not closed: a line `{wanted}` is missing{}", self.nearly_hint());
         Complaint { line: self.block.line, message }
     }
 
-    fn hint(&self) -> String {
+    fn nearly_hint(&self) -> String {
         self.nearly.as_ref().map_or_else(String::new, |(number, text)| {
             format!(
                 " (line {number} is `{text}`: the markers of a block have one length, here {}, and read `{}`, `{}`, `{}`)",
                 self.length,
-                Marker::Search.text(self.length),
-                Marker::Divider.text(self.length),
-                Marker::Replace.text(self.length)
+                Marker::Search.spelled(self.length),
+                Marker::Divider.spelled(self.length),
+                Marker::Replace.spelled(self.length)
             )
         })
     }
@@ -351,8 +351,8 @@ mod tests {
         let line = prop_oneof![
             "[ -~é\t\r]{0,12}",
             (0..12usize, "[<=>]").prop_map(|(n, c)| c.repeat(n)),
-            (6..10usize).prop_map(|n| Marker::Search.text(n)),
-            (6..10usize).prop_map(|n| Marker::Replace.text(n)),
+            (6..10usize).prop_map(|n| Marker::Search.spelled(n)),
+            (6..10usize).prop_map(|n| Marker::Replace.spelled(n)),
         ];
         proptest::collection::vec(line, 0..6)
             .prop_map(|lines| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect())

@@ -85,7 +85,7 @@ impl FileIndex {
     /// # Errors
     /// Which part of it is no index, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::read(text, false)
+        Self::parse_form(text, false)
     }
 
     /// Reads an index that an older tool wrote: what in it is no entry is passed over.
@@ -93,10 +93,10 @@ impl FileIndex {
     /// # Errors
     /// The text is no JSON object.
     pub fn parse_old(text: &str) -> Result<Self, String> {
-        Self::read(text, true)
+        Self::parse_form(text, true)
     }
 
-    fn read(text: &str, is_old: bool) -> Result<Self, String> {
+    fn parse_form(text: &str, is_old: bool) -> Result<Self, String> {
         let mut other: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut index = Self::default();
@@ -175,11 +175,13 @@ impl FileIndex {
 
 impl Entry {
     fn from_written(id: String, written: WrittenEntry) -> Self {
-        let spot =
-            |spot: WrittenSpot| Spot { first_commit: spot.first_commit, path: spot.path.read() };
+        let spot = |spot: WrittenSpot| Spot {
+            first_commit: spot.first_commit,
+            path: spot.path.into_path(),
+        };
         Self {
             file_id: id,
-            path: written.path.read(),
+            path: written.path.into_path(),
             conversation: written.conversation,
             repository: written.repository.map(spot),
             other: written.other,
@@ -189,11 +191,11 @@ impl Entry {
     fn written(&self) -> WrittenEntry {
         let spot = |spot: &Spot| WrittenSpot {
             first_commit: spot.first_commit.clone(),
-            path: WrittenPath::of(&spot.path),
+            path: WrittenPath::from_path(&spot.path),
         };
         WrittenEntry {
             file_id: self.file_id.clone(),
-            path: WrittenPath::of(&self.path),
+            path: WrittenPath::from_path(&self.path),
             conversation: self.conversation.clone(),
             repository: self.repository.as_ref().map(spot),
             other: self.other.clone(),
@@ -202,7 +204,7 @@ impl Entry {
 
     /// The path's bytes in hexadecimal digits where it is no UTF-8.
     pub fn path_bytes(&self) -> Option<String> {
-        WrittenPath::of(&self.path).path_bytes
+        WrittenPath::from_path(&self.path).path_bytes
     }
 
     /// Whether the id tells this file from one that got its inode later.
@@ -212,7 +214,7 @@ impl Entry {
 }
 
 impl WrittenPath {
-    fn of(path: &Path) -> Self {
+    fn from_path(path: &Path) -> Self {
         let bytes = path.as_os_str().as_bytes();
         let is_text = std::str::from_utf8(bytes).is_ok();
         Self {
@@ -222,7 +224,7 @@ impl WrittenPath {
     }
 
     /// The bytes count while they are those of the readable form: a hand may have changed that.
-    fn read(self) -> PathBuf {
+    fn into_path(self) -> PathBuf {
         let bytes = self.path_bytes.as_deref().and_then(from_hex);
         match bytes.filter(|bytes| String::from_utf8_lossy(bytes) == self.path) {
             Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),

@@ -30,7 +30,7 @@ pub fn is_hidden(c: char) -> bool {
 
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with control
 /// characters, invisible ones, and bytes that are no UTF-8 escaped.
-pub fn name(bytes: &[u8]) -> String {
+pub fn escape_name(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.chars().any(is_hidden)
     {
@@ -66,16 +66,16 @@ fn push_byte(out: &mut String, byte: u8) {
 
 /// A text on one line: white space is one blank each time, hidden characters are shown, what is beyond `most` characters
 /// is cut.
-pub fn line(text: &str, most: usize) -> String {
+pub fn escape_line(text: &str, most: usize) -> String {
     // Nothing behind this can be seen: a text of any length costs little.
     let bound = most.saturating_mul(4).saturating_add(64);
     let text = &text[..text.floor_char_boundary(bound.saturating_mul(4))];
     let words: Vec<&str> = text.split_whitespace().collect();
-    cut(&visible(&words.join(" ")), most)
+    truncate(&escape_text(&words.join(" ")), most)
 }
 
 /// Hidden characters shown, line feeds and tabs as they are; CR LF is a line end, any other CR would overwrite its line.
-pub fn visible(text: &str) -> String {
+pub fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -92,7 +92,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// The first `most` characters; where some are left out, the last is an ellipsis.
-pub fn cut(text: &str, most: usize) -> String {
+pub fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_line_is_a_line() {
-        let check = |text: &str, most, expect: &str| assert_eq!(line(text, most), expect);
+        let check = |text: &str, most, expect: &str| assert_eq!(escape_line(text, most), expect);
         check(" a\n\tb\r\n c ", 80, "a b c");
         check("\x1b[31mred\u{202e}", 80, "\\u{1b}[31mred\\u{202e}");
         check("abcdef", 4, "abc…");
@@ -179,9 +179,9 @@ mod tests {
 
         #[test]
         fn nothing_hidden_is_left(text in any::<String>(), bytes: Vec<u8>) {
-            prop_assert!(!line(&text, 50).chars().any(is_hidden));
-            prop_assert!(line(&text, 50).chars().count() <= 50);
-            prop_assert!(!name(&bytes).chars().any(is_hidden));
+            prop_assert!(!escape_line(&text, 50).chars().any(is_hidden));
+            prop_assert!(escape_line(&text, 50).chars().count() <= 50);
+            prop_assert!(!escape_name(&bytes).chars().any(is_hidden));
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use crate::format::harmless::cut;
+use crate::format::harmless::truncate;
 
 /// What a commit holds, borrowed from its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub fn subject(message: &str) -> String {
             break;
         }
     }
-    cut(&subject, LONGEST)
+    truncate(&subject, LONGEST)
 }
 
 /// The entries of a tree: mode, name, id. What is torn at the end is left out.

@@ -135,8 +135,8 @@ fn section(commit: &Commit<'_>, most: usize) -> String {
         "Commit: {}\nDate: {}\nAuthor: {}\nSubject: {}\n",
         touch.id,
         date(touch.time, touch.offset),
-        harmless::line(&touch.name, 80),
-        harmless::line(&touch.subject, 200),
+        harmless::escape_line(&touch.name, 80),
+        harmless::escape_line(&touch.subject, 200),
     );
     let words = commit.words.trim();
     // A long message does not take the diff's room.
@@ -205,7 +205,9 @@ fn take(value: &Value, asked: &[String], found: &mut Summaries) -> bool {
         if let Some(id) = known(commit, asked)
             && !words.is_empty()
         {
-            found.entry(id.to_owned()).or_insert_with(|| harmless::cut(&words.join(" "), SUMMARY));
+            found
+                .entry(id.to_owned())
+                .or_insert_with(|| harmless::truncate(&words.join(" "), SUMMARY));
         }
     }
     is_one

@@ -257,11 +257,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 fn line(text: &str, most: usize) -> String {
-    harmless::without_markers(&harmless::line(text, most))
+    harmless::without_markers(&harmless::escape_line(text, most))
 }
 
 fn path(bytes: &[u8]) -> String {
-    let shown = harmless::cut(&harmless::name(bytes), PATH);
+    let shown = harmless::truncate(&harmless::escape_name(bytes), PATH);
     harmless::without_markers(&shown)
 }
 
@@ -273,8 +273,8 @@ fn cell(text: &str) -> String {
 /// Lines of anybody: hidden characters shown, no marker, no line that could be taken for the heading of a section, blank
 /// lines one at a time.
 fn paragraphs(text: &str) -> String {
-    let text = harmless::cut(text.trim(), SUMMARY);
-    let text = harmless::visible(&text);
+    let text = harmless::truncate(text.trim(), SUMMARY);
+    let text = harmless::escape_text(&text);
     let mut out = String::with_capacity(text.len());
     let mut blank = false;
     for line in text.lines().map(str::trim_end) {

@@ -1,22 +1,22 @@
-//! What is wrong with a reply, in words that teach the model what would be right.
+//! What is wrong with a reply, worded for the model that wrote it.
 //!
-//! Wording only: the parser decides that something is wrong and where. Whatever is quoted from the
-//! reply is cut short, and its control characters and invisible ones are written as escapes.
+//! The parser decides what is wrong and where. Quotes from the reply are cut short, and control and invisible characters
+//! in them are escaped.
 
 use std::fmt;
 
 use super::tags::{self, Body, FENCE, TAGS, Tag};
 
-/// Why a reply does not count, and where.
+/// Why a reply is malformed, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where it goes wrong, in bytes from the start of the reply.
+    /// Where the mistake is, in bytes from the start of the reply.
     pub offset: usize,
-    /// The same in lines, the first being 1.
+    /// The line of the mistake, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right. One sentence or two, no full stop.
+    /// What is wrong, and what to write instead.
     pub message: String,
-    /// What stands there: at most 80 characters, escaped; empty at the end of the reply.
+    /// The text at that place: at most 80 characters, escaped; empty at the end of the reply.
     pub excerpt: String,
 }
 
@@ -24,15 +24,15 @@ pub struct Malformed {
 const EXCERPT: usize = 80;
 /// The longest name that is quoted from a reply, in characters.
 const NAME: usize = 40;
-/// How alike a word must be to be offered instead, from 0 to 1.
+/// How similar a word must be to be suggested instead, from 0 to 1.
 const ALIKE: f32 = 0.6;
 
 impl Malformed {
-    /// The complaint about what stands at `offset` in `reply`, a character boundary.
+    /// Reports a mistake at `offset` in `reply`, a character boundary.
     pub(super) fn new(reply: &str, offset: usize, message: String) -> Self {
         let (before, after) = reply.split_at(offset);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        Self { offset, line, message, excerpt: clip(after, EXCERPT) }
+        Self { offset, line, message, excerpt: excerpt_of(after, EXCERPT) }
     }
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The beginning of `text` with what cannot be seen written as escapes, at most `limit` characters.
-pub(super) fn clip(text: &str, limit: usize) -> String {
+/// Returns the beginning of `text`, at most `limit` characters, with invisible characters escaped.
+pub(super) fn excerpt_of(text: &str, limit: usize) -> String {
     let mut clipped = String::new();
     let mut length = 0;
     for char in text.chars() {
@@ -72,84 +72,81 @@ pub(super) fn clip(text: &str, limit: usize) -> String {
     clipped
 }
 
-/// A tag that the table does not have.
+/// Reports a tag that does not exist.
 pub(super) fn unknown_tag(name: &str) -> String {
-    let shown = clip(name, NAME);
+    let shown = excerpt_of(name, NAME);
     let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
     let names: Vec<_> = TAGS.iter().map(|tag| &tag.name["nagent-".len()..]).collect();
     match nearest(bare, &names) {
-        Some(near) => format!("there is no tag <{shown}>: the nearest is <nagent-{near}>"),
+        Some(near) => format!("there is no tag <{shown}>; did you mean <nagent-{near}>?"),
         None => format!(
-            "there is no tag <{shown}>: the tags are {}",
-            list(TAGS.iter().map(|tag| tag.name))
+            "there is no tag <{shown}>; the tags are {}",
+            join_names(TAGS.iter().map(|tag| tag.name))
         ),
     }
 }
 
-/// An attribute that the tag does not have.
+/// Reports an attribute that the tag does not take.
 pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
-    let shown = clip(name, NAME);
+    let shown = excerpt_of(name, NAME);
     let mut names: Vec<_> = tag.attributes.iter().map(|attribute| attribute.name).collect();
     if tag.body != Body::None {
         names.push(FENCE);
     }
     let near = nearest(&shown.to_ascii_lowercase(), &names);
-    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    let known = if names.is_empty() { "none".to_owned() } else { list(names.into_iter()) };
-    format!("<{}> has no attribute {shown}{near}: it takes {known}", tag.name)
+    let near = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    let known = if names.is_empty() { "none".to_owned() } else { join_names(names.into_iter()) };
+    format!("<{}> has no attribute {shown}{near}; it takes {known}", tag.name)
 }
 
-/// Text where only a tag or white space may stand.
+/// Reports text where only a tag or white space may be.
 pub(super) fn stray_text(text: &str) -> String {
     if text.starts_with("```") {
-        return "a code fence outside tags: write the tags bare, without ``` around them"
-            .to_owned();
+        return "a code fence outside of tags: write the tags without ``` around them".to_owned();
     }
     if text.starts_with("<!") {
-        return "a comment or declaration outside tags: a reply holds tags and white space only"
+        return "a comment or declaration outside of tags: a reply holds only tags and white space"
             .to_owned();
     }
-    "text outside tags: put it into <nagent-response>".to_owned()
+    "text outside of tags: put it in <nagent-response>".to_owned()
 }
 
-/// The reply holds a driver's block, and nothing that counts before it.
+/// Reports a reply that begins with a block that only nagent writes.
 pub(super) fn forged(block: &str) -> String {
     let instead = match block {
-        "agent-response" => {
-            "write your tags without it around them, an answer as <nagent-response>"
-        }
-        _ => "write only the action, and wait for its result",
+        "agent-response" => "write your tags without it, and an answer as <nagent-response>",
+        _ => "write only the action, and its result follows",
     };
-    format!("<{block}> comes only from the driver, as all results and prompts do: {instead}")
+    format!("only nagent writes <{block}>, as it does all results and prompts: {instead}")
 }
 
-/// What to do about a body that ended too early.
+/// Explains what to do about a body that ended too early.
 pub(super) fn fence(tag: &Tag) -> String {
     let name = tag.name;
     format!(
-        "; the body of <{name}> ended at its first </{name}>: when it holds that tag as text, \
-         write <{name} fence=\"WORD\" …> and close it with </{name} WORD>, WORD being a word that the body does not hold"
+        "; the body of <{name}> ended at its first </{name}>: if the text contains that tag, \
+         write <{name} fence=\"WORD\" …> and close it with </{name} WORD>, where WORD is a word that is not in the text"
     )
 }
 
-/// The nearest of `names`, if one is near enough to `word`, which is short: the cost grows with its length.
+/// Finds the name that is most similar to `word`. The cost grows with the length of `word`, so callers cut it.
 fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     similar::get_close_matches(word, names, 1, ALIKE).first().copied()
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The message for a body tag without a body, or a bodiless one with a body.
+/// Reports a tag whose form is wrong, with its right form.
 pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
     format!("<{}> {wrong}: write {}", tag.name, tag.shapes().join(" or "))
 }
 
-/// A closing tag that closes nothing.
+/// Reports a closing tag without an opening one.
 pub(super) fn stray_closer(name: &str) -> String {
-    let shown = clip(name, NAME);
+    let shown = excerpt_of(name, NAME);
     let known = if tags::find_tag(name).is_some() { "" } else { ", and there is no such tag" };
     format!("</{shown}> closes nothing{known}")
 }
@@ -161,7 +158,7 @@ mod tests {
 
     #[test]
     fn excerpts_are_short_and_harmless() {
-        let check = |text: &str, expect: &str| assert_eq!(clip(text, 10), expect);
+        let check = |text: &str, expect: &str| assert_eq!(excerpt_of(text, 10), expect);
         check("plain", "plain");
         check("0123456789", "0123456789");
         check("01234567890", "012345678…");
@@ -177,7 +174,7 @@ mod tests {
     fn near_names_are_offered() {
         let check = |name: &str, expect: &str| {
             let message = unknown_tag(name);
-            assert!(message.ends_with(&format!("the nearest is <{expect}>")), "{message}");
+            assert!(message.ends_with(&format!("did you mean <{expect}>?")), "{message}");
         };
         check("nagent-sheel", "nagent-shell");
         check("nagent_shell", "nagent-shell");

@@ -13,7 +13,7 @@ pub fn format(items: &[Item]) -> String {
     let mut reply = String::new();
     for item in items {
         let (kind, values, body) = parts(item);
-        tag(&mut reply, kind.tag(), &values, body);
+        write_tag(&mut reply, kind.tag(), &values, body);
         reply.push('\n');
     }
     reply
@@ -56,7 +56,7 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
     (action.kind(), values, body)
 }
 
-fn tag(reply: &mut String, tag: &Tag, values: &[Pair], body: &str) {
+fn write_tag(reply: &mut String, tag: &Tag, values: &[Pair], body: &str) {
     let name = tag.name;
     *reply += "<";
     *reply += name;

@@ -68,7 +68,8 @@ fn shared() -> Vec<(String, Rule)> {
 fn rules(tag: &Tag) -> Vec<(String, Rule)> {
     let name = tag.name;
     let closer = || literal(format!("</{name}>"));
-    let forms = tag.forms().into_iter().map(|form| All(form.into_iter().map(pair).collect()));
+    let forms =
+        tag.forms().into_iter().map(|form| All(form.into_iter().map(attribute_rule).collect()));
     let mut parts = vec![literal(format!("<{name}")), Any(forms.collect()), named("space")];
     let Body::Raw { may_be_empty, .. } = tag.body else {
         let pair = All(vec![literal(">"), named("space"), closer()]);
@@ -76,13 +77,13 @@ fn rules(tag: &Tag) -> Vec<(String, Rule)> {
         return vec![(name.to_owned(), All(parts))];
     };
     let opened = format!("{name}-opened");
-    parts.extend([literal(">"), body(&opened, may_be_empty), closer()]);
+    parts.extend([literal(">"), body_rule(&opened, may_be_empty), closer()]);
     let rest = other_than(&format!("/{name}>"));
     vec![(opened, All(vec![literal("<"), rest])), (name.to_owned(), All(parts))]
 }
 
 /// One attribute with its value, `?` unless it must be there.
-fn pair((attribute, must): (&Attribute, bool)) -> Rule {
+fn attribute_rule((attribute, must): (&Attribute, bool)) -> Rule {
     let value = match attribute.value {
         Value::Positive => "positive",
         Value::Text if attribute.required => "filled",
@@ -94,7 +95,7 @@ fn pair((attribute, must): (&Attribute, bool)) -> Rule {
 
 /// Text that does not hold the closing tag, `opened` being a `<` in it with what follows up to the next;
 /// more than white space unless it may be empty.
-fn body(opened: &str, may_be_empty: bool) -> Rule {
+fn body_rule(opened: &str, may_be_empty: bool) -> Rule {
     let plain = || times(NoneOf("<".into()), "*");
     if may_be_empty {
         return All(vec![plain(), times(named(opened), "*")]);
@@ -133,7 +134,7 @@ enum Notation {
 impl Notation {
     /// The whole grammar. The first rules are the caller's, since Lark's terminals cannot make them up.
     fn grammar(self, comment: &str, name: &str, root: &str, tag: &str) -> String {
-        let tags = TAGS.iter().map(|tag| self.name(tag.name)).collect::<Vec<_>>().join(" | ");
+        let tags = TAGS.iter().map(|tag| self.rule_name(tag.name)).collect::<Vec<_>>().join(" | ");
         let mut lines = vec![
             format!(
                 "{comment} A reply of nagent, as its table of tags has it: nagent --print-protocol {name}"
@@ -144,13 +145,13 @@ impl Notation {
         let rules = shared().into_iter().chain(TAGS.iter().flat_map(rules));
         let sign = if self == Self::Gbnf { " ::=" } else { ":" };
         lines.extend(rules.map(|(name, rule)| {
-            format!("{}{sign} {}", self.name(&name), self.print(&rule, false))
+            format!("{}{sign} {}", self.rule_name(&name), self.print(&rule, false))
         }));
         lines.join("\n") + "\n"
     }
 
     /// The name of a rule; in Lark that of a terminal.
-    fn name(self, name: &str) -> String {
+    fn rule_name(self, name: &str) -> String {
         match self {
             Self::Gbnf => name.to_owned(),
             Self::Lark => name.replace('-', "_").to_uppercase(),
@@ -164,7 +165,7 @@ impl Notation {
             Literal(text) => (quote(text), false),
             OneOf(set) => (self.class(set, "", ""), false),
             NoneOf(set) => (self.class(set, "^", ""), false),
-            Named(name) => (self.name(name), false),
+            Named(name) => (self.rule_name(name), false),
             All(rules) => {
                 let parts = rules.iter().map(|rule| self.print(rule, matches!(rule, Any(_))));
                 let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();

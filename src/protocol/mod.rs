@@ -32,7 +32,7 @@ pub use format::format;
 pub use grammar::{gbnf, lark};
 pub use parse::{MAX_ITEMS, MAX_VALUE, parse_reply};
 pub use tags::TagKind;
-pub use text::text;
+pub use text::protocol_text;
 
 /// Something that the model wants done. Each is answered by a block of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl std::str::FromStr for Notation {
 /// The protocol in a notation, ending in a line feed.
 pub fn print(notation: Notation) -> String {
     match notation {
-        Notation::Text => text(),
+        Notation::Text => protocol_text(),
         Notation::Gbnf => gbnf(),
         Notation::Lark => lark(),
     }

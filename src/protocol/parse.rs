@@ -1,8 +1,8 @@
-//! A reply → its items, or what is wrong with it. Strict: one wrong byte, and nothing of it counts.
+//! The parser of replies. It is strict: one mistake, and nothing in the reply counts.
 //!
-//! Left to right, in one pass, with regular expressions that are anchored where the parser stands, so
-//! that the time grows with the reply's length and no faster. It never guesses: what would have been
-//! right is said in the complaint and left to the model. The grammar is at the head of the module.
+//! It makes one pass from left to right, with regular expressions that are anchored at the current position, so that the
+//! time grows linearly with the reply's length. It never guesses: the complaint says what would be right, and the model
+//! writes it again. The grammar is in the documentation of the parent module.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,13 +13,13 @@ use super::complaint::{self, Malformed};
 use super::tags::{self, Body, FENCE, Tag, TagKind, Trim, Value};
 use super::{Action, Item, ParsedReply};
 
-/// The most tags that one reply may hold.
+/// Maximum number of tags in a reply.
 pub const MAX_ITEMS: usize = 1_000;
 
-/// The longest value of an attribute, in bytes: paths have 4,096 at most, patterns and names less.
+/// Maximum length of an attribute's value, in bytes. A path has at most 4,096.
 pub const MAX_VALUE: usize = 16 << 10;
 
-/// What may stand between tags, and between the parts of one.
+/// White space between tags, and between the parts of a tag.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// Compiles a pattern of this file.
@@ -27,8 +27,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in every test run")
 }
 
-/// A driver's block in any spelling: its opening or closing tag, up to the end of its name or as much of
-/// that as any block's name has. Written so that one look at each character decides, as in the others here.
+/// The opening or closing tag of a block that only nagent writes, in any spelling, up to the end of its name.
 static DRIVER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
 /// The beginning of a tag: a slash if it closes, and its name.
@@ -39,24 +38,24 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// The end of an opening tag.
 static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
-/// What might have been meant as an attribute.
+/// What may be meant as an attribute.
 static NEARLY: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"\A([ \t\r\n]*)([A-Za-z_][A-Za-z0-9_.:-]*)(?:[ \t\r\n]*(=)[ \t\r\n]*(["']?))?"#)
 });
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
-/// What is decoded in a value, and nothing else is.
+/// The entities that are decoded in a value; no others are.
 static ENTITY: LazyLock<Regex> = LazyLock::new(|| regex("&(?:quot|apos|amp|lt|gt);"));
-/// A word that may stand in a closing tag.
+/// A word that a fence may be.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 /// A number that an attribute may hold.
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
-/// Says what a reply comes to. Never fails and never panics, whatever the text is.
+/// Parses a reply. Never fails and never panics, whatever the text is.
 pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
     let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut parser = Parser { reply, at, bodies: Vec::new() };
-    match parser.items() {
+    match parser.parse_items() {
         Ok((items, None)) => ParsedReply::Whole(items),
         Ok((items, Some(block))) => {
             let offset = parser.at;
@@ -68,9 +67,9 @@ pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
 
 struct Parser<'a> {
     reply: &'a str,
-    /// Where it stands, in bytes; always a character boundary.
+    /// The current position, in bytes; always a character boundary.
     at: usize,
-    /// Tags whose body ended at a plain closing tag.
+    /// Tags whose body ended at a closing tag without a fence word.
     bodies: Vec<&'static Tag>,
 }
 
@@ -84,12 +83,12 @@ struct Values<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// All items, up to the first block of the driver if there is one.
-    fn items(&mut self) -> Result<(Vec<Item>, Option<String>), Malformed> {
+    /// Parses all items, up to the first block that only nagent writes, if there is one.
+    fn parse_items(&mut self) -> Result<(Vec<Item>, Option<String>), Malformed> {
         let mut items = Vec::new();
         loop {
             self.skip_space();
-            if self.rest().is_empty() {
+            if self.remaining().is_empty() {
                 break;
             }
             if let Some(block) = self.driver_block() {
@@ -103,38 +102,38 @@ impl<'a> Parser<'a> {
                     format!("more than {MAX_ITEMS} tags in one reply: send fewer at a time");
                 return Err(self.wrong(self.at, message));
             }
-            items.push(self.item()?);
+            items.push(self.parse_tag()?);
         }
         if items.is_empty() {
             let message =
-                "the reply is empty: answer with <nagent-response>, or act with another tag";
+                "the reply is empty: answer with <nagent-response>, or use another tag to act";
             return Err(self.wrong(self.at, message.to_owned()));
         }
         Ok((items, None))
     }
 
-    fn rest(&self) -> &'a str {
+    fn remaining(&self) -> &'a str {
         &self.reply[self.at..]
     }
 
     fn skip_space(&mut self) {
-        self.at = self.reply.len() - self.rest().trim_start_matches(SPACE).len();
+        self.at = self.reply.len() - self.remaining().trim_start_matches(SPACE).len();
     }
 
     fn wrong(&self, offset: usize, message: String) -> Malformed {
         Malformed::new(self.reply, offset, message)
     }
 
-    /// The driver's block that begins or ends here.
+    /// The block that begins or ends here and that only nagent writes.
     fn driver_block(&self) -> Option<String> {
-        tags::driver_block(&DRIVER.captures(self.rest())?[1])
+        tags::driver_block(&DRIVER.captures(self.remaining())?[1])
     }
 
-    /// One tag, whole.
-    fn item(&mut self) -> Result<Item, Malformed> {
+    /// Parses one tag with its body.
+    fn parse_tag(&mut self) -> Result<Item, Malformed> {
         let start = self.at;
-        let tag = self.name()?;
-        let mut values = self.attributes(tag, start)?;
+        let tag = self.parse_name()?;
+        let mut values = self.parse_attributes(tag, start)?;
         let body = match tag.body {
             Body::None => {
                 if !values.closed {
@@ -146,7 +145,7 @@ impl<'a> Parser<'a> {
                 if values.closed {
                     return Err(self.wrong(start, complaint::shape(tag, "needs a body")));
                 }
-                let body = self.body(tag, values.fence.as_deref(), start)?;
+                let body = self.parse_body(tag, values.fence.as_deref(), start)?;
                 if !may_be_empty && body.trim_matches(SPACE).is_empty() {
                     return Err(self.wrong(start, complaint::shape(tag, "has an empty body")));
                 }
@@ -156,14 +155,14 @@ impl<'a> Parser<'a> {
         Ok(build(&mut values, body.to_owned()))
     }
 
-    /// `<name` of a tag that the table has.
-    fn name(&mut self) -> Result<&'static Tag, Malformed> {
-        let rest = self.rest();
+    /// Parses `<name` of a known tag.
+    fn parse_name(&mut self) -> Result<&'static Tag, Malformed> {
+        let rest = self.remaining();
         let Some(found) = TAG.captures(rest) else {
             let spaced = rest.strip_prefix('<').map(|rest| rest.trim_start_matches(SPACE));
             let message = match spaced {
                 Some(name) if name.starts_with("nagent-") => {
-                    "no white space may stand between < and the tag's name".to_owned()
+                    "remove the white space between < and the name of the tag".to_owned()
                 }
                 _ => complaint::stray_text(rest),
             };
@@ -183,26 +182,30 @@ impl<'a> Parser<'a> {
         Ok(tag)
     }
 
-    /// The complaint about something that is no tag of the table, with a word about fences when a body
-    /// seems to have ended too early: then the next tag closes one that was read before.
+    /// Reports something that is not a known tag. When the next tag closes one that was read before, that one's body
+    /// probably ended too early, and the complaint explains fences.
     fn stray(&self, message: String) -> Malformed {
-        let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.rest()) };
+        let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.remaining()) };
         let early = next.filter(|next| !next[1].is_empty());
         let early = early.and_then(|next| self.bodies.iter().find(|tag| tag.name == &next[2]));
         let hint = early.map(|tag| complaint::fence(tag)).unwrap_or_default();
         self.wrong(self.at, message + &hint)
     }
 
-    /// All attributes of a tag and the end of it.
-    fn attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values<'a>, Malformed> {
+    /// Parses all attributes of a tag, and its end.
+    fn parse_attributes(
+        &mut self,
+        tag: &'static Tag,
+        start: usize,
+    ) -> Result<Values<'a>, Malformed> {
         let given = vec![None; tag.attributes.len()];
         let mut values = Values { tag, given, fence: None, closed: false };
-        while let Some(found) = ATTRIBUTE.captures(self.rest()) {
+        while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
             let key = found.get(1).map_or(self.at, |key| self.at + key.start());
-            self.attribute(&mut values, &found, key)?;
+            self.parse_attribute(&mut values, &found, key)?;
             self.at += found[0].len();
         }
-        let Some(end) = END.captures(self.rest()) else {
+        let Some(end) = END.captures(self.remaining()) else {
             return Err(self.broken_tag(tag));
         };
         values.closed = !end[1].is_empty();
@@ -226,8 +229,8 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// Takes one attribute, whose name begins at `at`, into `values`.
-    fn attribute(
+    /// Checks one attribute, whose name begins at `at`, and stores its value.
+    fn parse_attribute(
         &self,
         values: &mut Values<'a>,
         found: &Captures<'a>,
@@ -239,7 +242,7 @@ impl<'a> Parser<'a> {
         let value = decoded(raw);
         if value.len() > MAX_VALUE {
             let message = format!(
-                "the value of {key} in <{}> has {} bytes; {MAX_VALUE} are the most",
+                "the value of {key} in <{}> has {} bytes; the maximum is {MAX_VALUE}",
                 tag.name,
                 value.len()
             );
@@ -282,9 +285,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The complaint about an opening tag that goes on neither with an attribute nor with its end.
+    /// Reports an opening tag that continues neither with an attribute nor with its end.
     fn broken_tag(&self, tag: &Tag) -> Malformed {
-        let rest = self.rest();
+        let rest = self.remaining();
         let name = tag.name;
         let inner = rest.trim_start_matches(SPACE);
         let here = self.at + (rest.len() - inner.len());
@@ -292,7 +295,7 @@ impl<'a> Parser<'a> {
             return self.wrong(here, format!("the reply ends inside <{name}>"));
         }
         if let Some(found) = NEARLY.captures(rest) {
-            let key = complaint::clip(&found[2], 40);
+            let key = complaint::excerpt_of(&found[2], 40);
             let quote = found.get(4).map(|quote| quote.as_str());
             let message = match quote {
                 Some("") => format!("the value of {key} in <{name}> needs quotes: {key}=\"…\""),
@@ -303,23 +306,26 @@ impl<'a> Parser<'a> {
                 }
                 Some(_) => format!("white space is missing before {key} in <{name}>"),
                 None => {
-                    format!("{key} in <{name}> is a stray word: attributes are written {key}=\"…\"")
+                    format!(
+                        "{key} in <{name}> is not an attribute: attributes are written {key}=\"…\""
+                    )
                 }
             };
             return self.wrong(here, message);
         }
         let message = if inner.starts_with('/') {
-            format!("<{name}> must end in /> with nothing between the two")
+            format!("<{name}> must end in />, with nothing between / and >")
         } else {
-            format!("unexpected text inside <{name}>: an attribute, > or /> should stand here")
+            format!("unexpected text inside <{name}>: expected an attribute, > or />")
         };
         self.wrong(here, message)
     }
 
-    /// The closing tag of a tag without a body that was written as a pair.
+    /// Parses the closing tag of a tag without a body that was written as a pair.
     fn close_at_once(&mut self, tag: &Tag, start: usize) -> Result<(), Malformed> {
         self.skip_space();
-        let closing = self.rest().strip_prefix("</").and_then(|rest| rest.strip_prefix(tag.name));
+        let closing =
+            self.remaining().strip_prefix("</").and_then(|rest| rest.strip_prefix(tag.name));
         let Some(rest) = closing.and_then(|rest| rest.strip_prefix('>')) else {
             return Err(self.wrong(start, complaint::shape(tag, "has no body and ends in />")));
         };
@@ -327,8 +333,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The raw body up to the first closing tag that matches, which is passed too.
-    fn body(
+    /// Parses the raw body, and the first closing tag that matches.
+    fn parse_body(
         &mut self,
         tag: &'static Tag,
         fence: Option<&str>,
@@ -336,10 +342,10 @@ impl<'a> Parser<'a> {
     ) -> Result<&'a str, Malformed> {
         let name = tag.name;
         let closer = fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
-        let rest = self.rest();
+        let rest = self.remaining();
         let Some(length) = rest.find(&closer) else {
             let message =
-                format!("<{name}> is not closed: no {closer} follows{}", nearly_closed(rest, tag));
+                format!("<{name}> is not closed: {closer} is missing{}", nearly_closed(rest, tag));
             return Err(self.wrong(start, message));
         };
         self.at += length + closer.len();
@@ -350,16 +356,16 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Names what may have been meant to close a body.
+/// Names what may be meant to close a body.
 fn nearly_closed(rest: &str, tag: &Tag) -> String {
     let near = regex(&format!(r"(?i)<\s*/\s*{}\s*[^<>\s]{{0,64}}\s*>", tag.name));
     match near.find(rest) {
-        Some(found) => format!("; {} is not the same", complaint::clip(found.as_str(), 80)),
+        Some(found) => format!("; {} is not the same", complaint::excerpt_of(found.as_str(), 80)),
         None => String::new(),
     }
 }
 
-/// The value with its entities decoded, once.
+/// Decodes the entities of a value, once.
 fn decoded(raw: &str) -> Cow<'_, str> {
     if !raw.contains('&') {
         return Cow::Borrowed(raw);
@@ -380,7 +386,7 @@ fn decoded(raw: &str) -> Cow<'_, str> {
     Cow::Owned(value + &raw[done..])
 }
 
-/// The body without the line feeds that are not part of it.
+/// Removes the line breaks that are not part of a body.
 fn trimmed(body: &str, trim: Trim) -> &str {
     match trim {
         Trim::First => {
@@ -391,24 +397,24 @@ fn trimmed(body: &str, trim: Trim) -> &str {
 }
 
 impl Values<'_> {
-    fn take(&mut self, name: &str) -> Option<String> {
+    fn take_value(&mut self, name: &str) -> Option<String> {
         let (place, _) = self.tag.attribute(name)?;
         self.given.get_mut(place)?.take().map(Cow::into_owned)
     }
 
     /// A required value: it was checked to be there.
-    fn text(&mut self, name: &str) -> String {
-        self.take(name).unwrap_or_default()
+    fn required(&mut self, name: &str) -> String {
+        self.take_value(name).unwrap_or_default()
     }
 
     /// An optional value, an empty one counting as left out.
     fn optional(&mut self, name: &str) -> Option<String> {
-        self.take(name).filter(|value| !value.is_empty())
+        self.take_value(name).filter(|value| !value.is_empty())
     }
 
     /// An optional number: it was checked to be one.
     fn number(&mut self, name: &str) -> Option<u64> {
-        self.take(name).and_then(|value| value.parse().ok())
+        self.take_value(name).and_then(|value| value.parse().ok())
     }
 }
 
@@ -416,20 +422,20 @@ fn build(values: &mut Values<'_>, body: String) -> Item {
     Item::Action(match values.tag.kind {
         TagKind::Response => return Item::Response(body),
         TagKind::Read => Action::Read {
-            path: values.text("path"),
+            path: values.required("path"),
             offset: values.number("offset"),
             limit: values.number("limit"),
         },
-        TagKind::FileRead => Action::FileRead { path: values.text("path") },
-        TagKind::FilePatch => Action::FilePatch { index: values.text("index") },
-        TagKind::Write => Action::Write { path: values.text("path"), text: body },
-        TagKind::Edit => Action::Edit { path: values.text("path"), blocks: body },
-        TagKind::List => Action::List { path: values.text("path") },
+        TagKind::FileRead => Action::FileRead { path: values.required("path") },
+        TagKind::FilePatch => Action::FilePatch { index: values.required("index") },
+        TagKind::Write => Action::Write { path: values.required("path"), text: body },
+        TagKind::Edit => Action::Edit { path: values.required("path"), blocks: body },
+        TagKind::List => Action::List { path: values.required("path") },
         TagKind::Glob => {
-            Action::Glob { pattern: values.text("pattern"), path: values.optional("path") }
+            Action::Glob { pattern: values.required("pattern"), path: values.optional("path") }
         }
         TagKind::Grep => Action::Grep {
-            pattern: values.text("pattern"),
+            pattern: values.required("pattern"),
             path: values.optional("path"),
             glob: values.optional("glob"),
         },

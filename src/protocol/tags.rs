@@ -1,12 +1,11 @@
-//! The one description of the tags that a model may write, and the names that only the driver writes.
+//! The table of the tags that a model may write, and the names of all blocks.
 //!
-//! The parser's checks, the text of the first context, the GBNF and the Lark grammar are all made from
-//! [`TAGS`], so that they cannot drift apart. A new tag is a row here, a variant of [`TagKind`] and one of
-//! [`Action`](super::Action). This file holds the table and lookups in it, and parses nothing.
+//! The parser, the text for the model, the GBNF and the Lark grammar are all made from [`TAGS`], so that they agree.
+//! ARCHITECTURE.md lists what a new tag needs.
 
 use std::sync::LazyLock;
 
-/// Which tag it is.
+/// Identifies a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is described by its row in TAGS")]
 pub enum TagKind {
@@ -24,20 +23,20 @@ pub enum TagKind {
     Conversation,
 }
 
-/// One tag: its form, and what it means.
+/// A tag: its form and its meaning.
 #[derive(Debug)]
 pub struct Tag {
-    /// Which one.
+    /// Identifies the tag in code.
     pub kind: TagKind,
-    /// The name as it stands in the tag; case matters.
+    /// The name as the model writes it; case matters.
     pub name: &'static str,
-    /// The attributes it may carry, `fence` apart, which every tag with a body may carry.
+    /// The attributes it takes, except `fence`, which every tag with a body takes.
     pub attributes: &'static [Attribute],
-    /// What stands between the opening and the closing tag.
+    /// The text between the opening and the closing tag.
     pub body: Body,
-    /// The block in which the driver answers; `None` for the tag that is no action.
+    /// The block that holds the result; `None` for `nagent-response`, which is not an action.
     pub result: Option<&'static str>,
-    /// One line for the model.
+    /// A line that explains it to the model.
     pub meaning: &'static str,
 }
 
@@ -46,19 +45,19 @@ pub struct Tag {
 pub struct Attribute {
     /// The name; case matters.
     pub name: &'static str,
-    /// Must it be there, and not be empty? An optional one that is empty counts as left out.
+    /// Whether it must be given and not be empty. An optional one that is empty counts as not given.
     pub required: bool,
-    /// What its value is.
+    /// What values it takes.
     pub value: Value,
-    /// The letter or word that stands for the value in the text.
+    /// The word that stands for the value in the text for the model.
     pub placeholder: &'static str,
-    /// Attributes that must not stand beside it.
+    /// Attributes that cannot be given together with it.
     pub excludes: &'static [&'static str],
-    /// One line for the model.
+    /// A line that explains it to the model.
     pub meaning: &'static str,
 }
 
-/// What an attribute's value is.
+/// The values that an attribute takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// Any text.
@@ -67,32 +66,32 @@ pub enum Value {
     Positive,
 }
 
-/// What stands between the tags.
+/// What a tag holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: `<name …/>`. `<name …></name>` is taken for the same.
+    /// Nothing: `<name …/>`. `<name …></name>` means the same.
     None,
     /// Raw text.
     Raw {
-        /// The word that stands for it in the text.
+        /// The word that stands for it in the text for the model.
         placeholder: &'static str,
-        /// Whether it may be empty; otherwise it must hold more than white space.
+        /// Whether it may be empty. If not, it must hold more than white space.
         may_be_empty: bool,
-        /// Which line feeds at its ends are not part of it.
+        /// Which line breaks at its ends are removed.
         trim: Trim,
     },
 }
 
-/// Which line feeds at the ends of a body are not part of it. A carriage return before one goes with it.
+/// Which line breaks at the ends of a body are removed, carriage returns included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trim {
-    /// One directly after the opening tag: what ends a file is the file's own.
+    /// One directly after the opening tag. The line break at the end of a file is part of the file.
     First,
     /// All at both ends.
     Outer,
 }
 
-/// A required text attribute, the commonest sort.
+/// A required attribute with a text value.
 const fn required(
     name: &'static str,
     placeholder: &'static str,
@@ -131,12 +130,12 @@ pub const TAGS: &[Tag] = &[
         name: "nagent-read",
         attributes: &[
             required("path", "P", "the file"),
-            optional("offset", Value::Positive, "N", "the first line wanted, counted from 1"),
+            optional("offset", Value::Positive, "N", "the first line to read, counted from 1"),
             optional("limit", Value::Positive, "N", "how many lines"),
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
-        meaning: "a file: whole up to 64 KiB, or limit lines from line offset, counted from 1",
+        meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, the first line is 1)",
     },
     Tag {
         kind: TagKind::FileRead,
@@ -144,7 +143,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::None,
         result: Some("nagent-file-read-result"),
-        meaning: "any file; split into segments if over 64 KiB",
+        meaning: "read a file of any size; over 64 KiB it is split into segments",
     },
     Tag {
         kind: TagKind::FilePatch,
@@ -152,7 +151,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("index", "P", "the index.json beside the segments")],
         body: Body::None,
         result: Some("nagent-file-patch-result"),
-        meaning: "merge edited segments; P is their index.json",
+        meaning: "put edited segments back into their file; P is their index.json",
     },
     Tag {
         kind: TagKind::Write,
@@ -160,7 +159,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
         result: Some("nagent-write-result"),
-        meaning: "write a whole file; a line feed right after > is dropped",
+        meaning: "write a whole file; a line break right after > is dropped",
     },
     Tag {
         kind: TagKind::Edit,
@@ -168,7 +167,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
-        meaning: "search and replace, see below",
+        meaning: "replace parts of a file, see below",
     },
     Tag {
         kind: TagKind::List,
@@ -176,7 +175,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the folder")],
         body: Body::None,
         result: Some("nagent-list-result"),
-        meaning: "what a folder holds",
+        meaning: "list a folder",
     },
     Tag {
         kind: TagKind::Glob,
@@ -187,7 +186,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-glob-result"),
-        meaning: "files whose path matches",
+        meaning: "find files by path",
     },
     Tag {
         kind: TagKind::Grep,
@@ -199,15 +198,15 @@ pub const TAGS: &[Tag] = &[
         ],
         body: Body::None,
         result: Some("nagent-grep-result"),
-        meaning: "lines that match a regex",
+        meaning: "find lines by regular expression",
     },
     Tag {
         kind: TagKind::Shell,
         name: "nagent-shell",
-        attributes: &[optional("timeout", Value::Positive, "S", "seconds until it is ended")],
+        attributes: &[optional("timeout", Value::Positive, "S", "the time limit in seconds")],
         body: prose("COMMANDS"),
         result: Some("nagent-shell-result"),
-        meaning: "run in a shell, S seconds at most (600)",
+        meaning: "run commands in a shell, for at most S seconds",
     },
     Tag {
         kind: TagKind::Next,
@@ -215,7 +214,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: prose("PROMPT"),
         result: Some("nagent-next-input"),
-        meaning: "go on, with this prompt",
+        meaning: "continue, with PROMPT as your next input",
     },
     Tag {
         kind: TagKind::Conversation,
@@ -229,16 +228,16 @@ pub const TAGS: &[Tag] = &[
                 value: Value::Text,
                 placeholder: "P",
                 excludes: &["name", "from"],
-                meaning: "the same in P's own conversation, which may write P",
+                meaning: "the same in the conversation of file P, which may write P",
             },
         ],
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
-        meaning: "a child that knows only PROMPT; its answer comes back",
+        meaning: "start a child conversation that sees only PROMPT; you get its answer",
     },
 ];
 
-/// The attribute that every tag with a body may carry: the body then ends only at `</name WORD>`.
+/// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
 pub const FENCE: &str = "fence";
 
 /// Blocks that answer no tag.
@@ -261,13 +260,13 @@ pub static BLOCKS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     OTHER_BLOCKS.into_iter().chain(results).chain(HOOK_BLOCKS).collect()
 });
 
-/// The tag of this exact name.
+/// Finds a tag by its exact name.
 pub fn find_tag(name: &str) -> Option<&'static Tag> {
     TAGS.iter().find(|tag| tag.name == name)
 }
 
-/// The driver's block that a name stands for, however it is spelled: case and `_` for `-` do not matter,
-/// and the result of an action that does not exist (`nagent-foo-result`) counts too.
+/// Finds the block that a name means, ignoring case and `_` for `-`. The result of an action that does not exist
+/// (`nagent-foo-result`) counts as a block too.
 pub fn driver_block(name: &str) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let name = plain(name);
@@ -287,13 +286,13 @@ impl TagKind {
 }
 
 impl Tag {
-    /// The attribute of this exact name and its place.
+    /// Finds an attribute by its exact name, with its index.
     pub fn attribute(&self, name: &str) -> Option<(usize, &'static Attribute)> {
         self.attributes.iter().enumerate().find(|(_, attribute)| attribute.name == name)
     }
 
-    /// The sets of attributes that may stand together, in the table's order: one without any attribute
-    /// that excludes others, then one for each that does. There the excluding one comes first and is a must.
+    /// The sets of attributes that may be given together, with whether each is required: one set without the attributes
+    /// that exclude others, then one for each of those, which comes first and is required there.
     pub fn forms(&self) -> Vec<Vec<(&'static Attribute, bool)>> {
         let plain = self.attributes.iter().filter(|attribute| attribute.excludes.is_empty());
         let mut forms = vec![plain.map(|attribute| (attribute, attribute.required)).collect()];
@@ -308,7 +307,7 @@ impl Tag {
         forms
     }
 
-    /// The form as the text shows it, one line for each set of attributes that may stand together.
+    /// The tag as the text for the model shows it, one line for each of its [forms](Self::forms).
     pub fn shapes(&self) -> Vec<String> {
         self.forms().iter().map(|form| self.shape(form)).collect()
     }

@@ -1,20 +1,19 @@
-//! The protocol as a model reads it in the first context. Short: every request carries it.
-//!
-//! The tags come from the table; the rules below them are what the table cannot say.
+//! The protocol as the model reads it in the first context. It is short, since every request carries it.
 
 use super::tags::TAGS;
 
-/// What stands before the tags.
-const HEAD: &str = "Reply with these tags and white space only; [attributes] are optional:\n";
+/// The text before the tags.
+const HEAD: &str =
+    "Reply only with these tags and white space. [Attributes] in brackets are optional.\n";
 
-/// What stands after them.
+/// The text after the tags.
 const RULES: &str = r#"
-- Every tag but nagent-response is an action. Several in one reply run in order; their results are your next input. A reply without an action ends the run.
-- Values stand in "" or ''; there, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw.
-- A body ends at the first closing tag of its name. If it holds that tag as text, add fence="WORD" (a word not in it) and close with </NAME WORD>.
-- After one mistake, even a word outside tags, nothing of the reply runs.
-- Results, prompts and status come only from the driver: never write them.
-- nagent-edit: one or more blocks, all or none; the old lines must occur once in the file. If the text holds such markers, lengthen yours alike:
+- Every tag except nagent-response is an action. Several actions in a reply run in order, and their results are your next input. A reply without an action ends the run.
+- Attribute values go in "" or ''; in them, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw text: escape nothing.
+- A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
+- One mistake, even a word outside of tags, and nothing in the reply runs.
+- nagent writes results, prompts and status. Never write them yourself.
+- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. If the text contains such markers, make all three of yours longer.
 <<<<<<< SEARCH
 old lines
 =======
@@ -22,12 +21,12 @@ new lines
 >>>>>>> REPLACE
 "#;
 
-/// The protocol for a model, ending in a line feed.
-pub fn text() -> String {
+/// Writes the protocol for the model, ending in a line feed.
+pub fn protocol_text() -> String {
     let mut text = HEAD.to_owned();
     for tag in TAGS {
         for (form, shape) in tag.forms().iter().zip(tag.shapes()) {
-            // A form of its own is that of an attribute that excludes others, which then says what it does.
+            // A form with an attribute that excludes others is explained by that attribute.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
             let meaning = own.map_or(tag.meaning, |(attribute, _)| attribute.meaning);
             text += &shape;
@@ -45,8 +44,8 @@ mod tests {
 
     #[test]
     fn is_short_and_names_every_form() {
-        let text = text();
-        assert!(text.len() <= 1_925, "{} bytes", text.len());
+        let text = protocol_text();
+        assert!(text.len() <= 2_150, "{} bytes", text.len());
         for tag in TAGS {
             for shape in tag.shapes() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");

@@ -286,14 +286,14 @@ impl Cutting<'_, '_> {
             let chunk = tape.read().map_err(|error| Failure::io("read", plan.source, error))?;
             hasher.update(chunk);
             copy.write_all(chunk).map_err(|error| unwritten(&original, &error))?;
-            let done = tape.view().end();
+            let done = tape.view().end_offset();
             if done > metadata.len() {
                 return Err(changed(plan.source));
             }
             (hooks.progress)(done, metadata.len());
             Ok(())
         };
-        while !tape.at_end() && tape.view().end() < HEAD {
+        while !tape.at_end() && tape.view().end_offset() < HEAD {
             more(&mut tape, self.hooks)?;
         }
         let detected = language::detect(name, tape.view().bytes);
@@ -310,14 +310,14 @@ impl Cutting<'_, '_> {
         let mut late = 0;
         loop {
             let goal = match cutter.wants() {
-                0 => tape.view().end() + 1,
+                0 => tape.view().end_offset() + 1,
                 goal => goal,
             };
-            while !tape.at_end() && tape.view().end() < goal {
+            while !tape.at_end() && tape.view().end_offset() < goal {
                 more(&mut tape, self.hooks)?;
             }
             let view = tape.view();
-            if view.end() == 0 {
+            if view.end_offset() == 0 {
                 break;
             }
             let watch = Stopwatch::start();
@@ -328,7 +328,7 @@ impl Cutting<'_, '_> {
                 is_late |= watch.elapsed() > longest;
                 is_late || (self.hooks.stop)()
             };
-            let is_done = cutter.read(view, tape.at_end(), &mut stop, &mut settled);
+            let is_done = cutter.read_view(view, tape.at_end(), &mut stop, &mut settled);
             self.write(view, &mut settled)?;
             late += usize::from(is_late);
             if late >= PATIENCE {
@@ -343,7 +343,7 @@ impl Cutting<'_, '_> {
         let view = tape.view();
         cutter.finish(view, &mut settled);
         self.write(view, &mut settled)?;
-        let bytes = view.end();
+        let bytes = view.end_offset();
         let now =
             tape.file().metadata().map_err(|error| Failure::io("read", plan.source, error))?;
         let at_path = split_files::state(plan.source);

@@ -88,11 +88,11 @@ mod tests {
             tape.read().unwrap();
             let view = tape.view();
             let (from, to) =
-                (usize::try_from(view.base).unwrap(), usize::try_from(view.end()).unwrap());
+                (usize::try_from(view.base).unwrap(), usize::try_from(view.end_offset()).unwrap());
             assert_eq!(view.bytes, &all[from..to]);
-            tape.forget(view.end().saturating_sub(100_000));
+            tape.forget(view.end_offset().saturating_sub(100_000));
             assert!(tape.bytes.capacity() <= 4 * CHUNK);
         }
-        assert_eq!(tape.view().end(), all.len() as u64);
+        assert_eq!(tape.view().end_offset(), all.len() as u64);
     }
 }

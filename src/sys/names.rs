@@ -18,7 +18,7 @@ const SIBLINGS: usize = 5_000;
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with
 /// control characters, invisible ones, and bytes that are no UTF-8 escaped.
 pub fn shown(name: impl AsRef<OsStr>) -> String {
-    harmless::name(name.as_ref().as_bytes())
+    harmless::escape_name(name.as_ref().as_bytes())
 }
 
 /// The path with a leading `~` or `~/` replaced by the home folder, when there is one.

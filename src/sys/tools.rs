@@ -160,7 +160,7 @@ fn summary(description: &str) -> String {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let text = words.join(" ");
     let sentence = text.find(". ").map_or(text.as_str(), |at| &text[..=at]);
-    harmless::line(sentence, SUMMARY)
+    harmless::escape_line(sentence, SUMMARY)
 }
 
 #[cfg(test)]

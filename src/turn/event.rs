@@ -1,6 +1,6 @@
-//! What can happen to the loop, and what it can ask for: two closed lists, and the values that they carry.
+//! The events that the loop takes, the effects that it asks for, and the values that they carry.
 //!
-//! Values only. Which effect follows which event is [`super::Turn`]'s matter.
+//! [`super::Turn`] decides which effect follows which event.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::format::conversation::Block;
 use crate::llm::{ApiError, Reply, Usage};
 use crate::protocol::Action;
 
-/// What bounds a run. All are checked between turns.
+/// The limits of a run. All are checked between turns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Replies of the model, malformed ones and children's included.
+    /// Replies of the model, including malformed ones and those of children.
     pub turns: u64,
     /// Seconds since the run began.
     pub seconds: Option<f64>,
-    /// Tokens, input and output together, children's included.
+    /// Input and output tokens, including those of children.
     pub tokens: Option<u64>,
-    /// US dollars, children's included.
+    /// US dollars, including the cost of children.
     pub cost: Option<f64>,
 }
 
@@ -30,16 +30,16 @@ pub enum Event {
         /// Seconds since the run began.
         seconds: f64,
     },
-    /// The model's whole reply came.
+    /// The model replied.
     Replied {
         /// The reply.
         reply: Reply,
-        /// What it cost in US dollars, when that is known.
+        /// Its cost in US dollars, if known.
         cost: Option<f64>,
-        /// The time of day, as it goes into the file.
+        /// The current time, as it is written to the file.
         at: String,
     },
-    /// The request gave no reply.
+    /// The request failed.
     Failed {
         /// Why.
         error: ApiError,
@@ -48,23 +48,23 @@ pub enum Event {
     },
     /// The wait is over.
     Waited,
-    /// The last [`Effect::Keep`] is done; the path of the file.
+    /// The text of the last [`Effect::Keep`] was saved.
     Kept {
-        /// Where the text is.
+        /// The file that it was saved to.
         path: String,
     },
-    /// A text was shown.
+    /// The message was shown.
     Said,
-    /// An action ended; its result, with what a child used.
+    /// An action ended.
     Acted(Acted),
     /// `--check` ended.
     Checked {
         /// Whether it exited with 0.
         passed: bool,
-        /// The block that tells of it.
+        /// The block that reports it.
         block: Block,
     },
-    /// A signal came. `results` are those of the actions that it ended.
+    /// A signal arrived. `results` are those of the actions that it ended.
     Interrupted {
         /// The signal.
         signal: Signal,
@@ -93,27 +93,27 @@ impl Acted {
     }
 }
 
-/// Something to do. Exactly one [`Event`] answers each, but for [`Effect::Done`].
+/// Something to do. Exactly one [`Event`] answers each, except [`Effect::Done`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Append these blocks in one write, and make them durable.
     Append(Vec<Block>),
     /// Send the conversation to the model.
     Ask,
-    /// Wait before the next try, and say so.
+    /// Wait before the next try, and tell the user.
     Wait {
         /// How long.
         time: Duration,
         /// What failed.
         error: ApiError,
     },
-    /// Keep a reply that did not parse, whole.
+    /// Save a malformed reply.
     Keep(String),
-    /// Show the user a text that is not the answer.
+    /// Show the user a message that is not the answer.
     Say(String),
-    /// Run an action, or several conversations side by side. Answered by the first result.
+    /// Run an action, or several child conversations at once. The first result answers it.
     Act(Vec<Action>),
-    /// Wait for the next result of those side by side.
+    /// Wait for the next result of several child conversations.
     Next,
     /// Run `--check`.
     Check,
@@ -126,46 +126,46 @@ pub enum Effect {
 pub struct Outcome {
     /// The exit code.
     pub exit: Exit,
-    /// The answer: the responses of the reply that ended the run.
+    /// The responses of the reply that ended the run.
     pub responses: Vec<String>,
-    /// What went wrong, if anything did.
+    /// The error, if the run failed.
     pub error: Option<String>,
 }
 
-/// Sums over a run.
+/// Totals of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     /// Replies of the model.
     pub turns: u64,
-    /// The same with those of children.
+    /// Replies of the model, including those of children.
     pub all_turns: u64,
-    /// Tokens of this conversation alone.
+    /// Tokens of this conversation.
     pub own: Usage,
-    /// Tokens with those of children.
+    /// Tokens, including those of children.
     pub all: Usage,
-    /// US dollars with those of children, as far as prices are known.
+    /// US dollars, including the cost of children, as far as prices are known.
     pub cost: f64,
-    /// Whether a reply came whose price is not known.
+    /// Whether the price of some reply is unknown.
     pub unpriced: bool,
-    /// Responses that stood beside actions, and answers that the check did not accept.
+    /// Responses beside actions, and answers that the check rejected.
     pub notes: Vec<String>,
 }
 
-/// What a run needs to know at its start.
+/// The settings of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// Its limits.
     pub limits: Limits,
-    /// The command that an answer must satisfy, for the texts that name it.
+    /// The command of `--check`, for messages.
     pub check: Option<String>,
-    /// How long to wait for a provider in all.
+    /// How long to wait for a busy provider in total.
     pub patience: Duration,
-    /// Turns that the conversation has already had, for the numbers in its file.
+    /// The number of turns that the conversation already has, for the numbers in its file.
     pub first_turn: u64,
 }
 
 impl Event {
-    pub(super) fn name(&self) -> &'static str {
+    pub(super) fn describe(&self) -> &'static str {
         match self {
             Self::Appended { .. } => "appended",
             Self::Replied { .. } => "replied",

@@ -1,4 +1,4 @@
-//! The loop as a value: what happened goes in as an [`Event`], what to do next comes out as an [`Effect`].
+//! The loop as a state machine: it takes an [`Event`] and returns the next [`Effect`].
 //!
 //! ```text
 //! append the prompt
@@ -8,9 +8,9 @@
 //!     run its actions, append each result
 //! until the reply held no action, or a limit was reached
 //! ```
-//! Here are the rules of the loop: what is stored and in which order, what counts as an answer, how often a bad
-//! reply is asked for again, when a provider is tried again, when a limit ends the run. It does no I/O, reads no
-//! clock and draws no random number: times, jitter and paths arrive in events. [`crate::drive`] performs the effects.
+//! It decides what is stored and in which order, what counts as an answer, how often a malformed reply is requested again,
+//! when a provider is tried again, and when a limit ends the run. It does no I/O, reads no clock and draws no random
+//! number: times, jitter and paths come with events. [`crate::drive`] performs the effects.
 
 pub mod event;
 mod groups;
@@ -27,10 +27,10 @@ use crate::llm::retry::Retry;
 use crate::llm::{ApiError, Reply, Stop, Usage};
 use crate::protocol::{self, Action, Item, ParsedReply};
 
-/// Replies that may be malformed one after the other before the run gives up.
+/// How many malformed replies in a row end the run.
 pub const TRIES: u32 = 3;
 
-/// Times that `--check` may fail before the run gives up.
+/// How many failures of `--check` end the run.
 pub const CHECKS: u32 = 5;
 
 /// The state machine.
@@ -45,30 +45,30 @@ pub struct Turn {
     seconds: f64,
 }
 
-/// What the machine waits for.
+/// The event that the state machine waits for.
 #[derive(Debug)]
 enum State {
-    /// An append, and what comes after it.
-    Appending(Then),
+    /// The end of an append, and what follows it.
+    Appending(NextStep),
     /// The model's reply.
     Asking,
     /// The end of a wait.
     Waiting,
-    /// The text of a bad reply being kept.
-    Keeping(Kept),
-    /// A text being shown, and what comes after it.
+    /// The path of a bad reply that is being saved.
+    Keeping(BadReply),
+    /// A message was shown; the actions follow.
     Saying(ActionGroups),
-    /// Results: `running` of the group that was started, then the groups that are left.
+    /// The results of `running`, the actions that were started, before the other groups.
     Acting { running: VecDeque<Action>, rest: ActionGroups },
-    /// The check, with the answer that waits for it.
+    /// The result of the check of this answer.
     Checking(Vec<String>),
-    /// Nothing any more.
+    /// Nothing: the run is over.
     Over,
 }
 
 /// What to do once an append is durable.
 #[derive(Debug)]
-enum Then {
+enum NextStep {
     Ask,
     Say { notes: Vec<String>, rest: ActionGroups },
     Results { running: VecDeque<Action>, rest: ActionGroups },
@@ -76,23 +76,23 @@ enum Then {
     Done(Outcome),
 }
 
-/// A reply that is being kept, and what is to be said of it.
+/// A bad reply that is being saved, and the correction for the model.
 #[derive(Debug)]
-struct Kept {
+struct BadReply {
     status: Block,
-    /// The part of a forged reply that stands.
+    /// The valid part of a forged reply.
     stands: Option<(String, Vec<Item>)>,
     message: String,
 }
 
 impl Turn {
-    /// The machine, and its first effect: the opening blocks (what the start found, files read, the prompt).
+    /// Starts a run. The first effect appends the opening blocks: repairs, files to read, the prompt.
     pub fn start(rules: Rules, opening: Vec<Block>) -> (Self, Effect) {
         let retry = Retry::new(rules.patience);
         let turn = Self {
             rules,
             totals: Totals::default(),
-            state: State::Appending(Then::Ask),
+            state: State::Appending(NextStep::Ask),
             retry,
             bad: 0,
             failed_checks: 0,
@@ -110,13 +110,13 @@ impl Turn {
         }
     }
 
-    /// The sums so far.
+    /// The totals so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// What is left of the limits, for a child to draw on.
-    pub fn left(&self) -> Limits {
+    /// What is left of the limits; a child conversation gets these.
+    pub fn remaining_limits(&self) -> Limits {
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         let limits = self.rules.limits;
         Limits {
@@ -127,69 +127,72 @@ impl Turn {
         }
     }
 
-    /// Takes what happened, and says what to do next. An event that the state does not wait for ends the run
-    /// with an error; it is a fault of the driver.
+    /// Processes an event and returns the next effect. An unexpected event ends the run with an error: it is a bug in the
+    /// caller.
     pub fn step(&mut self, event: Event) -> Effect {
         let state = std::mem::replace(&mut self.state, State::Over);
         match (state, event) {
-            (State::Over, _) => self.over(Exit::Failed, "the run is already over"),
+            (State::Over, _) => self.end_with_error(Exit::Failed, "the run is already over"),
             (state, Event::Interrupted { signal, results }) => {
                 self.interrupted(state, signal, results)
             }
             (State::Appending(then), Event::Appended { seconds }) => {
                 self.seconds = seconds;
-                self.then(then)
+                self.continue_with(then)
             }
-            (State::Asking, Event::Replied { reply, cost, at }) => self.replied(reply, cost, at),
-            (State::Asking, Event::Failed { error, jitter }) => self.failed(error, jitter),
-            (State::Waiting, Event::Waited) => self.ask(),
-            (State::Keeping(kept), Event::Kept { path }) => self.kept(kept, path),
-            (State::Saying(rest), Event::Said) => self.act(rest),
+            (State::Asking, Event::Replied { reply, cost, at }) => {
+                self.after_reply(reply, cost, at)
+            }
+            (State::Asking, Event::Failed { error, jitter }) => self.after_failure(error, jitter),
+            (State::Waiting, Event::Waited) => self.ask_model(),
+            (State::Keeping(reply), Event::Kept { path }) => self.after_saving(reply, path),
+            (State::Saying(rest), Event::Said) => self.run_next_group(rest),
             (State::Acting { running, rest }, Event::Acted(acted)) => {
-                self.acted(running, rest, acted)
+                self.after_action(running, rest, acted)
             }
             (State::Checking(answer), Event::Checked { passed, block }) => {
-                self.checked(answer, passed, block)
+                self.after_check(answer, passed, block)
             }
             (state, event) => {
-                let message = format!("the driver answered {} with {}", state.name(), event.name());
-                self.over(Exit::Failed, &message)
+                let message =
+                    format!("the driver answered {} with {}", state.describe(), event.describe());
+                self.end_with_error(Exit::Failed, &message)
             }
         }
     }
 
-    fn append(&mut self, blocks: Vec<Block>, then: Then) -> Effect {
+    fn append(&mut self, blocks: Vec<Block>, then: NextStep) -> Effect {
         self.state = State::Appending(then);
         Effect::Append(blocks)
     }
 
-    fn over(&mut self, exit: Exit, message: &str) -> Effect {
+    fn end_with_error(&mut self, exit: Exit, message: &str) -> Effect {
         self.state = State::Over;
         Effect::Done(Outcome { exit, responses: Vec::new(), error: Some(message.to_owned()) })
     }
 
-    fn then(&mut self, then: Then) -> Effect {
+    fn continue_with(&mut self, then: NextStep) -> Effect {
         match then {
-            Then::Ask => self.ask_within_limits(),
-            Then::Say { notes, rest } => {
+            NextStep::Ask => self.ask_within_limits(),
+            NextStep::Say { notes, rest } => {
                 self.totals.notes.extend(notes.iter().cloned());
                 self.state = State::Saying(rest);
                 Effect::Say(notes.join("\n"))
             }
-            Then::Results { running, rest } if running.is_empty() => self.act(rest),
-            Then::Results { running, rest } => {
+            NextStep::Results { running, rest } if running.is_empty() => self.run_next_group(rest),
+            NextStep::Results { running, rest } => {
                 self.state = State::Acting { running, rest };
                 Effect::Next
             }
-            Then::Answer(responses) => self.answer(responses),
-            Then::Done(outcome) => {
+            NextStep::Answer(responses) => self.accept_answer(responses),
+            NextStep::Done(outcome) => {
                 self.state = State::Over;
                 Effect::Done(outcome)
             }
         }
     }
 
-    fn answer(&mut self, responses: Vec<String>) -> Effect {
+    fn accept_answer(&mut self, responses: Vec<String>) -> Effect {
         if self.rules.check.is_some() {
             self.state = State::Checking(responses);
             return Effect::Check;
@@ -198,23 +201,23 @@ impl Turn {
         Effect::Done(Outcome { exit: Exit::Done, responses, error: None })
     }
 
-    fn ask(&mut self) -> Effect {
+    fn ask_model(&mut self) -> Effect {
         self.state = State::Asking;
         Effect::Ask
     }
 
     fn ask_within_limits(&mut self) -> Effect {
-        let Some(limit) = self.limit() else {
+        let Some(limit) = self.reached_limit() else {
             self.retry = Retry::new(self.rules.patience);
-            return self.ask();
+            return self.ask_model();
         };
         let message = format!("the run ended: {limit}");
         let outcome = Outcome { exit: Exit::Limit, responses: Vec::new(), error: Some(limit) };
-        self.append(vec![ending(Exit::Limit, message)], Then::Done(outcome))
+        self.append(vec![ending(Exit::Limit, message)], NextStep::Done(outcome))
     }
 
-    /// The limit that has been reached, and the flag that raises it.
-    fn limit(&self) -> Option<String> {
+    /// Describes the limit that has been reached, with the flag that raises it.
+    fn reached_limit(&self) -> Option<String> {
         let Limits { turns, seconds, tokens, cost } = self.rules.limits;
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
         if self.totals.all_turns >= turns {
@@ -237,7 +240,7 @@ impl Turn {
         None
     }
 
-    fn failed(&mut self, error: ApiError, jitter: f64) -> Effect {
+    fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {
         if let Some(time) = self.retry.next(&error, jitter) {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
@@ -247,11 +250,11 @@ impl Turn {
             Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
         self.append(
             vec![ending(Exit::Provider, format!("the model gave no reply: {message}"))],
-            Then::Done(outcome),
+            NextStep::Done(outcome),
         )
     }
 
-    fn replied(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
+    fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
         self.totals.turns += 1;
         self.totals.all_turns += 1;
         self.totals.own.add(&reply.usage);
@@ -260,42 +263,42 @@ impl Turn {
             Some(cost) => self.totals.cost += cost,
             None => self.totals.unpriced = true,
         }
-        let status = self.status(&reply, cost, &at);
+        let status = self.status_block(&reply, cost, &at);
         if reply.stop == Stop::Length {
-            let message = "your reply was cut off by the length limit; nothing of it was run. \
-                           Send a shorter one: fewer or smaller tags, large files in several steps"
+            let message = "your reply was cut off by the length limit, and nothing in it was run. \
+                           Send a shorter one: fewer or smaller tags, and large files in several steps"
                 .to_owned();
-            return self.keep(reply.text, Kept { status, stands: None, message });
+            return self.keep_reply(reply.text, BadReply { status, stands: None, message });
         }
         match protocol::parse_reply(&reply.text) {
             ParsedReply::Whole(items) => {
                 self.bad = 0;
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
-                self.store(blocks, items, false)
+                self.store_reply(blocks, items, false)
             }
             ParsedReply::Forged { items, kept, block, offset } => {
                 let message = format!(
-                    "at byte {offset} you wrote <{block}>, which only the driver writes. What stands before it \
-                     was kept and run, the rest was not. Results come after your reply, never inside it"
+                    "at byte {offset} you wrote <{block}>, which only nagent writes. The part of your reply before it \
+                     was stored and run, the rest was not. Results follow your reply; never write them yourself"
                 );
                 let stands = Some((kept.to_owned(), items));
-                self.keep(reply.text, Kept { status, stands, message })
+                self.keep_reply(reply.text, BadReply { status, stands, message })
             }
             ParsedReply::Malformed(malformed) => {
                 let message =
-                    format!("your reply did not parse, and nothing of it was run: {malformed}");
-                self.keep(reply.text, Kept { status, stands: None, message })
+                    format!("your reply is malformed, and nothing in it was run: {malformed}");
+                self.keep_reply(reply.text, BadReply { status, stands: None, message })
             }
         }
     }
 
-    fn keep(&mut self, text: String, kept: Kept) -> Effect {
+    fn keep_reply(&mut self, text: String, kept: BadReply) -> Effect {
         self.state = State::Keeping(kept);
         Effect::Keep(text)
     }
 
-    fn kept(&mut self, kept: Kept, path: String) -> Effect {
-        let Kept { status, stands, message } = kept;
+    fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
+        let BadReply { status, stands, message } = kept;
         let status = status.with("invalid", path);
         let has_action =
             stands.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
@@ -304,24 +307,23 @@ impl Turn {
         }
         let note = Block::new("system").body(message.clone());
         if self.bad >= TRIES {
-            let error =
-                format!("the model's replies stayed malformed after {TRIES} tries: {message}");
+            let error = format!("the model sent {TRIES} malformed replies in a row: {message}");
             let outcome =
                 Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
             return self
-                .append(vec![status, ending(Exit::Malformed, message)], Then::Done(outcome));
+                .append(vec![status, ending(Exit::Malformed, message)], NextStep::Done(outcome));
         }
         match stands {
-            None => self.append(vec![status, note], Then::Ask),
+            None => self.append(vec![status, note], NextStep::Ask),
             Some((text, items)) => {
                 let blocks = vec![Block::new("agent-response").body(text), status, note];
-                self.store(blocks, items, true)
+                self.store_reply(blocks, items, true)
             }
         }
     }
 
-    /// Appends a reply that stands. A forged one never ends the run.
-    fn store(&mut self, blocks: Vec<Block>, items: Vec<Item>, forged: bool) -> Effect {
+    /// Appends a valid reply. A forged one never ends the run.
+    fn store_reply(&mut self, blocks: Vec<Block>, items: Vec<Item>, forged: bool) -> Effect {
         let mut responses = Vec::new();
         let mut actions = Vec::new();
         for item in items {
@@ -331,53 +333,57 @@ impl Turn {
             }
         }
         let then = match (actions.is_empty(), forged) {
-            (true, false) => Then::Answer(responses),
-            (true, true) => Then::Ask,
+            (true, false) => NextStep::Answer(responses),
+            (true, true) => NextStep::Ask,
             (false, _) if responses.is_empty() => {
-                Then::Results { running: VecDeque::new(), rest: ActionGroups::new(actions) }
+                NextStep::Results { running: VecDeque::new(), rest: ActionGroups::new(actions) }
             }
-            (false, _) => Then::Say { notes: responses, rest: ActionGroups::new(actions) },
+            (false, _) => NextStep::Say { notes: responses, rest: ActionGroups::new(actions) },
         };
         self.append(blocks, then)
     }
 
-    fn act(&mut self, mut rest: ActionGroups) -> Effect {
+    fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {
         let Some(group) = rest.next_group() else { return self.ask_within_limits() };
         self.state = State::Acting { running: group.iter().cloned().collect(), rest };
         Effect::Act(group)
     }
 
-    fn acted(&mut self, mut running: VecDeque<Action>, rest: ActionGroups, acted: Acted) -> Effect {
+    fn after_action(
+        &mut self,
+        mut running: VecDeque<Action>,
+        rest: ActionGroups,
+        acted: Acted,
+    ) -> Effect {
         running.pop_front();
         self.spend(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
-        self.append(vec![acted.block], Then::Results { running, rest })
+        self.append(vec![acted.block], NextStep::Results { running, rest })
     }
 
-    fn checked(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
+    fn after_check(&mut self, answer: Vec<String>, passed: bool, block: Block) -> Effect {
         if passed {
             let outcome = Outcome { exit: Exit::Done, responses: answer, error: None };
-            return self.append(vec![block], Then::Done(outcome));
+            return self.append(vec![block], NextStep::Done(outcome));
         }
         self.failed_checks += 1;
-        // Not accepted, and not lost either.
+        // A rejected answer is not lost.
         self.totals.notes.extend(answer);
         if self.failed_checks < CHECKS {
-            return self.append(vec![block], Then::Ask);
+            return self.append(vec![block], NextStep::Ask);
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
-        let error = format!("the check never passed in {CHECKS} tries: {check}");
+        let error = format!("the check failed {CHECKS} times: {check}");
         let note = ending(Exit::Unchecked, format!("the run ended: {error}"));
         let outcome = Outcome { exit: Exit::Unchecked, responses: Vec::new(), error: Some(error) };
-        self.append(vec![block, note], Then::Done(outcome))
+        self.append(vec![block, note], NextStep::Done(outcome))
     }
 
     fn interrupted(&mut self, state: State, signal: Signal, results: Vec<Block>) -> Effect {
         let (running, rest) = match state {
-            State::Acting { running, rest } | State::Appending(Then::Results { running, rest }) => {
-                (running, Some(rest))
-            }
-            State::Saying(rest) | State::Appending(Then::Say { rest, .. }) => {
+            State::Acting { running, rest }
+            | State::Appending(NextStep::Results { running, rest }) => (running, Some(rest)),
+            State::Saying(rest) | State::Appending(NextStep::Say { rest, .. }) => {
                 (VecDeque::new(), Some(rest))
             }
             _ => (VecDeque::new(), None),
@@ -394,10 +400,10 @@ impl Turn {
         blocks.push(ending(Exit::Signal(signal), message.clone()));
         let outcome =
             Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
-        self.append(blocks, Then::Done(outcome))
+        self.append(blocks, NextStep::Done(outcome))
     }
 
-    fn status(&self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
+    fn status_block(&self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
         let usage = &reply.usage;
         let mut block = Block::new("nagent-turn-status")
             .with("at", at)
@@ -415,13 +421,13 @@ impl Turn {
     }
 }
 
-/// The block that tells how a run ended without an answer. All results of the run stand before it.
+/// The block that records how a run ended without an answer. All results of the run come before it.
 fn ending(exit: Exit, message: String) -> Block {
     Block::new("system").with("exit", exit.code()).body(message)
 }
 
 impl State {
-    fn name(&self) -> &'static str {
+    fn describe(&self) -> &'static str {
         match self {
             Self::Appending(_) => "an append",
             Self::Asking => "a request",

@@ -69,11 +69,7 @@ fn all_blocks_or_none() {
         .assert_exit(0)
         .stdout_is("line 2: -1 +1 (exact)\nline 4: -1 +1 (indent)\n");
     assert_eq!(sandbox.read("f"), "one\nTWO\nthree\nFOUR\nfive\n");
-    refuses(
-        &sandbox,
-        &block("two\n", "TWO\n"),
-        &["already applied: the replacement stands at line 2"],
-    );
+    refuses(&sandbox, &block("two\n", "TWO\n"), &["already applied: the replacement is at line 2"]);
 }
 
 #[test]
@@ -180,7 +176,7 @@ fn hunks_hold_what_blocks_hold() {
         "@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file\n",
         Err("not the end of the file"),
     );
-    check("a\n", "@@ -1,0 +2 @@\n+b\n", Err("the search holds no text"));
+    check("a\n", "@@ -1,0 +2 @@\n+b\n", Err("the search is empty"));
     check("-- a\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n--- a\n+++ a\n", Ok("++ a\n"));
 }
 
@@ -311,7 +307,7 @@ fn a_diff_of_git_gives_what_git_gives() {
             prop_assert_eq!(got, new, "{}", diff);
         } else {
             // What the line ends alone change, and what is there already around its place, is refused and never guessed at.
-            let words = ["the same", "already applied", "no text"];
+            let words = ["the same", "already applied", "is empty"];
             prop_assert!(
                 words.iter().any(|word| ours.stderr.contains(word)),
                 "{}\n{}",

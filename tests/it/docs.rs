@@ -343,7 +343,7 @@ fn every_type_is_in_the_page_about_large_files() {
 fn the_page_about_edits_has_every_reading_and_every_cause() {
     let readings =
         [How::Exact, How::LineEnds, How::Trailing, How::Indent, How::Quotes, How::BlankLines];
-    assert_eq!(names(&table("docs/edits.md", "`how`")), readings.map(How::name));
+    assert_eq!(names(&table("docs/edits.md", "`how`")), readings.map(How::as_str));
     let causes = [
         Cause::Missing,
         Cause::Twice,
@@ -355,9 +355,9 @@ fn the_page_about_edits_has_every_reading_and_every_cause() {
         Cause::Overlap,
         Cause::Unclear,
     ];
-    assert_eq!(names(&table("docs/edits.md", "`cause`")), causes.map(Cause::name));
+    assert_eq!(names(&table("docs/edits.md", "`cause`")), causes.map(Cause::as_str));
     let told = quoted(&text("docs/json.md"));
-    let names = readings.map(How::name).into_iter().chain(causes.map(Cause::name));
+    let names = readings.map(How::as_str).into_iter().chain(causes.map(Cause::as_str));
     for name in names {
         assert!(told.iter().any(|word| word == name), "docs/json.md does not tell {name}");
     }

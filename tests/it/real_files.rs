@@ -67,7 +67,7 @@ fn segments_of_real_files_are_the_file_and_cut_no_definition_that_fits() {
 
 /// Checks the segments of one file, and gives the number of its definitions.
 fn check(path: &Path, language: Language, bytes: &[u8]) -> usize {
-    let segments = cutter::cut(language, bytes, Rules { target: TARGET, natural: false });
+    let segments = cutter::cut_text(language, bytes, Rules { target: TARGET, natural: false });
     let shown = path.display();
     let mut at = 0;
     for (from, to) in &segments {

@@ -46,7 +46,7 @@ pub fn history_report(
     let notes: Vec<&String> = look.notes.iter().chain(&history.notes).collect();
     let mut printed = text::history(&history, &summaries, Extent::Whole);
     for note in &notes {
-        printed.push_str(&format!("\nnote: {}", crate::format::harmless::line(note, 500)));
+        printed.push_str(&format!("\nnote: {}", crate::format::harmless::escape_line(note, 500)));
     }
     Ok(Report::done(printed)
         .with("file", file.display().to_string())

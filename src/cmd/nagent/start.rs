@@ -295,7 +295,8 @@ pub(super) fn gather(
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
-        walls: walls.as_ref().map(walls::describe).unwrap_or_default(),
+        sandbox: walls.as_ref().map(walls::describe).unwrap_or_default(),
+        shell_timeout: call.settings.shell().timeout.as_secs(),
         tools: found,
         host: env::host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),

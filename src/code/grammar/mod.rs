@@ -88,7 +88,7 @@ pub fn boundaries(
     let roles = kinds::roles(language, &grammar);
     let target = usize::try_from(target).unwrap_or(usize::MAX);
     let root = tree.root_node();
-    let found = Walk::new(language, piece, shift, target, &roles).run(root);
+    let found = Walk::new(language, piece, shift, target, &roles).find_cuts(root);
     let settle = Settle {
         piece,
         shift,
@@ -98,7 +98,7 @@ pub fn boundaries(
         root,
         whole: OnceCell::new(),
     };
-    let boundaries = settle.run(found);
+    let boundaries = settle.choose_cuts(found);
     let mut boundaries: Vec<Boundary> = boundaries
         .into_iter()
         .map(|cut| Boundary { at: cut.at as u64, level: cut.level })
@@ -172,9 +172,9 @@ fn opened(
                 continue 'down;
             }
             let role = kinds::role_of(roles, child);
-            if role.is(Role::OPENER) {
+            if role.includes(Role::OPENER) {
                 open.push((child.start_byte(), child.end_byte()));
-            } else if role.is(Role::CLOSER) {
+            } else if role.includes(Role::CLOSER) {
                 open.pop();
             }
             more = cursor.goto_next_sibling();

@@ -25,7 +25,7 @@ pub(super) struct Settle<'a> {
 
 impl Settle<'_> {
     /// The cuts that may be taken, with as many of the spare ones and of the lines as it takes.
-    pub(super) fn run(&self, mut found: Found) -> Vec<Cut> {
+    pub(super) fn choose_cuts(&self, mut found: Found) -> Vec<Cut> {
         let in_order = |list: &mut Vec<Cut>| {
             list.sort_unstable_by_key(|cut| (cut.at, cut.level));
             list.dedup_by_key(|cut| cut.at);
@@ -40,7 +40,13 @@ impl Settle<'_> {
             if cut.at - before > self.target {
                 let from = found.spare.partition_point(|spare| spare.at <= before);
                 let to = found.spare.partition_point(|spare| spare.at < cut.at);
-                self.fill(before, cut.at, &found.spare[from..to], &found.atoms, &mut settled);
+                self.fill_between(
+                    before,
+                    cut.at,
+                    &found.spare[from..to],
+                    &found.atoms,
+                    &mut settled,
+                );
             }
             if cut.at < self.piece.len() {
                 settled.push(*cut);
@@ -52,7 +58,7 @@ impl Settle<'_> {
 
     /// Adds the shallowest of the spare cuts, then deeper ones where it takes them, then lines, and what lies within
     /// lines.
-    fn fill(
+    fn fill_between(
         &self,
         from: usize,
         to: usize,
@@ -74,11 +80,11 @@ impl Settle<'_> {
         let (mut before, mut rest) = (from, spare);
         while let Some(number) = rest.iter().position(|cut| cut.level == level) {
             let at = rest[number].at;
-            self.fill(before, at, &rest[..number], atoms, settled);
+            self.fill_between(before, at, &rest[..number], atoms, settled);
             settled.push(rest[number]);
             (before, rest) = (at, &rest[number + 1..]);
         }
-        self.fill(before, to, rest, atoms, settled);
+        self.fill_between(before, to, rest, atoms, settled);
     }
 
     /// The starts of lines, but for those within a definition or an element that fits; those within other nodes that
@@ -106,7 +112,7 @@ impl Settle<'_> {
             let node = cursor.node();
             let fits = node.end_byte() - node.start_byte() <= self.target
                 && node.is_named()
-                && role_of(self.roles, node).is(Role::DEFINITION);
+                && role_of(self.roles, node).includes(Role::DEFINITION);
             if fits {
                 let place = |at: usize| at.saturating_sub(self.shift);
                 whole.push((place(node.start_byte()), place(node.end_byte())));

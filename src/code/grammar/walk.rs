@@ -69,12 +69,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks the tree, as far down as its nodes are larger than the target.
-    pub(super) fn run(mut self, root: Node<'_>) -> Found {
+    pub(super) fn find_cuts(mut self, root: Node<'_>) -> Found {
         // Depth first would need a stack as deep as the text is nested; the order of the work does not matter.
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
             let children = self.children(node);
-            if role_of(self.roles, node).is(Role::CONTAINER) {
+            if role_of(self.roles, node).includes(Role::CONTAINER) {
                 self.container(&children, depth, &mut work);
             } else {
                 self.parts(&children, depth, &mut work);
@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
                 start: node.start_byte(),
                 end,
                 role,
-                member: node.is_named() && !role.is(Role::SUFFIX),
+                member: node.is_named() && !role.includes(Role::SUFFIX),
                 node: large.then_some(node),
             });
             more = cursor.goto_next_sibling();
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
             let group = &children[*from..*to];
             let end = group.last().map_or(at, |child| child.end);
             if end - at <= self.target && at >= self.shift {
-                self.atom(at, end);
+                self.add_atom(at, end);
             } else {
                 self.inside(group, deeper, work);
             }
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
             }
             match child.node {
                 Some(node) => work.push((node, depth)),
-                None => self.atom(child.start, child.end),
+                None => self.add_atom(child.start, child.end),
             }
         }
     }
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
     fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in children.iter().enumerate() {
             // A comment between a head and its body is often that of the body's first member.
-            let led = number > 0 && children[number - 1].role.is(Role::COMMENT);
+            let led = number > 0 && children[number - 1].role.includes(Role::COMMENT);
             let led = led && self.line_feeds(children[number - 1].end, child.start) <= 1;
             if number > 0 {
                 let level = if led { WITHIN } else { level::PART };
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
             }
             match child.node {
                 Some(node) => work.push((node, depth)),
-                None => self.atom(child.start, child.end),
+                None => self.add_atom(child.start, child.end),
             }
         }
     }
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
             }
             let before = number.checked_sub(1).map(|before| &children[before]);
             let gap = before.map_or(2, |before| self.line_feeds(before.end, child.start));
-            let belongs = child.role.is(Role::COMMENT) || child.role.is(Role::PREFIX);
+            let belongs = child.role.includes(Role::COMMENT) || child.role.includes(Role::PREFIX);
             // A comment behind something on its line belongs to that.
             if belongs && gap == 0 && waiting.is_none() {
                 continue;
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
     /// Whether what waits belongs to the child behind it.
     fn leads(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
         waiting.last().is_some_and(|last| {
-            waiting.iter().any(|one| one.role.is(Role::PREFIX))
+            waiting.iter().any(|one| one.role.includes(Role::PREFIX))
                 || self.line_feeds(last.end, child.start) <= 1
         })
     }
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What fits is not cut by lines. What fits only without the blanks before it may be cut from them.
-    fn atom(&mut self, start: usize, end: usize) {
+    fn add_atom(&mut self, start: usize, end: usize) {
         let Some(start) = start.checked_sub(self.shift) else { return };
         let end = end - self.shift;
         self.found.atoms.push((start, end));

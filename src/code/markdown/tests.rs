@@ -1,7 +1,7 @@
 //! Where Markdown may be cut, and where not.
 
 use super::*;
-use crate::code::cutter::cut;
+use crate::code::cutter::cut_text;
 use crate::code::cutter::tests::{bytes, check as check_parts, split};
 use crate::code::language::Language::Markdown;
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ fn what_is_nested_beyond_all_measure_takes_no_time() {
 fn natural_cuts_at_every_heading_that_follows_none() {
     let rules = Rules { target: 1000, natural: true };
     let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
-    assert_eq!(cut(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
+    assert_eq!(cut_text(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
 }
 
 /// Reads in windows of a size, as the cutter does with large ones.

@@ -32,7 +32,7 @@ static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Parses a conversation file.
 pub fn parse(text: &str) -> Parsed {
-    Parser { text, at: 0, note: None, pieces: Vec::new() }.run()
+    Parser { text, at: 0, note: None, pieces: Vec::new() }.parse_file()
 }
 
 /// How one attempt to read a block ended.
@@ -51,7 +51,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn run(mut self) -> Parsed {
+    fn parse_file(mut self) -> Parsed {
         if self.text.starts_with('\u{feff}') {
             self.at = '\u{feff}'.len_utf8();
         }
@@ -108,7 +108,7 @@ impl Parser<'_> {
         let Some(opening) = OPENING.captures(rest) else { return self.no_opening(rest) };
         let name = block_name(&opening[1]);
         let mut attributes = parse_attributes(&opening[2]);
-        let fence = take(&mut attributes, "fence");
+        let fence = take_attribute(&mut attributes, "fence");
         let tag_end = start + opening[0].len();
         if opening.get(3).is_some() {
             let next = self.after_line_end(tag_end);
@@ -248,7 +248,8 @@ fn ends_in_whole_block(text: &str) -> bool {
             }
             let mut attributes = parse_attributes(&opening[2]);
             at >= from
-                && closing_tag(&opening[1], take(&mut attributes, "fence").as_deref()) == closing
+                && closing_tag(&opening[1], take_attribute(&mut attributes, "fence").as_deref())
+                    == closing
         })
     })
 }
@@ -277,7 +278,7 @@ fn parse_attributes(text: &str) -> Vec<Attribute> {
 }
 
 /// The first value of that name; all of that name are gone then.
-fn take(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
+fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Option<String> {
     let at = attributes.iter().position(|(n, _)| n == name)?;
     let value = attributes.remove(at).1;
     attributes.retain(|(n, _)| n != name);

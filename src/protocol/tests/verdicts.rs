@@ -58,7 +58,7 @@ fn what_is_wrong_spoils_the_good_tags_before_it() {
     for (reply, offset, words) in BAD {
         // White space is no fault after a tag, and a driver's block is judged otherwise.
         if words.contains("is empty") && reply.len() == *offset
-            || words.contains("driver")
+            || words.contains("nagent writes")
             || words.contains("your tags")
         {
             continue;
@@ -117,7 +117,7 @@ fn every_driver_block_is_forged_at_the_top_and_harmless_inside() {
         for opening in [format!("<{block}>"), format!("<{block} a=\"b\">"), format!("<{block}/>")] {
             let good = "<nagent-shell>ls</nagent-shell>\n";
             check_forged(&format!("{good}{opening}x</{block}>{good}"), good, block, 1);
-            assert!(malformed(&opening).message.contains("comes only from the driver"));
+            assert!(malformed(&opening).message.contains("only nagent writes"));
             let inside = format!("<nagent-response>{opening}x</{block}></nagent-response>");
             assert_eq!(whole(&inside), [say(&format!("{opening}x</{block}>"))]);
             let value = format!("<nagent-read path='{opening}'/>");
@@ -227,7 +227,7 @@ fn a_value_may_be_so_long_and_no_longer() {
     let read = |bytes: usize| format!("<nagent-read path=\"{}\"/>", "a".repeat(bytes));
     assert_eq!(whole(&read(MAX_VALUE)).len(), 1);
     let complaint = malformed(&read(MAX_VALUE + 1));
-    assert!(complaint.message.contains("has 16385 bytes; 16384 are the most"), "{complaint}");
+    assert!(complaint.message.contains("has 16385 bytes; the maximum is 16384"), "{complaint}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use git2::{ObjectType, Oid};
 use super::changes::{Delta, changes};
 use super::objects::{Commit, Entry, Objects};
 use super::renames::{renames, source};
-use crate::format::harmless::cut;
+use crate::format::harmless::truncate;
 use crate::history::coupling::LARGEST;
 use crate::history::{Change, Sort, Touch, object};
 
@@ -324,7 +324,7 @@ impl Walk<'_, '_> {
         if let Some(raw) = object.as_ref().ok().and_then(|object| object::commit(object.data())) {
             let author = object::person(raw.author);
             let text = |bytes: &[u8]| object::decoded(bytes, raw.encoding).into_owned();
-            let name = |bytes: &[u8]| cut(&text(bytes), object::LONGEST);
+            let name = |bytes: &[u8]| truncate(&text(bytes), object::LONGEST);
             (touch.time, touch.offset) = (author.time, author.offset);
             (touch.name, touch.email) = (name(author.name), name(author.email));
             touch.subject = object::subject(&text(raw.message));

@@ -2,7 +2,7 @@
 //! defines lies within it.
 
 use super::input::Input;
-use nagent::code::cutter::cut;
+use nagent::code::cutter::cut_text;
 use nagent::code::language::{Language, NAMES};
 use nagent::code::outline::outline;
 use nagent::code::pack::Rules;
@@ -15,7 +15,7 @@ pub(crate) fn run(data: &[u8]) {
     let rules = Rules { target: u64::from(size) * 4 + 4, natural: size.is_multiple_of(5) };
     let bytes = input.rest;
     let mut end = 0;
-    for (from, to) in cut(language, bytes, rules) {
+    for (from, to) in cut_text(language, bytes, rules) {
         assert_eq!(from, end);
         assert!(to > from || bytes.is_empty(), "an empty segment");
         assert!(to - from <= rules.target, "{from} to {to} with a target of {}", rules.target);

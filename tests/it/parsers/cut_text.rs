@@ -2,7 +2,7 @@
 //! they are the same however much of the file is shown at once.
 
 use super::input::Input;
-use nagent::code::cutter::{Cutter, cut};
+use nagent::code::cutter::{Cutter, cut_text};
 use nagent::code::language::{Language, detect};
 use nagent::code::pack::Rules;
 use nagent::code::view::View;
@@ -17,7 +17,7 @@ pub(crate) fn run(data: &[u8]) {
     let rules = Rules { target: u64::from(size) + 1, natural: size.is_multiple_of(5) };
     let step = usize::from(input.byte() % 16) + 1;
     let bytes = input.rest;
-    let whole = cut(language, bytes, rules);
+    let whole = cut_text(language, bytes, rules);
     covers(&whole, bytes.len(), rules.target);
     let found = detect("x", &bytes[..bytes.len().min(1_000)]);
     let bit = streamed(Cutter::new(found.language, found.unit, found.is_text, rules), bytes, step);
@@ -40,7 +40,7 @@ fn streamed(mut cutter: Cutter, bytes: &[u8], step: usize) -> Vec<(u64, u64)> {
         shown = (shown + step).max(wants.min(bytes.len())).min(bytes.len());
         let last = shown == bytes.len();
         let view = View { base: from as u64, bytes: &bytes[from..shown] };
-        if cutter.read(view, last, &mut || false, &mut out) {
+        if cutter.read_view(view, last, &mut || false, &mut out) {
             break;
         }
     }

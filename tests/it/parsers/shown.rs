@@ -1,7 +1,9 @@
 //! Text that is shown: nothing that steers a terminal, reorders a line or cannot be seen is left in it.
 
 use super::input::Input;
-use nagent::format::harmless::{cut, is_hidden, line, name, visible, without_markers};
+use nagent::format::harmless::{
+    escape_line, escape_name, escape_text, is_hidden, truncate, without_markers,
+};
 use nagent::llm::{ApiError, ErrorKind};
 use nagent::sys::names::{expand_home, shown};
 use std::ffi::OsStr;
@@ -13,13 +15,13 @@ pub(crate) fn run(data: &[u8]) {
     let most = usize::from(input.byte());
     let text = input.text();
     let hidden = |text: &str| text.chars().any(|c| is_hidden(c) && c != '\n' && c != '\t');
-    assert!(!hidden(&visible(&text)));
-    assert_eq!(visible(&visible(&text)), visible(&text));
-    let line = line(&text, most);
+    assert!(!hidden(&escape_text(&text)));
+    assert_eq!(escape_text(&escape_text(&text)), escape_text(&text));
+    let line = escape_line(&text, most);
     assert!(!line.chars().any(is_hidden) && line.chars().count() <= most.max(1), "{line:?}");
-    assert!(cut(&text, most).chars().count() <= most.max(1));
-    assert!(!name(input.rest).chars().any(is_hidden));
-    assert_eq!(shown(OsStr::from_bytes(input.rest)), name(input.rest));
+    assert!(truncate(&text, most).chars().count() <= most.max(1));
+    assert!(!escape_name(input.rest).chars().any(is_hidden));
+    assert_eq!(shown(OsStr::from_bytes(input.rest)), escape_name(input.rest));
     let path = Path::new(OsStr::from_bytes(input.rest));
     expand_home(path, Some(Path::new("/home/u")));
     let broken = without_markers(&text).to_lowercase();

@@ -88,7 +88,7 @@ fn look(
     row: &mut Row,
     wrong: &mut Vec<String>,
 ) {
-    let segments = cutter::cut(language, bytes, rules);
+    let segments = cutter::cut_text(language, bytes, rules);
     let mut at = 0;
     for (from, to) in &segments {
         if *from != at || *to <= at {
