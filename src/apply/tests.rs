@@ -169,7 +169,13 @@ fn indentation() {
     let no = |file, s, r, cause, part| check(file, &[(s, r)], Err((cause, part)));
     no("    a\n  a\n", "a\n", "b\n", Cause::Twice, "(ignoring indentation), at lines 1, 2");
     no("\ta\n  a\n", "a\n", "b\n", Cause::Twice, "at lines 1, 2");
-    no("    a\n      b\n", "a\nb\n", "a\nc\n", Cause::Indentation, "lines 1, but with different indentation");
+    no(
+        "    a\n      b\n",
+        "a\nb\n",
+        "a\nc\n",
+        Cause::Indentation,
+        "lines 1, but with different indentation",
+    );
     no(
         "\ta\n\t\tb\n\t\t\t\tc\n",
         "    a\n        b\n            c\n",

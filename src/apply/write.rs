@@ -130,7 +130,7 @@ impl Writer<'_> {
                     let beside_new = inserts(before) || inserts(steps.get(index + 1));
                     match (step, self.map[*old]) {
                         (Step::Like { new, .. }, Some(line)) => {
-                            self.write_like(*old, *new, line)?
+                            self.write_like(*old, *new, line)?;
                         }
                         (_, line) => self.keep_line(line, beside_new),
                     }

@@ -347,7 +347,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (
         "<nagent-read path/>",
         13,
-        "path in <nagent-read> is a stray word: attributes are written path=\"…\"",
+        "path in <nagent-read> is not an attribute: attributes are written path=\"…\"",
     ),
     ("<nagent-read \"a\"/>", 13, "unexpected text inside <nagent-read>"),
     ("<nagent-read path=“a”/>", 13, "needs quotes"),
@@ -357,7 +357,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-read path=\"a\" ", 22, "the reply ends inside <nagent-read>"),
     ("<nagent-read <nagent-shell>", 13, "unexpected text"),
     ("<nagent-shell", 13, "the reply ends inside <nagent-shell>"),
-    ("<nagent-shell ls>x</nagent-shell>", 14, "ls in <nagent-shell> is a stray word"),
+    ("<nagent-shell ls>x</nagent-shell>", 14, "ls in <nagent-shell> is not an attribute"),
     // Bodies.
     (
         "<nagent-shell/>",
