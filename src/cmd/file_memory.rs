@@ -24,9 +24,9 @@ use crate::history::{History, Touch};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
 use crate::out;
-use crate::segments::asking::Failure;
-use crate::segments::content::{self, Content};
-use crate::segments::summarize::Summarizer;
+use crate::problem::Problem;
+use crate::segments::content::{self, ContentKind};
+use crate::segments::file_summary::FileSummarizer;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
@@ -195,11 +195,11 @@ fn wanted(start: &Start<'_>, file: &Path, history: &History) -> Wanted {
     let Ok((size, head)) = read_range::read_range(file, 0, content::HEAD) else {
         return Wanted::Nothing;
     };
-    match content::look(&head) {
-        Content::Empty | Content::Blank => return Wanted::Nothing,
-        Content::Binary(_) => return Wanted::Summary,
-        Content::Text(_) if size <= SHORT => return Wanted::Nothing,
-        Content::Text(_) => {}
+    match content::detect_content(&head) {
+        ContentKind::Empty | ContentKind::Blank => return Wanted::Nothing,
+        ContentKind::Binary(_) => return Wanted::Summary,
+        ContentKind::Text(_) if size <= SHORT => return Wanted::Nothing,
+        ContentKind::Text(_) => {}
     }
     if size > LONG {
         return Wanted::Unavailable(format!(
@@ -297,8 +297,8 @@ impl Asked<'_> {
         if !may_ask && !fs::exists(&self.writers.kept()) {
             return (None, 0, Usage::default());
         }
-        let summarizer = Summarizer::new(summaries::rules(self.writers, &voice, &tell, JOBS));
-        let result = summarizer.file(self.file, None, &mut |_, _| ());
+        let summarizer = FileSummarizer::new(summaries::rules(self.writers, &voice, &tell, JOBS));
+        let result = summarizer.summarize_file(self.file, None, &mut |_, _| ());
         let totals = summarizer.totals();
         let result = match result {
             Ok(done) => Some(Ok(done.summary.text)),
@@ -318,8 +318,8 @@ fn wait(ended: &Receiver<()>, mut line: Option<&mut Line>, words: &str) {
     }
 }
 
-fn not_asked() -> Failure {
-    Failure::new(Exit::Failed, "no summary is kept, and none is asked for")
+fn not_asked() -> Problem {
+    Problem::new(Exit::Failed, "no summary is kept, and none is asked for")
 }
 
 #[cfg(test)]

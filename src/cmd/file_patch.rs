@@ -6,20 +6,19 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::cmd::progress_line::{Line, Unit};
-use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::segments::patch::{self, Failure, Hooks, Patched, Plan};
+use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
 
-/// Put edited segments of a file that nagent-file-split made back into the file
+/// Put edited segments of a file back into the file that nagent-file-split cut
 ///
 /// Writes a patch that `git apply` and `patch -p1` take, then the source, then the index, so that segments can be edited
-/// and put back again and again. Prints the path of the patch, or nothing when nothing has changed. What was killed
-/// halfway is mended by the next run. A segment whose text is to go is emptied; one that is missing is an error.
+/// and put back again and again. Prints the path of the patch, or nothing if nothing has changed. After a kill, the same
+/// command finishes the work. To remove the text of a segment, empty the file; a missing file is an error.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-file-patch", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -33,19 +32,19 @@ pub struct Args {
     /// Write the patch and nothing else
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the patch, leave source and index, so that a later run still applies it
+    /// Write the patch and nothing else; the same as --dry-run
     #[arg(long)]
     pub no_apply: bool,
-    /// Where the source has changed since the split, put both changes together
+    /// Merge the edits with the changes of a source that has changed since the split
     ///
-    /// Changes that touch the same lines are an error that names them, and nothing is written.
+    /// Changes of the same or adjacent lines are an error that names them, and nothing is written.
     #[arg(long)]
     pub merge: bool,
-    /// Overwrite a source that has changed since the split, and believe in emptied segments
+    /// Overwrite a source that has changed since the split, and accept segments that look lost or renamed
     ///
-    /// Without it (and without --merge) such a source is an error. What it held is kept beside the index as NAME.before.
-    /// A segment that is empty and was not touched since the index was written counts as lost in a crash; with --force
-    /// its text is taken out of the source. With --merge, changes are put together first.
+    /// Without --force and --merge such a source is an error. Its previous content is kept beside the index as NAME.before.
+    /// A segment that is empty but was not changed since the index was written was lost in a crash; with --force its text is
+    /// removed from the source. With --merge as well, changes are merged.
     #[arg(long)]
     pub force: bool,
     /// Print one JSON document instead of text
@@ -70,28 +69,21 @@ impl Tool for Args {
     }
 
     fn run(self) -> Result<Report, Problem> {
-        match run(&self) {
-            Ok(patched) => Ok(report(&patched)),
-            Err(Failure::Interrupted(signal)) => {
-                Err(Problem::new(Exit::Signal(signal), Failure::Interrupted(signal).to_string()))
-            }
-            Err(failure) => Err(Problem::failed(failure.to_string())),
-        }
+        run(&self).map(|patched| report(&patched))
     }
 }
 
-fn run(args: &Args) -> Result<Patched, Failure> {
+fn run(args: &Args) -> Result<PatchReport, Problem> {
     let interrupts = Interrupts::install()
-        .map_err(|error| Failure::Refused(format!("cannot catch signals: {error}")))?;
+        .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
     let env = Env::read();
     let home = env.home();
-    let folder = env
-        .folder
-        .clone()
-        .map_err(|error| Failure::Refused(format!("cannot tell the working folder: {error}")))?;
+    let folder = env.folder.clone().map_err(|error| {
+        Problem::failed(format!("cannot determine the current directory: {error}"))
+    })?;
     let absolute = |path: &Path| folder.join(expand_home(path, home.as_deref()));
-    let (index, source) = patch::source_of(&absolute(&args.index))?;
-    let patch = args.patch.as_deref().map(absolute);
+    let (index, source) = find_source(&absolute(&args.index))?;
+    let patch_path = args.patch.as_deref().map(absolute);
     let root = env.get_os("NAGENT_ROOT").map(PathBuf::from);
     let root = root.or_else(|| Some(home.as_ref()?.join(".nagent")));
     let root = root.unwrap_or_else(|| folder.join(".nagent"));
@@ -100,34 +92,33 @@ fn run(args: &Args) -> Result<Patched, Failure> {
     // A source that is not written need not be writable.
     let target = if args.dry_run || args.no_apply { &index } else { &source };
     let mut boundary = Boundary::for_file(places, target)?;
-    let named = [Some(index.as_path()), patch.as_deref()];
+    let named = [Some(index.as_path()), patch_path.as_deref()];
     for folder in named.into_iter().flatten().filter_map(Path::parent) {
         boundary.allow_splits(folder);
     }
-    let plan = Plan {
+    let options = PatchOptions {
         index: &index,
-        patch: patch.as_deref(),
-        dry_run: args.dry_run,
-        no_apply: args.no_apply,
+        patch: patch_path.as_deref(),
+        dry_run: args.dry_run || args.no_apply,
         force: args.force,
         merge: args.merge,
     };
     let mut line = Line::new(Args::NAME);
-    let hooks = Hooks {
+    let hooks = PatchHooks {
         interrupts: &interrupts,
         keep: None,
         progress: &mut |done, all| line.at(done, all, Unit::Bytes),
     };
-    let patched = patch::patch(&plan, &mut boundary, hooks);
+    let patched = patch(&options, &mut boundary, hooks);
     line.clear();
     patched
 }
 
-fn report(patched: &Patched) -> Report {
+fn report(patched: &PatchReport) -> Report {
     for note in &patched.notes {
         out::line(&format!("nagent-file-patch: note: {note}"));
     }
-    if !patched.changed && !patched.mended && !patched.merged {
+    if !patched.changed && !patched.recovered && !patched.merged {
         out::line("no changes");
     }
     let path = |path: &Path| path.display().to_string();
@@ -141,7 +132,7 @@ fn report(patched: &Patched) -> Report {
         .with("source_sha256", patched.source_sha256.as_str())
         .with("edited", patched.edited.clone())
         .with("merged", patched.merged)
-        .with("mended", patched.mended)
+        .with("mended", patched.recovered)
         .with("previous_path", patched.previous_path.as_deref().map(path))
         .with("notes", patched.notes.clone())
 }

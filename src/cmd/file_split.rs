@@ -14,9 +14,8 @@ use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::segments::failure::{Failure, Kind};
-use crate::segments::split::{self, Hooks, Plan, Split};
-use crate::segments::summarize::Summarizer;
+use crate::segments::file_summary::FileSummarizer;
+use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
@@ -32,7 +31,7 @@ pub struct Args {
     /// Split this file
     #[arg(long, value_name = "FILE", required_unless_present = "refresh")]
     pub file: Option<PathBuf>,
-    /// Write the segments to this folder (default: a new one in $TMPDIR or /tmp, for you alone)
+    /// Write the segments to this folder, which is new, empty, or of an earlier split of the file [default: a new one in $TMPDIR or /tmp, for you alone]
     #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
     pub output: Option<PathBuf>,
     /// Make segments of this many bytes at most, at least 16
@@ -48,7 +47,7 @@ pub struct Args {
     /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
     #[arg(long, value_name = "INDEX", conflicts_with = "file")]
     pub refresh: Option<PathBuf>,
-    /// Go on when segments of an earlier split were edited, and keep those beside as .bak
+    /// Split again although segments were edited, and keep the whole old folder as DIR.before
     #[arg(long)]
     pub force: bool,
     /// Ask a model for a summary of each segment and of the whole, into the index
@@ -102,7 +101,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let home = env.home();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());
     let mut line = Line::new(Args::NAME);
-    let mut hooks = Hooks {
+    let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
         progress: &mut |done, of| line.at(done, of, Unit::Bytes),
     };
@@ -115,7 +114,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
                     env.get_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
                 temp.join(split::default_folder_name(&source))
             };
-            let plan = Plan {
+            let request = SplitRequest {
                 source: &source,
                 output: &args.output.as_ref().map_or_else(temp, expand),
                 private: args.output.is_none(),
@@ -124,11 +123,11 @@ fn run(args: &Args) -> Result<Report, Problem> {
                 natural: args.natural,
                 force: args.force,
             };
-            split::split(&plan, &mut hooks)
+            split::split(&request, &mut hooks)
         }
     };
     line.clear();
-    let mut split = result.map_err(|failure| failed(failure, &interrupts))?;
+    let mut split = result.map_err(|problem| failed(problem, &interrupts))?;
     for note in &split.notes {
         out::line(&format!("nagent-file-split: note: {note}"));
     }
@@ -153,12 +152,15 @@ fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split)
     let voice = || writers.voice();
     let tell = |note: &str| writers.tell(&format!("note: {note}"));
     let summarizer =
-        Summarizer::new(summaries::rules(&writers, &voice, &tell, usize::from(args.jobs)));
+        FileSummarizer::new(summaries::rules(&writers, &voice, &tell, usize::from(args.jobs)));
     let mut line = Line::new(Args::NAME);
-    let result =
-        summarizer.segments(Some(&split.index_path), &mut split.index, &mut |done, all| {
+    let result = summarizer.summarize_segments(
+        Some(&split.index_path),
+        &mut split.index,
+        &mut |done, all| {
             line.at(done, all, Unit::Count("segments"));
-        });
+        },
+    );
     line.clear();
     let report = match result {
         Ok(_) => report(split),
@@ -182,26 +184,9 @@ fn report(split: &Split) -> Report {
     report
 }
 
-/// A failure with what its user may do about it.
-fn failed(failure: Failure, interrupts: &Interrupts) -> Problem {
-    let message = failure.message;
-    let (exit, message) = match failure.kind {
-        Kind::Usage => (Exit::Usage, message),
-        Kind::Failed => (Exit::Failed, message),
-        Kind::Edited => (
-            Exit::Failed,
-            format!(
-                "{message}; put them back with nagent-file-patch first, or keep them beside as .bak with --force"
-            ),
-        ),
-        Kind::Taken => (Exit::Failed, format!("{message}; choose another folder with --output")),
-        Kind::Interrupted => match interrupts.pending() {
-            Some(signal) => (
-                Exit::Signal(signal),
-                format!("{message} by {}; nothing was changed", signal.name()),
-            ),
-            None => (Exit::Failed, message),
-        },
-    };
-    Problem { exit, message }
+/// What the split failed with, which is the signal if there was one.
+fn failed(problem: Problem, interrupts: &Interrupts) -> Problem {
+    let Some(signal) = interrupts.pending() else { return problem };
+    let message = format!("{} by {}; nothing was changed", problem.message, signal.name());
+    Problem::new(Exit::Signal(signal), message)
 }

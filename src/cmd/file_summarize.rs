@@ -10,12 +10,11 @@ use crate::cmd::model_args::ModelArgs;
 use crate::cmd::progress_line::{Line, Unit};
 use crate::cmd::settings::Settings;
 use crate::cmd::summaries::{self, Writers};
-use crate::exit::Exit;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::segments::asking::{Failure, Rules};
+use crate::segments::file_summary::{FileSummarizer, FileSummary};
 use crate::segments::split::Split;
-use crate::segments::summarize::{FileSummary, Summarizer};
+use crate::segments::summary_queue::SummaryRules;
 use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
@@ -95,20 +94,22 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let voice = || writers.voice();
     let tell = |note: &str| writers.tell(&format!("note: {note}"));
     let jobs = usize::try_from(args.jobs).unwrap_or(summaries::JOBS);
-    let rules = Rules {
+    let rules = SummaryRules {
         words: args.limit_word_count,
         again: args.again,
         ..summaries::rules(&writers, &voice, &tell, jobs)
     };
-    let summarizer = Summarizer::new(rules);
+    let summarizer = FileSummarizer::new(rules);
     let mut line = Line::new(Args::NAME);
-    let result = summarizer.file(&path, output.as_deref(), &mut |done, all| {
+    let result = summarizer.summarize_file(&path, output.as_deref(), &mut |done, all| {
         line.at(done, all, Unit::Count("segments"));
     });
     drop(line);
-    let report = match &result {
-        Ok(done) => report(done, &path, output.is_some()),
-        Err(failure) => failed(failure).with("file", path.display().to_string()),
+    let report = match result {
+        Ok(done) => report(&done, &path, output.is_some()),
+        Err(problem) => {
+            failed(problem, summarizer.rejected()).with("file", path.display().to_string())
+        }
     };
     Ok(summaries::with_totals(report, &summarizer.totals()))
 }
@@ -148,10 +149,10 @@ fn segments(split: &Split, is_kept: bool) -> Value {
     all.collect()
 }
 
-fn failed(failure: &Failure) -> Report {
-    let report = Report::failed(failure.exit, failure.message.clone());
-    match (&failure.summary, failure.exit) {
-        (Some(summary), Exit::Failed) => report.with("summary", summary.clone()),
-        _ => report,
+fn failed(problem: Problem, rejected: Option<String>) -> Report {
+    let report = Report::failed(problem.exit, problem.message);
+    match rejected {
+        Some(summary) => report.with("summary", summary),
+        None => report,
     }
 }

@@ -12,7 +12,7 @@ use crate::llm::provider::Provider;
 use crate::llm::{Ask, Message};
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::segments::asking::{Failure, Rules, Totals, Voice};
+use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::terminal;
@@ -35,13 +35,13 @@ pub struct Writers<'a> {
 }
 
 impl<'a> Writers<'a> {
-    /// One model, ready to be asked.
-    pub fn voice(&'a self) -> Result<Voice<'a>, Failure> {
+    /// Connects to the model.
+    pub fn voice(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let provider = self.settings.provider()?;
         let mut source = self.settings.source(self.env, self.folder, true)?;
         let model = source.model_id.clone().unwrap_or_default();
         if model.is_empty() && provider == Provider::Ollama {
-            return Err(Failure::new(
+            return Err(Problem::new(
                 Exit::Usage,
                 "Ollama has no default model: --model NAME chooses one, nagent --list-models lists what there is",
             ));
@@ -50,7 +50,7 @@ impl<'a> Writers<'a> {
         let send = move |system: &str, messages: Vec<Message<'_>>| {
             self.send(&mut source, &id, system, messages)
         };
-        Ok(Voice { provider: provider.name().to_owned(), model, send: Box::new(send) })
+        Ok(SummaryModel { provider: provider.name().to_owned(), model, send: Box::new(send) })
     }
 
     fn send(
@@ -59,7 +59,7 @@ impl<'a> Writers<'a> {
         model: &str,
         system: &str,
         messages: Vec<Message<'_>>,
-    ) -> Result<crate::llm::Reply, Failure> {
+    ) -> Result<crate::llm::Reply, Problem> {
         let ask = Ask {
             model,
             system: Some(system),
@@ -73,8 +73,8 @@ impl<'a> Writers<'a> {
         source
             .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.tell(line))
             .map_err(|error| match error {
-                RequestError::Interrupted(signal) => Failure::interrupted(signal),
-                RequestError::Api(error) => Failure::new(Exit::Provider, error.message),
+                RequestError::Interrupted(signal) => Problem::interrupted(signal),
+                RequestError::Api(error) => Problem::new(Exit::Provider, error.message),
             })
     }
 
@@ -107,34 +107,28 @@ impl<'a> Writers<'a> {
     }
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        Self::new(problem.exit, problem.message)
-    }
-}
-
 /// The rules of a run. `voice` and `tell` are the writers' own, borrowed by the caller.
 pub fn rules<'a>(
     writers: &'a Writers<'a>,
-    voice: &'a (dyn Fn() -> Result<Voice<'a>, Failure> + Sync),
+    voice: &'a (dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync),
     tell: &'a (dyn Fn(&str) + Sync),
     jobs: usize,
-) -> Rules<'a> {
-    Rules {
+) -> SummaryRules<'a> {
+    SummaryRules {
         folder: writers.kept(),
         words: None,
         jobs: writers.jobs(jobs),
         again: false,
         window: writers.window(),
-        voice,
-        tell,
+        connect: voice,
+        report: tell,
         interrupts: writers.interrupts,
     }
 }
 
 /// The report with what a run has cost: `requests`, `cached`, and the sums of tokens.
 #[must_use]
-pub fn with_totals(report: Report, totals: &Totals) -> Report {
+pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
     report
         .with("requests", totals.requests)
         .with("cached", totals.cached)

@@ -12,14 +12,13 @@ use super::result_block::error;
 use super::run_context::RunContext;
 use crate::format::conversation::Block;
 use crate::format::index::{self, Index};
-use crate::segments::failure::Failure;
-use crate::segments::patch;
-use crate::segments::split::{self, Hooks, Plan, Split};
+use crate::problem::Problem;
+use crate::segments::patch::{self, PatchHooks, PatchOptions};
+use crate::segments::previous_split::edited_segments;
+use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::{fs, split_files};
-
-/// Maximum size of an index, in bytes.
-const MAX_INDEX_BYTES: u64 = 64 << 20;
+use crate::sys::file_hash::hash_file;
+use crate::sys::fs;
 
 /// Splits a file that is too large to be shown, and lists its segments.
 pub(super) fn split(
@@ -55,8 +54,8 @@ pub(super) fn split(
     context.redactor.with_text(block, text, &context.root.outputs())
 }
 
-fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Failure> {
-    let plan = Plan {
+fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Problem> {
+    let request = SplitRequest {
         source,
         output: &splits.join(split::default_folder_name(source)),
         private: true,
@@ -66,17 +65,18 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
         force: false,
     };
     let stop = context.stop();
-    split::split(&plan, &mut Hooks { stop: &stop, progress: &mut |_, _| () })
+    split::split(&request, &mut SplitHooks { stop: &stop, progress: &mut |_, _| () })
 }
 
 /// Finds a split of this conversation that is of the file as it is now.
 fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
     let mut hash = None;
-    let mut known: Vec<PathBuf> =
-        fs::names(splits).ok()?.iter().map(|name| splits.join(name).join(index::NAME)).collect();
+    // A name with a dot is of a split that is being written, or that a killed run left.
+    let names = fs::names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
+    let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
     known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
     for path in known {
-        let Some(found) = fs::read_text(&path, MAX_INDEX_BYTES)
+        let Some(found) = fs::read_text(&path, index::MAX_BYTES)
             .ok()
             .flatten()
             .and_then(|text| index::parse(&text).ok())
@@ -88,10 +88,10 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
         }
         let hash = match &hash {
             Some(hash) => hash,
-            None => hash.insert(split_files::hash(source, &context.stop()).ok().flatten()?),
+            None => hash.insert(hash_file(source, &context.stop()).ok().flatten()?),
         };
         if *hash == found.source_sha256 {
-            let edited = split::edited(&path, &found, &context.stop());
+            let edited = edited_segments(&path, &found, &context.stop());
             let note = "it was split before, and these segments were edited since";
             let notes = (!edited.is_empty()).then(|| format!("{note}: {}", edited.join(", ")));
             let notes = notes.into_iter().collect();
@@ -111,22 +111,16 @@ pub(super) fn patch(
 ) -> anyhow::Result<Block> {
     let block = block.with("index", index);
     let index = context.resolve(index);
-    let plan = patch::Plan {
-        index: &index,
-        patch: None,
-        dry_run: false,
-        no_apply: false,
-        force: false,
-        merge: false,
-    };
+    let options =
+        PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
     let outputs = context.root.outputs();
     let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
-    let hooks = patch::Hooks {
+    let hooks = PatchHooks {
         interrupts: context.interrupts,
         keep: Some(&mut keep),
         progress: &mut |_, _| (),
     };
-    let done = match patch::patch(&plan, &mut files.boundary, hooks) {
+    let done = match patch::patch(&options, &mut files.boundary, hooks) {
         Ok(done) => done,
         Err(failure) => {
             let mut text = failure.to_string();

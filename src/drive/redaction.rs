@@ -16,7 +16,7 @@ use crate::format::conversation::Block;
 use crate::format::index;
 use crate::protocol::Action;
 use crate::redact::{Redactor, Stream};
-use crate::segments::split;
+use crate::segments::previous_split::edited_segments;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::process::capture::Captured;
@@ -27,8 +27,6 @@ use crate::sys::{fs, read};
 const MAX_LEARNED_BYTES: u64 = 16 << 20;
 /// Maximum size of a segment that is searched for masks, in bytes.
 const MAX_SEGMENT_BYTES: u64 = 64 << 20;
-/// Maximum size of an index that is searched for masks, in bytes.
-const MAX_INDEX_BYTES: u64 = 64 << 20;
 /// Maximum size of `redact.key`, in bytes.
 const MAX_KEY_BYTES: u64 = 4096;
 
@@ -185,12 +183,12 @@ fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<Str
     // Without shapes the only masks are those of this process's own keys.
     let is_on = context.redactor.redactor.borrow().finds_shapes();
     // A file that is not an index, or cannot be read as one, puts nothing back.
-    let index = match read_for_masks(path, MAX_INDEX_BYTES) {
+    let index = match read_for_masks(path, index::MAX_BYTES) {
         Ok(text) => index::parse(&text).ok()?,
         Err(refusal) => return refusal.filter(|_| is_on),
     };
     let folder = path.parent()?;
-    split::edited(path, &index, &context.stop()).iter().find_map(|name| {
+    edited_segments(path, &index, &context.stop()).iter().find_map(|name| {
         let refusal = match read_for_masks(&folder.join(name), MAX_SEGMENT_BYTES) {
             Ok(text) => context.redactor.refuse_mask(&text)?,
             Err(refusal) => return refusal.filter(|_| is_on),

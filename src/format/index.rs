@@ -1,4 +1,4 @@
-//! `index.json`, which stands beside the segments of a large file: text ↔ value.
+//! `index.json`, which lists the segments of a large file: text ↔ value.
 //!
 //! ```text
 //! { "source_path": "/p/big.py", "source_sha256": "b658…", "source_size_bytes": 830, "source_line_count": 100,
@@ -8,16 +8,19 @@
 //!                   "start_byte": 0, "end_byte": 830, "sha256": "b658…", "summary": "…" } ],
 //!   "summary": "…" }
 //! ```
-//! The keys of the public Python tool, and `original_path`, `start_byte`, `end_byte`, `sha256` beside them. Keys that are not
-//! known are passed over. Anybody may have written an index: [`Index::check`] says whether it covers its source, and
-//! nothing here says that a path in it may be read or written.
+//! The keys of the public Python tool, and `original_path`, `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
+//! Anybody may have written an index: [`Index::check`] says whether it covers its source; whether a path in it may be read
+//! or written is decided elsewhere.
 
 use serde::{Deserialize, Serialize};
+
+/// Maximum size of the file, in bytes. A larger one is refused by all that read it.
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// The name of the file.
 pub const NAME: &str = "index.json";
 
-/// What a split says of itself.
+/// Describes a split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     /// The source, absolute, links resolved.
@@ -26,17 +29,17 @@ pub struct Index {
     pub source_sha256: String,
     /// Its size in bytes.
     pub source_size_bytes: u64,
-    /// Its lines; a last one without a line feed counts.
+    /// Its number of lines, with a last one that has no line feed.
     pub source_line_count: u64,
-    /// The type that it was split as.
+    /// The type as which it was split.
     pub split_type: String,
-    /// The size that segments were to have at most, in bytes.
+    /// The maximum size of a segment that was asked for, in bytes.
     pub target_bytes: u64,
     /// Whether it was cut at every natural boundary.
     pub natural: bool,
-    /// When, in UTC, as RFC 3339 writes it.
+    /// When it was split, in UTC (RFC 3339).
     pub created_at: String,
-    /// The source as it was, kept beside the segments; absolute.
+    /// The copy of the source beside the segments; absolute.
     pub original_path: String,
     /// How many segments there are.
     pub segment_count: usize,
@@ -60,24 +63,24 @@ pub struct Segment {
     pub end_line_num: u64,
     /// Where it begins in the source, in bytes from 0.
     pub start_byte: u64,
-    /// Where it ends: the byte behind its last.
+    /// Where it ends: the byte after its last.
     pub end_byte: u64,
-    /// The SHA-256 of what it held when the index was written.
+    /// The SHA-256 of its text when the index was written.
     pub sha256: String,
     /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// The value that a text stands for.
+/// Reads an index.
 ///
 /// # Errors
-/// What is no JSON, or which key is missing or of the wrong kind.
+/// The text is not JSON, or a key is missing or of the wrong kind.
 pub fn parse(text: &str) -> Result<Index, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The text of an index, with a line feed at its end.
+/// Writes an index, with a line feed at its end.
 pub fn format(index: &Index) -> String {
     let mut text =
         serde_json::to_string_pretty(index).expect("strings, numbers and lists become JSON");
@@ -86,7 +89,7 @@ pub fn format(index: &Index) -> String {
 }
 
 impl Index {
-    /// Whether the segments cover the source: in order, without a gap, from its first byte to its last.
+    /// Checks that the segments cover the source in order, without a gap, from its first byte to its last.
     ///
     /// # Errors
     /// The first entry that does not fit, and how.
@@ -103,7 +106,7 @@ impl Index {
             let number = at + 1;
             if segment.segment_index != number {
                 return Err(format!(
-                    "segment {} stands where segment {number} belongs",
+                    "segment {} is listed where segment {number} belongs",
                     segment.segment_index
                 ));
             }
@@ -189,9 +192,9 @@ mod tests {
                 index.segments.remove(0);
                 index.segment_count = 2;
             },
-            "segment 2 stands where segment 1",
+            "segment 2 is listed where segment 1",
         );
-        check(|index| index.segments.swap(0, 1), "segment 2 stands where segment 1");
+        check(|index| index.segments.swap(0, 1), "segment 2 is listed where segment 1");
         check(
             |index| index.segments[1].start_byte = 2,
             "begins at byte 2 of the source, not at byte 3",

@@ -1,19 +1,18 @@
-//! What bytes are, as far as a summary must know it: nothing, blanks, text in an encoding, or binary. Bytes to values:
-//! nothing is read here.
+//! Detects what bytes are, as far as a summary needs it: nothing, blanks, text in an encoding, or binary.
 //!
-//! Kinds of binary files by their first bytes: the formats' own specifications, as `file(1)` knows them.
+//! Binary files are known by their first bytes, as `file(1)` knows them.
 
-/// How many bytes of a file's head are looked at.
+/// The content is detected from this many bytes.
 pub const HEAD: u64 = 64 * 1024;
 
-/// What a file or a part of one is.
+/// What a file or a part of it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// No byte at all.
+pub enum ContentKind {
+    /// No bytes.
     Empty,
-    /// White space and nothing else.
+    /// Nothing but white space.
     Blank,
-    /// No text; what it is, for people.
+    /// Not text; with its description for people.
     Binary(&'static str),
     /// Text.
     Text(Encoding),
@@ -22,7 +21,7 @@ pub enum Content {
 /// How text is written as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8, or bytes that are taken for it.
+    /// UTF-8, or something that is mostly UTF-8.
     Utf8,
     /// UTF-16, the lower byte first.
     Utf16Le,
@@ -31,7 +30,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Its name, where it is worth a note.
+    /// Returns a note for the user, if it is not UTF-8.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Self::Utf8 => None,
@@ -40,13 +39,13 @@ impl Encoding {
         }
     }
 
-    /// The bytes that a unit has: no cut goes through one.
+    /// The size of a unit in bytes; no cut goes through one.
     pub fn unit(self) -> usize {
         if self == Self::Utf8 { 1 } else { 2 }
     }
 }
 
-/// First bytes, where they stand, and what they mean.
+/// Offsets, the bytes there, and what they mean.
 const MAGIC: [(usize, &[u8], &str); 33] = [
     (0, b"\x89PNG\r\n\x1a\n", "PNG image"),
     (0, b"\xff\xd8\xff", "JPEG image"),
@@ -83,10 +82,12 @@ const MAGIC: [(usize, &[u8], &str); 33] = [
     (0, b"!<arch>\n", "archive of object files"),
 ];
 
-/// What a file is, by its first [`HEAD`] bytes.
-pub fn look(head: &[u8]) -> Content {
+/// Detects what a file is from its first [`HEAD`] bytes.
+pub fn detect_content(head: &[u8]) -> ContentKind {
     let encoding = match head {
-        [0xff, 0xfe, 0, 0, ..] => return Content::Binary("text in UTF-32, which is not decoded"),
+        [0xff, 0xfe, 0, 0, ..] => {
+            return ContentKind::Binary("text in UTF-32, which is not decoded");
+        }
         [0xff, 0xfe, ..] => Encoding::Utf16Le,
         [0xfe, 0xff, ..] => Encoding::Utf16Be,
         _ => Encoding::Utf8,
@@ -95,31 +96,31 @@ pub fn look(head: &[u8]) -> Content {
         .iter()
         .find(|(at, magic, _)| head.get(*at..).is_some_and(|bytes| bytes.starts_with(magic)));
     match magic {
-        // A PDF may open with much text; the other marks are words that a text could begin with too.
+        // A PDF may begin with much text; a text may begin with the letters of the other marks.
         Some((_, magic, name)) if *magic == b"%PDF-" || !is_text(head, encoding) => {
-            Content::Binary(name)
+            ContentKind::Binary(name)
         }
-        _ => look_inside(head, encoding),
+        _ => detect_part(head, encoding),
     }
 }
 
-/// What a part of a text file is.
-pub fn look_inside(bytes: &[u8], encoding: Encoding) -> Content {
+/// Detects what a part of a text file is.
+pub fn detect_part(bytes: &[u8], encoding: Encoding) -> ContentKind {
     if bytes.is_empty() {
-        return Content::Empty;
+        return ContentKind::Empty;
     }
     if !is_text(bytes, encoding) {
-        return Content::Binary("data of an unknown kind");
+        return ContentKind::Binary("data of an unknown kind");
     }
-    let text = Content::Text(encoding);
+    let text = ContentKind::Text(encoding);
     let is_blank = match encoding {
         Encoding::Utf8 => bytes.iter().all(u8::is_ascii_whitespace),
-        _ => decode(bytes, encoding).text.chars().all(char::is_whitespace),
+        _ => decode_text(bytes, encoding).text.chars().all(char::is_whitespace),
     };
-    if is_blank { Content::Blank } else { text }
+    if is_blank { ContentKind::Blank } else { text }
 }
 
-/// No NUL, and at most a third of it what the encoding does not know: Latin-1 passes, compressed data does not.
+/// Whether bytes have no NUL, and at most a third of them is invalid: Latin-1 passes, compressed data does not.
 fn is_text(bytes: &[u8], encoding: Encoding) -> bool {
     if encoding != Encoding::Utf8 {
         return true;
@@ -128,17 +129,17 @@ fn is_text(bytes: &[u8], encoding: Encoding) -> bool {
     !bytes.contains(&0) && wrong <= bytes.len() / 3 + 3
 }
 
-/// Text as it was understood.
+/// Decoded text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
-    /// The text, without a byte order mark. What the encoding does not know is U+FFFD.
+pub struct DecodedText {
+    /// The text, without a byte order mark. Invalid bytes became U+FFFD.
     pub text: String,
-    /// Whether anything was unknown.
+    /// Whether any bytes were invalid.
     pub lossy: bool,
 }
 
-/// The text that bytes stand for.
-pub fn decode(bytes: &[u8], encoding: Encoding) -> Decoded {
+/// Decodes bytes.
+pub fn decode_text(bytes: &[u8], encoding: Encoding) -> DecodedText {
     let unit = |pair: &[u8]| {
         let pair = [pair[0], pair[1]];
         if encoding == Encoding::Utf16Le {
@@ -169,7 +170,7 @@ pub fn decode(bytes: &[u8], encoding: Encoding) -> Decoded {
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
     }
-    Decoded { text, lossy }
+    DecodedText { text, lossy }
 }
 
 #[cfg(test)]
@@ -178,33 +179,33 @@ mod tests {
 
     #[test]
     fn kinds() {
-        let check = |bytes: &[u8], expect: Content| {
-            assert_eq!(look(bytes), expect, "{}", bytes.escape_ascii());
+        let check = |bytes: &[u8], expect: ContentKind| {
+            assert_eq!(detect_content(bytes), expect, "{}", bytes.escape_ascii());
         };
-        let text = Content::Text(Encoding::Utf8);
-        check(b"", Content::Empty);
-        check(b" \r\n\t", Content::Blank);
+        let text = ContentKind::Text(Encoding::Utf8);
+        check(b"", ContentKind::Empty);
+        check(b" \r\n\t", ContentKind::Blank);
         check(b"fn main() {}\n", text);
         check("\u{feff}größer".as_bytes(), text);
         check(b"gr\xf6\xdfer und so fort", text);
         check(b"MZ is a word, and so is ID3", text);
-        check(b"a\0b", Content::Binary("data of an unknown kind"));
-        check(&[0x91, 0xb2, 0xc3, 0xf4].repeat(50), Content::Binary("data of an unknown kind"));
-        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", Content::Binary("PNG image"));
-        check(b"%PDF-1.7\nplain", Content::Binary("PDF document"));
-        check(b"\x7fELF\x02\x01\x01\0", Content::Binary("ELF program or library"));
-        check(b"PK\x03\x04\x14\0\0\0", Content::Binary(MAGIC[10].2));
-        check(b"\xff\xfe\0\0a\0\0\0", Content::Binary("text in UTF-32, which is not decoded"));
-        check(b"\xff\xfea\0", Content::Text(Encoding::Utf16Le));
-        check(b"\xfe\xff\0a", Content::Text(Encoding::Utf16Be));
-        check(b"\xff\xfe \0\n\0", Content::Blank);
-        check(b"\xff\xfe", Content::Blank);
+        check(b"a\0b", ContentKind::Binary("data of an unknown kind"));
+        check(&[0x91, 0xb2, 0xc3, 0xf4].repeat(50), ContentKind::Binary("data of an unknown kind"));
+        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ContentKind::Binary("PNG image"));
+        check(b"%PDF-1.7\nplain", ContentKind::Binary("PDF document"));
+        check(b"\x7fELF\x02\x01\x01\0", ContentKind::Binary("ELF program or library"));
+        check(b"PK\x03\x04\x14\0\0\0", ContentKind::Binary(MAGIC[10].2));
+        check(b"\xff\xfe\0\0a\0\0\0", ContentKind::Binary("text in UTF-32, which is not decoded"));
+        check(b"\xff\xfea\0", ContentKind::Text(Encoding::Utf16Le));
+        check(b"\xfe\xff\0a", ContentKind::Text(Encoding::Utf16Be));
+        check(b"\xff\xfe \0\n\0", ContentKind::Blank);
+        check(b"\xff\xfe", ContentKind::Blank);
     }
 
     #[test]
     fn decoding() {
         let check = |bytes: &[u8], encoding, text: &str, lossy| {
-            assert_eq!(decode(bytes, encoding), Decoded { text: text.to_owned(), lossy });
+            assert_eq!(decode_text(bytes, encoding), DecodedText { text: text.to_owned(), lossy });
         };
         check("\u{feff}ö".as_bytes(), Encoding::Utf8, "ö", false);
         check(b"a\xffb", Encoding::Utf8, "a\u{fffd}b", true);

@@ -1,28 +1,24 @@
-//! Large files: cut into segments, put together again, summarised. What the commands and the loop share.
+//! Large files: cut into segments, put together again, summarized. The commands and the tags share it.
 //!
-//! Effects go through [`crate::sys`], decisions are [`crate::code`]'s and [`crate::format`]'s. It prints nothing and knows
-//! neither flags nor tags.
+//! Effects go through [`crate::sys`]; where to cut is decided by [`crate::code`]. It prints nothing and knows neither flags
+//! nor tags.
 //!
-//! [`split`] cuts a file, with [`naming`] for what its files are called, `earlier` for what stands in its folder already,
-//! `tape` for what of the file is in memory, and `swap` for giving the new files their places; [`failure`] is why nothing was done.
-//!
-//! [`patch`] puts edited segments back.
-//!
-//! [`summarize`] asks for summaries of what [`content`] knows to be text, by the plan of [`summary_plan`], with [`asking`]
-//! for who asks, `levels` for one summary out of many, and [`kept`] for what was paid for already. [`dialogue`] does the
-//! same for a conversation.
+//! - [`split`] cuts a file; [`naming`] names its files, `previous_split` examines what is in the folder already,
+//!   `read_window` holds the part of the file that is in memory
+//! - [`patch`] puts edited segments back
+//! - [`file_summary`] and [`conversation_summary`] ask for summaries: [`content`] detects what is text, [`summary_plan`]
+//!   makes the requests, [`summary_queue`] sends them, [`summary_cache`] keeps the replies, `reduce` joins many into one
 
-pub mod asking;
 pub mod content;
-pub mod dialogue;
-mod earlier;
-pub mod failure;
-pub mod kept;
-mod levels;
+pub mod conversation_summary;
+pub mod file_summary;
 pub mod naming;
 pub mod patch;
+pub mod previous_split;
+mod problems;
+mod read_window;
+mod reduce;
 pub mod split;
-pub mod summarize;
+pub mod summary_cache;
 pub mod summary_plan;
-mod swap;
-mod tape;
+pub mod summary_queue;

@@ -1,11 +1,10 @@
-//! What the files of a split are called. Names follow the source's name as it was given, which may be that of a link.
+//! Names the files of a split after the source, by the name that was given, which may be that of a link.
 
 use crate::sys::fs;
 
-/// The longest name that is taken as it is, in bytes. A file name has 255 at most: the rest is for the number, and for
-/// `.orig`, `.bak2`, `.nagent-new` and their like.
+/// A name with more bytes is shortened. A file name has at most 255: the rest is for the number, `.orig` and the like.
 const LONGEST: usize = 220;
-/// The longest suffix that a shortened name keeps.
+/// A shortened name keeps a suffix of at most this many bytes.
 const LONGEST_SUFFIX: usize = 40;
 
 /// The names of a split's files.
@@ -16,26 +15,26 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// The names for a source of this name. The suffix is what follows the last dot, with it; a dot in front of all is
-    /// part of the stem. A name that is too long is shortened, and then has a hash of the whole.
+    /// Names the files of a source with this name. The suffix begins at the last dot; a leading dot is part of the stem. A
+    /// name that is too long is shortened and gets a hash of the whole.
     pub fn new(file_name: &str) -> Self {
-        let short = shortened(file_name);
-        let (stem, suffix) = parts(short.as_deref().unwrap_or(file_name));
+        let short = shorten(file_name);
+        let (stem, suffix) = split_suffix(short.as_deref().unwrap_or(file_name));
         Self { stem: stem.to_owned(), suffix: suffix.to_owned() }
     }
 
     /// The name of a segment, numbered from 1: `big-0001.py`.
-    pub fn segment(&self, number: usize) -> String {
+    pub fn segment_name(&self, number: usize) -> String {
         format!("{}-{number:04}{}", self.stem, self.suffix)
     }
 
     /// The name of the kept source: `big.py.orig`.
-    pub fn original(&self) -> String {
+    pub fn original_name(&self) -> String {
         format!("{}{}.orig", self.stem, self.suffix)
     }
 
     /// The name of a folder for the split, from the letters and digits of the stem: `big-{uuid}`.
-    pub fn folder(&self) -> String {
+    pub fn folder_name(&self) -> String {
         let mut slug = String::new();
         for c in self.stem.chars() {
             if c.is_ascii_alphanumeric() {
@@ -52,17 +51,17 @@ impl Naming {
     }
 }
 
-fn parts(name: &str) -> (&str, &str) {
+fn split_suffix(name: &str) -> (&str, &str) {
     let dot = name.rfind('.').filter(|dot| *dot > 0 && dot + 1 < name.len());
     name.split_at(dot.unwrap_or(name.len()))
 }
 
-/// A shorter name in place of one that is too long. It is one that is taken as it is.
-fn shortened(name: &str) -> Option<String> {
+/// Returns a shorter name in place of one that is too long.
+fn shorten(name: &str) -> Option<String> {
     if name.len() <= LONGEST {
         return None;
     }
-    let (_, suffix) = parts(name);
+    let (_, suffix) = split_suffix(name);
     let suffix = if suffix.len() <= LONGEST_SUFFIX { suffix } else { "" };
     let hash = fs::hash(name.as_bytes());
     let end = format!("-{}{suffix}", &hash[..8]);
@@ -78,13 +77,13 @@ mod tests {
     fn long_names() {
         let check = |name: String, suffix: &str| {
             let naming = Naming::new(&name);
-            let original = naming.original();
+            let original = naming.original_name();
             let kept = original.strip_suffix(".orig").unwrap();
             assert!(original.len() <= LONGEST + 5 && kept.ends_with(suffix), "{original}");
-            assert!(naming.segment(99_999).len() <= LONGEST + 6);
-            assert_ne!(original, Naming::new(&format!("x{name}")).original());
+            assert!(naming.segment_name(99_999).len() <= LONGEST + 6);
+            assert_ne!(original, Naming::new(&format!("x{name}")).original_name());
             // From the kept original the names come out again.
-            assert_eq!(Naming::new(kept).segment(7), naming.segment(7));
+            assert_eq!(Naming::new(kept).segment_name(7), naming.segment_name(7));
         };
         for count in [217, 221, 250] {
             check("n".repeat(count) + ".rs", ".rs");
@@ -98,9 +97,9 @@ mod tests {
     fn names() {
         let check = |name: &str, segment: &str, slug: &str| {
             let naming = Naming::new(name);
-            assert_eq!(naming.segment(1), segment);
-            assert_eq!(naming.original(), format!("{name}.orig"));
-            let folder = naming.folder();
+            assert_eq!(naming.segment_name(1), segment);
+            assert_eq!(naming.original_name(), format!("{name}.orig"));
+            let folder = naming.folder_name();
             assert_eq!(&folder[..folder.len() - 37], slug);
         };
         check("big.py", "big-0001.py", "big");
@@ -110,6 +109,6 @@ mod tests {
         check("end.", "end.-0001", "end");
         check("Über_die  Maße.md", "Über_die  Maße-0001.md", "ber-die-ma-e");
         check("日本", "日本-0001", "file");
-        assert_eq!(Naming::new("a.b").segment(12345), "a-12345.b");
+        assert_eq!(Naming::new("a.b").segment_name(12345), "a-12345.b");
     }
 }

@@ -1,8 +1,7 @@
-//! Cuts a file into segments: one pass over it, and then one row of renames.
+//! Cuts a file into segments, in one pass over it.
 //!
-//! The new files wait in a folder of their own until the last of them is written; the index takes its place last. A run
-//! that fails leaves what was there before; one that is killed leaves that too, or no index, and then the next run takes
-//! back what it had begun. What is no regular file is not read.
+//! The new files are written into a folder beside their place, the index last, and then the folder is put in its place in
+//! one step ([`crate::sys::staged_folder`]). So a run that fails or is killed leaves what was there before.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -12,110 +11,105 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::earlier::{self, Earlier};
-use super::failure::{Failure, Kind};
 use super::naming::Naming;
-use super::swap::Swap;
-use super::tape::Tape;
+use super::previous_split::{
+    check_replaceable, given_name, is_disposable, is_disposable_leftover, join_names, load_index,
+};
+use super::problems::{cannot, unreadable};
+use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
 use crate::code::pack::Rules;
-use crate::code::view::View;
 use crate::format::index::{self, Index, Segment};
+use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
-use crate::sys::fs::hex;
+use crate::sys::file_stamp::FileStamp;
+use crate::sys::fs::{hash, hex};
 use crate::sys::names::shown;
-use crate::sys::split_files::{self, Folder};
+use crate::sys::staged_folder::StagedFolder;
 use crate::sys::{fs, read};
 
-/// The size that segments have at most unless another is asked for, in bytes.
+/// Default maximum size of a segment, in bytes.
 pub const TARGET: u64 = 32 * 1024;
-/// The smallest size that may be asked for.
+/// The smallest maximum that may be asked for.
 pub const LEAST_TARGET: u64 = 16;
-/// How much of a file tells what it is, in bytes.
+/// The type of a file is detected from this many bytes.
 const HEAD: u64 = 64 * 1024;
-/// How long a parser may take: so long at all, and so long for each byte. Real files take a tenth of that.
+/// A parser may take this long, and this long for each byte. Real files take a tenth of that.
 const PARSE_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_micros(3));
-/// How many windows may take longer before the rest is cut by lines.
-const PATIENCE: usize = 2;
+/// After this many windows that took longer, the rest of the file is cut by lines.
+const MAX_LATE: usize = 2;
 
-/// What is to be done.
+/// What to split, and how.
 #[derive(Debug, Clone)]
-pub struct Plan<'a> {
-    /// The file, as it was named: its segments are called after it.
+pub struct SplitRequest<'a> {
+    /// The file. Its segments are named after this name.
     pub source: &'a Path,
-    /// The folder for the segments; made with its parents where it is missing.
+    /// The folder for the segments: a new one, an empty one, or one of an earlier split of the file.
     pub output: &'a Path,
-    /// Whether a folder that is made is for its owner alone.
+    /// A new folder is for its owner alone.
     pub private: bool,
-    /// The type, where it is not to be found out.
+    /// The type; `None`: it is detected.
     pub language: Option<Language>,
-    /// The size that segments have at most, in bytes, at least [`LEAST_TARGET`].
+    /// Maximum size of a segment, in bytes, at least [`LEAST_TARGET`].
     pub target: u64,
-    /// Whether to cut at every natural boundary.
+    /// Cut at every natural boundary.
     pub natural: bool,
-    /// Whether edited segments of an earlier split are kept beside, instead of being a reason to do nothing.
+    /// Keep the folder of an earlier split whose segments were edited as `{output}.before`, instead of failing.
     pub force: bool,
 }
 
-/// What was done.
+/// A finished split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// Where the index is, absolute.
+    /// The absolute path of the index.
     pub index_path: PathBuf,
-    /// What it says.
+    /// The index.
     pub index: Index,
     /// What the user should know.
     pub notes: Vec<String>,
 }
 
-/// What the caller hears and says meanwhile.
-pub struct Hooks<'a> {
+/// What a split needs from its caller.
+pub struct SplitHooks<'a> {
     /// Whether to stop.
     pub stop: &'a dyn Fn() -> bool,
-    /// Bytes done, of how many.
+    /// Called with the bytes done, and all.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
-/// The name of a folder for the segments of a file: `{slug}-{uuid}`.
+/// Returns a new name for the folder of a file's segments: `{slug}-{uuid}`.
 pub fn default_folder_name(source: &Path) -> String {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
-    Naming::new(&name).folder()
+    Naming::new(&name).folder_name()
 }
 
 /// Splits a file.
 ///
 /// # Errors
-/// Nothing was done then, and nothing is left behind.
-pub fn split(plan: &Plan<'_>, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
-    let name = plan.source.file_name().map(|name| utf8(Path::new(name)).map(str::to_owned));
-    run(plan, name.transpose()?, None, hooks)
+/// Nothing was changed, and nothing is left behind.
+pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
+    let name = request.source.file_name().map(|name| to_utf8(Path::new(name)).map(str::to_owned));
+    split_as(request, name.transpose()?, hooks)
 }
 
-/// Splits a file again, as its index says, into the folder of the index.
+/// Splits a file again as its index says, into the folder of the index.
 ///
 /// # Errors
-/// As [`split`]; and where the index cannot be read.
-pub fn refresh(index: &Path, force: bool, hooks: &mut Hooks<'_>) -> Result<Split, Failure> {
+/// As [`split`]; or the index cannot be read.
+pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let inner = index.join(index::NAME);
-    let index = if split_files::is_folder(index) { inner.as_path() } else { index };
+    let index = if fs::exists(&inner) { inner.as_path() } else { index };
     if index.file_name().is_none_or(|name| name != index::NAME) {
-        let message = format!("{} is not called {}", shown(index), index::NAME);
-        return Err(Failure::new(Kind::Usage, message));
+        return Err(Problem::usage(format!("{} is not called {}", shown(index), index::NAME)));
     }
-    // First, since a run that was killed may have put the index away.
-    let given = fs::real_path(index).unwrap_or_else(|| index.to_owned());
-    let place = given.parent().filter(|place| !place.as_os_str().is_empty());
-    let place = place.unwrap_or(Path::new("."));
-    let folder = split_files::is_folder(place).then(|| open(place, false)).transpose()?;
-    let known = earlier::load(index)?;
+    let known = load_index(index)?;
     let language = Language::from_name(&known.split_type).ok_or_else(|| {
-        let why =
-            format!("{} names the type {}, which is not known", shown(index), known.split_type);
-        Failure::new(Kind::Failed, why)
+        let (index, language) = (shown(index), &known.split_type);
+        Problem::failed(format!("{index} names the type {language}, which is not known"))
     })?;
-    let real = fs::real_path(index).ok_or_else(|| Failure::io("find", index, "it is gone"))?;
-    let plan = Plan {
+    let real = fs::real_path(index).ok_or_else(|| cannot("find", index, "it was removed"))?;
+    let request = SplitRequest {
         source: Path::new(&known.source_path),
         output: real.parent().unwrap_or(Path::new("/")),
         private: false,
@@ -124,310 +118,295 @@ pub fn refresh(index: &Path, force: bool, hooks: &mut Hooks<'_>) -> Result<Split
         natural: known.natural,
         force,
     };
-    run(&plan, earlier::given_name(&known).map(str::to_owned), folder, hooks)
+    split_as(&request, given_name(&known).map(str::to_owned), hooks)
 }
 
-/// The names of the segments that do not hold what they held when their index was written, missing ones too.
-pub fn edited(index_path: &Path, index: &Index, stop: &dyn Fn() -> bool) -> Vec<String> {
-    let folder = index_path.parent().unwrap_or(Path::new("/"));
-    index
-        .segments
-        .iter()
-        .filter_map(|segment| {
-            let name = Path::new(&segment.path).file_name()?;
-            let hash = split_files::hash(&folder.join(name), stop).ok().flatten();
-            (hash.as_deref() != Some(segment.sha256.as_str())).then(|| shown(name))
-        })
-        .collect()
-}
-
-fn utf8(path: &Path) -> Result<&str, Failure> {
+fn to_utf8(path: &Path) -> Result<&str, Problem> {
     path.to_str().ok_or_else(|| {
-        let why = "its path is no UTF-8, which an index cannot hold; rename it, or go by a link";
-        Failure::io("split", path, why)
+        let why =
+            "its path is not UTF-8, which an index cannot hold; rename it, or use a symbolic link";
+        cannot("split", path, why)
     })
 }
 
-fn open(path: &Path, private: bool) -> Result<Folder, Failure> {
-    Folder::open(path, private).map_err(|error| Failure::io("use the folder", path, error))
-}
-
-/// `folder`: that of the plan, where it is open already.
-fn run(
-    plan: &Plan<'_>,
+/// Splits a file whose segments are named after `name`.
+fn split_as(
+    request: &SplitRequest<'_>,
     name: Option<String>,
-    folder: Option<Folder>,
-    hooks: &mut Hooks<'_>,
-) -> Result<Split, Failure> {
-    let source = plan.source;
-    if plan.target < LEAST_TARGET {
-        let message =
-            format!("segments of {} bytes are too small; at least {LEAST_TARGET}", plan.target);
-        return Err(Failure::new(Kind::Usage, message));
+    hooks: &mut SplitHooks<'_>,
+) -> Result<Split, Problem> {
+    let SplitRequest { source, output, target, .. } = *request;
+    if target < LEAST_TARGET {
+        let message = format!("segments of {target} bytes are too small; at least {LEAST_TARGET}");
+        return Err(Problem::usage(message));
     }
     let (file, metadata) =
-        read::open_regular(source).map_err(|error| Failure::unreadable("split", source, error))?;
-    let real =
-        fs::real_path(source).ok_or_else(|| Failure::io("split", source, "its path is gone"))?;
-    let source_path = utf8(&real)?.to_owned();
-    let own_name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = name.unwrap_or_else(|| own_name.clone());
-    let naming = Naming::new(&name);
-
-    // The names in it tell of what nobody else may read.
-    let private = plan.private || metadata.mode() & 0o044 == 0;
-    let mut folder = folder.map_or_else(|| open(plan.output, private), Ok)?;
-    let place = folder.path().to_owned();
-    utf8(&place)?;
-    let earlier = Earlier::find(&place, &real, hooks.stop)?;
-    if let (Some(earlier), false) = (&earlier, plan.force) {
-        earlier.refuse_edited(&place)?;
-    }
-    let (waiting, group) =
-        folder.waiting().map_err(|error| Failure::io("write to the folder", &place, error))?;
-    let mut cutting = Cutting {
-        source,
-        writer: Writer {
-            waiting: waiting.clone(),
-            place: place.clone(),
-            mode: mode(&metadata, group),
-            naming: naming.clone(),
-            segments: Vec::new(),
-            line: 1,
-        },
+        read::open_regular(source).map_err(|error| unreadable("split", source, error))?;
+    let real = fs::real_path(source).ok_or_else(|| cannot("split", source, "it was removed"))?;
+    let source_path = to_utf8(&real)?.to_owned();
+    let name =
+        name.unwrap_or_else(|| real.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    // File names in the folder tell about a source that others may not read.
+    let private = request.private || metadata.mode() & 0o044 == 0;
+    let folder = StagedFolder::create(output, private, &is_disposable_leftover)
+        .map_err(|error| cannot("use the folder", output, error))?;
+    let place = folder.place().to_owned();
+    to_utf8(&place)?;
+    let precious = check_replaceable(&place, &real, request.force, hooks.stop)?;
+    let group = folder.group().map_err(|error| cannot("use the folder", &place, error))?;
+    let writer = SegmentWriter {
+        folder,
+        mode: segment_mode(&metadata, group),
+        naming: Naming::new(&name),
+        segments: Vec::new(),
+        line: 1,
+    };
+    let splitter = Splitter {
+        request,
+        window: ReadWindow::new(file),
+        size: metadata.len(),
+        copy: writer.create_file(&writer.naming.original_name())?,
+        hasher: Sha256::new(),
+        writer,
         notes: Vec::new(),
         hooks,
     };
-    let all = cutting.read(plan, Tape::new(file), &metadata, &name)?;
-    let Cutting { writer, mut notes, .. } = cutting;
-    for (name, kept) in folder.kept() {
-        let kept = shown(place.join(kept));
-        notes
-            .push(format!("{name}, of a split that was killed, was edited, and is kept as {kept}"));
-    }
-
+    let stamp = FileStamp::of_open(splitter.window.file());
+    let SplitSource { language, bytes, sha256, writer, mut notes } = splitter.run(&name, stamp)?;
     let index = Index {
         source_path,
-        source_sha256: all.sha256,
-        source_size_bytes: all.bytes,
+        source_sha256: sha256,
+        source_size_bytes: bytes,
         source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
-        split_type: all.language.name().to_owned(),
-        target_bytes: plan.target,
-        natural: plan.natural,
+        split_type: language.name().to_owned(),
+        target_bytes: target,
+        natural: request.natural,
         created_at: clock::now(),
-        original_path: place.join(naming.original()).to_string_lossy().into_owned(),
+        original_path: place.join(writer.naming.original_name()).to_string_lossy().into_owned(),
         segment_count: writer.segments.len(),
         segments: writer.segments,
         summary: None,
     };
-    split_files::make_durable(&waiting).map_err(|error| unwritten(&place, &error))?;
-    let write = |mut file: File| {
-        file.write_all(index::format(&index).as_bytes()).and_then(|()| file.sync_all())
+    let SegmentWriter { folder, mode, .. } = writer;
+    let write_index = || {
+        folder.sync_files()?;
+        let mut file = folder.create_file(index::NAME, mode)?;
+        file.write_all(index::format(&index).as_bytes())?;
+        file.sync_all()
     };
-    split_files::create(&waiting.join(index::NAME), mode(&metadata, group))
-        .and_then(write)
-        .map_err(|error| unwritten(&place.join(index::NAME), &error))?;
-
-    let swap = Swap { folder: &mut folder, place: &place, own: (&real, &own_name) };
-    swap.run(earlier.as_ref(), &index, &naming, &mut notes)?;
-    folder.done().map_err(|error| Failure::io("make durable what is in", &place, error))?;
+    write_index().map_err(|error| unwritten(&place.join(index::NAME), &error))?;
+    let kept = folder.publish(&is_disposable);
+    if let Some(kept) = kept.map_err(|error| cannot("replace", &place, error))? {
+        let files = join_names(&precious);
+        let files = if files.is_empty() { "changed files".to_owned() } else { files };
+        notes.push(format!("the previous folder is kept as {}, because of {files}", shown(kept)));
+    }
     Ok(Split { index_path: place.join(index::NAME), index, notes })
 }
 
-/// Who may read and write the new files: whom the source lets, and its owner, who is to edit them.
-fn mode(source: &Metadata, group: u32) -> u32 {
+/// Returns the permissions of the new files: those of the source, and the owner may edit them.
+fn segment_mode(source: &Metadata, group: u32) -> u32 {
     let mode = source.mode() & 0o666;
-    // To another group they are no more than to everybody.
+    // Another group gets no more than everybody.
     let mode = if source.gid() == group { mode } else { mode & (0o606 | mode << 3) };
     mode | 0o600
 }
 
-/// What a write failed with.
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    let full = matches!(
+fn unwritten(path: &Path, error: &io::Error) -> Problem {
+    let is_full = matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     );
-    let advice = if full { "; make room, or choose another folder" } else { "" };
-    Failure::io("write", path, format!("{error}{advice}; nothing was changed"))
+    let advice = if is_full { "; make room, or choose another folder" } else { "" };
+    cannot("write", path, format!("{error}{advice}; nothing was changed"))
 }
 
-/// What was read.
-struct Read {
-    sha256: String,
-    bytes: u64,
-    language: Language,
-}
-
-/// A source on its way into its segments.
-struct Cutting<'a, 'h> {
-    source: &'a Path,
-    writer: Writer,
+/// A source while it is split.
+struct Splitter<'a, 'h> {
+    request: &'a SplitRequest<'a>,
+    window: ReadWindow,
+    /// The size of the source when it was opened.
+    size: u64,
+    /// The copy of the source beside the segments.
+    copy: File,
+    hasher: Sha256,
+    writer: SegmentWriter,
     notes: Vec<String>,
-    hooks: &'a mut Hooks<'h>,
+    hooks: &'a mut SplitHooks<'h>,
 }
 
-impl Cutting<'_, '_> {
-    fn read(
-        &mut self,
-        plan: &Plan<'_>,
-        mut tape: Tape,
-        metadata: &Metadata,
-        name: &str,
-    ) -> Result<Read, Failure> {
-        let original = self.writer.waiting.join(self.writer.naming.original());
-        let mut copy = split_files::create(&original, self.writer.mode)
-            .map_err(|error| self.writer.failed(&self.writer.naming.original(), &error))?;
-        let mut hasher = Sha256::new();
-        let mut more = |tape: &mut Tape, hooks: &mut Hooks<'_>| -> Result<(), Failure> {
-            if (hooks.stop)() {
-                return Err(Failure::interrupted("splitting", plan.source));
-            }
-            let chunk = tape.read().map_err(|error| Failure::io("read", plan.source, error))?;
-            hasher.update(chunk);
-            copy.write_all(chunk).map_err(|error| unwritten(&original, &error))?;
-            let done = tape.view().end_offset();
-            if done > metadata.len() {
-                return Err(changed(plan.source));
-            }
-            (hooks.progress)(done, metadata.len());
-            Ok(())
-        };
-        while !tape.at_end() && tape.view().end_offset() < HEAD {
-            more(&mut tape, self.hooks)?;
-        }
-        let detected = language::detect(name, tape.view().bytes);
+/// A source that was split.
+struct SplitSource {
+    language: Language,
+    bytes: u64,
+    sha256: String,
+    writer: SegmentWriter,
+    notes: Vec<String>,
+}
+
+impl Splitter<'_, '_> {
+    /// Reads the source to its end and writes its segments. `stamp` is of the source when it was opened.
+    fn run(mut self, name: &str, stamp: Option<FileStamp>) -> Result<SplitSource, Problem> {
+        self.read_until(HEAD)?;
+        let detected = language::detect(name, self.window.view().bytes);
         if let Some(note) = detected.note {
-            self.notes.push(format!("{} is {note}", shown(self.source)));
+            self.notes.push(format!("{} is {note}", shown(self.request.source)));
         }
-        let language = match plan.language {
+        let language = match self.request.language {
             Some(language) if detected.is_text => language,
             _ => detected.language,
         };
-        let rules = Rules { target: plan.target, natural: plan.natural };
+        let rules = Rules { target: self.request.target, natural: self.request.natural };
         let mut cutter = Cutter::new(language, detected.unit, detected.is_text, rules);
+        let late = self.cut(&mut cutter)?;
+        self.note_unparsed(&cutter, language, late);
+        let mut settled = Vec::new();
+        cutter.finish(self.window.view(), &mut settled);
+        self.write_segments(&mut settled)?;
+        let bytes = self.window.view().end_offset();
+        let now = FileStamp::of_open(self.window.file());
+        if bytes != self.size || now != stamp || FileStamp::of(self.request.source) != stamp {
+            return Err(self.source_changed());
+        }
+        let sha256 = hex(&self.hasher.finalize());
+        Ok(SplitSource { language, bytes, sha256, writer: self.writer, notes: self.notes })
+    }
+
+    /// Cuts all but the last segments. Returns how many windows took the parser too long.
+    fn cut(&mut self, cutter: &mut Cutter) -> Result<usize, Problem> {
         let mut settled = Vec::new();
         let mut late = 0;
         loop {
             let goal = match cutter.wants() {
-                0 => tape.view().end_offset() + 1,
+                0 => self.window.view().end_offset() + 1,
                 goal => goal,
             };
-            while !tape.at_end() && tape.view().end_offset() < goal {
-                more(&mut tape, self.hooks)?;
-            }
-            let view = tape.view();
+            self.read_until(goal)?;
+            let view = self.window.view();
             if view.end_offset() == 0 {
-                break;
+                return Ok(late);
             }
             let watch = Stopwatch::start();
-            let longest =
-                PARSE_TIME.0 + PARSE_TIME.1 * u32::try_from(view.bytes.len()).unwrap_or(u32::MAX);
+            let length = u32::try_from(view.bytes.len()).unwrap_or(u32::MAX);
+            let longest = PARSE_TIME.0 + PARSE_TIME.1 * length;
             let mut is_late = false;
             let mut stop = || {
                 is_late |= watch.elapsed() > longest;
                 is_late || (self.hooks.stop)()
             };
-            let is_done = cutter.read_view(view, tape.at_end(), &mut stop, &mut settled);
-            self.write(view, &mut settled)?;
+            let is_done = cutter.read_view(view, self.window.at_end(), &mut stop, &mut settled);
+            self.write_segments(&mut settled)?;
             late += usize::from(is_late);
-            if late >= PATIENCE {
+            if late >= MAX_LATE {
                 cutter.give_up();
             }
-            tape.forget(cutter.keep_from());
+            self.window.forget(cutter.keep_from());
             if is_done {
-                break;
+                return Ok(late);
             }
         }
-        self.note_unparsed(&cutter, language, late);
-        let view = tape.view();
-        cutter.finish(view, &mut settled);
-        self.write(view, &mut settled)?;
-        let bytes = view.end_offset();
-        let now =
-            tape.file().metadata().map_err(|error| Failure::io("read", plan.source, error))?;
-        let at_path = split_files::state(plan.source);
-        let state = split_files::state_of(metadata);
-        if bytes != metadata.len() || split_files::state_of(&now) != state || at_path != Some(state)
-        {
-            return Err(changed(plan.source));
-        }
-        Ok(Read { sha256: hex(&hasher.finalize()), bytes, language })
     }
 
-    fn write(&mut self, view: View<'_>, settled: &mut Vec<(u64, u64)>) -> Result<(), Failure> {
-        for (from, to) in settled.drain(..) {
-            if (self.hooks.stop)() {
-                return Err(Failure::interrupted("splitting", self.source));
+    /// Reads up to an offset of the source, and copies and hashes what is read.
+    fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
+        while !self.window.at_end() && self.window.view().end_offset() < goal {
+            self.check_stop()?;
+            let source = self.request.source;
+            let chunk = self.window.read_chunk().map_err(|error| cannot("read", source, error))?;
+            self.hasher.update(chunk);
+            let copied = self.copy.write_all(chunk);
+            copied
+                .map_err(|error| self.writer.failed(&self.writer.naming.original_name(), &error))?;
+            let done = self.window.view().end_offset();
+            if done > self.size {
+                return Err(self.source_changed());
             }
+            (self.hooks.progress)(done, self.size);
+        }
+        Ok(())
+    }
+
+    fn write_segments(&mut self, settled: &mut Vec<(u64, u64)>) -> Result<(), Problem> {
+        for (from, to) in settled.drain(..) {
+            self.check_stop()?;
+            let view = self.window.view();
             self.writer.write(from, view.range(from, to))?;
         }
         Ok(())
     }
 
-    /// `late`: how many of them took too long.
+    fn check_stop(&self) -> Result<(), Problem> {
+        if (self.hooks.stop)() {
+            let source = shown(self.request.source);
+            return Err(Problem::failed(format!("splitting {source} was interrupted")));
+        }
+        Ok(())
+    }
+
+    fn source_changed(&self) -> Problem {
+        let why = "it was changed while it was read; nothing was changed in the folder, try again";
+        cannot("split", self.request.source, why)
+    }
+
+    /// Adds a note about parts that were cut by lines. `late`: how many of them took the parser too long.
     fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
         let parts = cutter.unparsed();
-        if let Some((from, to)) = parts.first() {
-            let more = match parts.len() {
-                1 => String::new(),
-                count => format!(" and {} parts behind them", count - 1),
-            };
-            let when = match late {
-                0 => "",
-                late if late < parts.len() => " (some not in time)",
-                _ => " in time",
-            };
-            let rest = if late >= PATIENCE { ", as is all that follows" } else { "" };
-            self.notes.push(format!(
-                "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",
-                shown(self.source),
-                language.name()
-            ));
-        }
+        let Some((from, to)) = parts.first() else { return };
+        let more = match parts.len() {
+            1 => String::new(),
+            count => format!(" and {} parts after them", count - 1),
+        };
+        let when = match late {
+            0 => "",
+            late if late < parts.len() => " (some not in time)",
+            _ => " in time",
+        };
+        let rest = if late >= MAX_LATE { ", as is all that follows" } else { "" };
+        self.notes.push(format!(
+            "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",
+            shown(self.request.source),
+            language.name()
+        ));
     }
 }
 
-fn changed(source: &Path) -> Failure {
-    Failure::io("split", source, "it was changed while it was read; nothing was done, try again")
-}
-
-/// Writes segments where they wait.
-struct Writer {
-    waiting: PathBuf,
-    place: PathBuf,
+/// Writes segments into the new folder.
+struct SegmentWriter {
+    folder: StagedFolder,
     mode: u32,
     naming: Naming,
     segments: Vec<Segment>,
-    /// The line that the next segment begins on.
+    /// The line on which the next segment begins.
     line: u64,
 }
 
-impl Writer {
-    fn write(&mut self, start: u64, bytes: &[u8]) -> Result<(), Failure> {
+impl SegmentWriter {
+    fn create_file(&self, name: &str) -> Result<File, Problem> {
+        self.folder.create_file(name, self.mode).map_err(|error| self.failed(name, &error))
+    }
+
+    fn write(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
         let number = self.segments.len() + 1;
-        let name = self.naming.segment(number);
-        let path = self.waiting.join(&name);
-        split_files::create(&path, self.mode)
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(|error| self.failed(&name, &error))?;
+        let name = self.naming.segment_name(number);
+        let written = self.create_file(&name)?.write_all(bytes);
+        written.map_err(|error| self.failed(&name, &error))?;
         let feeds = memchr::memchr_iter(b'\n', bytes).count() as u64;
         let ends_line = bytes.last() == Some(&b'\n');
         self.segments.push(Segment {
             segment_index: number,
-            path: self.place.join(name).to_string_lossy().into_owned(),
+            path: self.folder.place().join(name).to_string_lossy().into_owned(),
             start_line_num: self.line,
             end_line_num: self.line + feeds - u64::from(ends_line),
             start_byte: start,
             end_byte: start + bytes.len() as u64,
-            sha256: hex(&Sha256::digest(bytes)),
+            sha256: hash(bytes),
             summary: None,
         });
         self.line += feeds;
         Ok(())
     }
 
-    fn failed(&self, name: &str, error: &io::Error) -> Failure {
-        unwritten(&self.place.join(name), error)
+    fn failed(&self, name: &str, error: &io::Error) -> Problem {
+        unwritten(&self.folder.place().join(name), error)
     }
 }

@@ -3,6 +3,7 @@
 //! The model reads these, so they say where the line is. Nothing is decided here.
 
 use super::names::{hint, shown};
+use crate::problem::Problem;
 use std::io;
 use std::path::Path;
 
@@ -151,6 +152,12 @@ pub enum Denied {
 impl Denied {
     pub(super) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { what, path: shown(path), source: source.into() }
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        Self::failed(denied.to_string())
     }
 }
 

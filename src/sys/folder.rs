@@ -1,23 +1,26 @@
 //! An open folder, and regular files in it by plain names: for a split, whose index may have been written by anybody.
 //!
-//! There is no path here that could lead elsewhere: links are not followed, FIFOs and devices not opened. Whether the
-//! folder may be written was asked of [`super::boundary`] before, by the file that it was opened for.
+//! No path here can lead elsewhere: symbolic links are not followed, FIFOs and devices not opened. Whether the folder may be
+//! written was asked of [`super::boundary`] before, by the file that it was opened for.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::denied::Denied;
+use super::file_stamp::FileStamp;
 use super::interrupt::Interrupts;
 use super::lock::{WaitError, wait_lock};
+use super::names::shown;
 use super::opening::Opened;
-use crate::exit::Signal;
+use super::temp_files::TempFile;
+use crate::problem::Problem;
 
 /// A folder that is open.
 #[derive(Debug)]
@@ -26,23 +29,41 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// A lock that is held until it is dropped.
+/// The lock on a folder, until it is dropped.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "held open, and nothing else")] File);
+pub struct FolderLock(#[expect(dead_code, reason = "held open, and nothing else")] File);
 
-/// Why a lock was not had.
+/// A new file in a folder that does not have its name yet. It is removed when it is dropped before that.
 #[derive(Debug)]
-pub enum NoLock {
-    /// Another process holds it.
-    Busy,
-    /// A signal came while waiting.
-    Interrupted(Signal),
-    /// The system refused.
-    Failed(Denied),
+pub struct NewFile {
+    file: TempFile,
+    folder: PathBuf,
+}
+
+impl NewFile {
+    /// The file, open for reading and writing.
+    pub fn file(&mut self) -> &mut File {
+        self.file.file_mut()
+    }
+
+    /// Gives the file its name in one step, replacing what has it. The name is not yet durable.
+    pub fn persist(mut self, name: &OsStr) -> Result<(), Denied> {
+        let renamed = self.file.persist(name, false);
+        renamed.map_err(|error| Denied::io("replace", &self.folder.join(name), error))
+    }
+
+    /// Gives the file a name that is free. Returns false where it is not.
+    pub fn persist_new(&mut self, name: &OsStr) -> Result<bool, Denied> {
+        match self.file.persist(name, true) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Denied::io("create", &self.folder.join(name), error)),
+        }
+    }
 }
 
 impl Folder {
-    /// The folder of a file that the write boundary let through.
+    /// Opens the folder of a file that the write boundary allowed.
     pub fn of(opened: &Opened) -> Result<Self, Denied> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = opened.path().parent().unwrap_or(Path::new("/")).to_owned();
@@ -54,15 +75,15 @@ impl Folder {
         Ok(Self { dir, path })
     }
 
-    /// Its true path when it was opened.
+    /// The true path of the folder when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a file for reading. Nothing where there is none; anything but a regular file is refused.
+    /// Opens a file for reading; `None` if there is none. Anything but a regular file is refused.
     pub fn read(&self, name: &OsStr) -> Result<Option<File>, Denied> {
         let path = self.path.join(name);
-        let special = |kind| Err(Denied::Special { path: super::names::shown(&path), kind });
+        let special = |kind| Err(Denied::Special { path: shown(&path), kind });
         let failed = |errno: Errno| Denied::io("read", &path, errno);
         let stat = match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -83,92 +104,51 @@ impl Folder {
         Ok(Some(File::from(file)))
     }
 
-    /// Makes a file, has it filled, and makes its content durable. What stood under the name is removed before, and
-    /// the file too when it could not be filled. It gets the mode of `like`, where there is such a file.
+    /// Writes a new file and makes its content durable; [`NewFile::persist`] gives it its name. It has the permissions of
+    /// the file called `like`, if there is one, else it is for its owner alone.
     pub fn create(
         &self,
-        name: &OsStr,
         like: &OsStr,
-        write: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<(), Denied> {
-        let path = self.path.join(name);
-        let failed = |error: io::Error| Denied::io("write", &path, error);
-        self.remove(name)?;
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o600))
-            .map_err(|errno| failed(errno.into()))?;
+        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> Result<NewFile, Denied> {
+        let failed = |error: io::Error| Denied::io("write", &self.path.join(like), error);
+        let dir = self.dir.try_clone().map_err(failed)?;
+        let mut new = TempFile::create_in(dir, Mode::from_raw_mode(0o600)).map_err(failed)?;
         if let Ok(stat) = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW) {
             let mode = Mode::from_raw_mode(stat.st_mode) & Mode::from_raw_mode(0o777);
-            rustix::fs::fchmod(&file, mode).map_err(|errno| failed(errno.into()))?;
+            rustix::fs::fchmod(new.file_mut(), mode).map_err(|errno| failed(errno.into()))?;
         }
-        let mut file = File::from(file);
-        let filled = write(&mut file).and_then(|()| file.sync_all());
-        if filled.is_err() {
-            // The error that led here says more than one about this.
-            _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
-        }
-        filled.map_err(failed)
+        fill(new.file_mut()).and_then(|()| new.file_mut().sync_all()).map_err(failed)?;
+        Ok(NewFile { file: new, folder: self.path.clone() })
     }
 
-    /// Gives a file another name, in one step; what stood under that is gone. Not yet durable.
-    pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), Denied> {
-        rustix::fs::renameat(&self.dir, from, &self.dir, to)
-            .map_err(|errno| Denied::io("replace", &self.path.join(to), errno))
+    /// Whether the path of the folder still leads to it.
+    pub fn is_at_path(&self) -> bool {
+        let now = FileStamp::of(&self.path);
+        now.zip(FileStamp::of_open(&self.dir)).is_some_and(|(now, open)| now.same_file(&open))
     }
 
-    /// Gives a file a second name.
-    pub fn link(&self, from: &OsStr, to: &OsStr) -> Result<(), Denied> {
-        self.remove(to)?;
-        rustix::fs::linkat(&self.dir, from, &self.dir, to, AtFlags::empty())
-            .map_err(|errno| Denied::io("make a second name for", &self.path.join(from), errno))
-    }
-
-    /// Removes a file that may be gone already.
-    pub fn remove(&self, name: &OsStr) -> Result<(), Denied> {
-        match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Denied::io("remove", &self.path.join(name), errno)),
-        }
-    }
-
-    /// Makes names durable.
+    /// Makes the names in the folder durable.
     pub fn sync(&self) -> Result<(), Denied> {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
             .map_err(|errno| Denied::io("sync the folder", &self.path, errno))
     }
 
-    /// All names in it.
-    pub fn names(&self) -> Result<Vec<OsString>, Denied> {
-        use std::os::unix::ffi::OsStrExt;
-        let failed = |errno: Errno| Denied::io("list", &self.path, errno);
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            names.push(OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-        }
-        Ok(names)
-    }
-
-    /// Takes the folder's lock, the one that [`super::split_files`] takes too, waiting up to `longest`.
-    pub fn lock(&self, longest: Duration, interrupts: &Interrupts) -> Result<Held, NoLock> {
-        let failed = |error: io::Error| NoLock::Failed(Denied::io("lock", &self.path, error));
+    /// Takes the lock of the folder, which a split takes too, waiting at most `patience`.
+    pub fn lock(&self, patience: Duration, interrupts: &Interrupts) -> Result<FolderLock, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
-        let file = File::from(file);
-        match wait_lock(&file, longest, interrupts, &mut |_| ()) {
-            Ok(()) => Ok(Held(file)),
-            Err(WaitError::TimedOut) => Err(NoLock::Busy),
-            Err(WaitError::Interrupted(signal)) => Err(NoLock::Interrupted(signal)),
-            Err(WaitError::Failed(error)) => Err(failed(error)),
+        let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
+        let failed = |error: io::Error| Denied::io("lock", &self.path, error);
+        let file = File::from(file.map_err(|errno| failed(errno.into()))?);
+        match wait_lock(&file, patience, interrupts, &mut |_| ()) {
+            Ok(()) => Ok(FolderLock(file)),
+            Err(WaitError::TimedOut) => Err(Problem::failed(format!(
+                "another process is working on {}; run the same command again when it has finished",
+                shown(&self.path)
+            ))),
+            Err(WaitError::Interrupted(signal)) => Err(Problem::interrupted(signal)),
+            Err(WaitError::Failed(error)) => Err(failed(error).into()),
         }
-    }
-}
-
-impl AsFd for Folder {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.dir.as_fd()
     }
 }
 
@@ -220,12 +200,18 @@ mod tests {
         let (dir, folder) = folder();
         fs::write(dir.path().join("old"), "").unwrap();
         fs::set_permissions(dir.path().join("old"), fs::Permissions::from_mode(0o640)).unwrap();
-        folder.create("new".as_ref(), "old".as_ref(), &mut |file| file.write_all(b"x")).unwrap();
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        let before = count();
+        let write = &mut |file: &mut File| file.write_all(b"x");
+        assert!(
+            !folder.create("old".as_ref(), write).unwrap().persist_new("old".as_ref()).unwrap()
+        );
+        folder.create("old".as_ref(), write).unwrap().persist("new".as_ref()).unwrap();
         let mode = fs::metadata(dir.path().join("new")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
         let failing = &mut |_: &mut File| Err(io::Error::other("full"));
-        folder.create("new".as_ref(), "old".as_ref(), failing).unwrap_err();
-        assert_eq!(folder.names().unwrap().iter().filter(|name| *name == "new").count(), 0);
+        folder.create("old".as_ref(), failing).unwrap_err();
+        assert_eq!(count(), before + 1);
     }
 
     #[test]
@@ -234,7 +220,7 @@ mod tests {
         let interrupts = Interrupts::none();
         let take = || folder.lock(Duration::from_millis(30), &interrupts);
         let held = take().unwrap();
-        assert!(matches!(take(), Err(NoLock::Busy)));
+        assert!(take().unwrap_err().message.contains("another process"));
         drop(held);
         take().unwrap();
     }

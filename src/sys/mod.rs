@@ -9,10 +9,10 @@
 //! - [`atomic_file`], [`file_stamp`]: replacing a file in one step; whether a file is still the same
 //! - [`file_index`]: which conversation belongs to a file of the user's
 //! - [`names`], [`read`]: one regular file, whole or a range of lines, in bounded memory
-//! - [`read_range`], [`brief_lock`]: a range of a file's bytes; who does a piece of work that several want
+//! - [`read_range`], [`file_hash`]: a range of a file's bytes; the hash of a file
 //! - [`list_dir`], [`grep`], [`read_error`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
-//! - [`split_files`]: the segments of a large file, put in place together
+//! - [`staged_folder`]: a folder that is built beside its place and put there in one step
 //! - [`folder`]: files in one open folder, by plain names: a split
 //! - [`process`], [`sandbox`], [`http`]: programs, the walls around them, servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
@@ -24,13 +24,13 @@
 
 pub mod atomic_file;
 pub mod boundary;
-pub mod brief_lock;
 pub mod clock;
 pub mod context_files;
 pub mod conversation_file;
 pub mod denied;
 mod durable;
 pub mod env;
+pub mod file_hash;
 pub mod file_index;
 pub mod file_stamp;
 pub mod folder;
@@ -50,10 +50,10 @@ pub mod read_range;
 pub mod replace;
 pub mod root;
 pub mod sandbox;
-pub mod split_files;
+pub mod staged_folder;
 pub mod stdin;
 #[cfg(test)]
 mod synced;
-mod temp_files;
+pub mod temp_files;
 pub mod terminal;
 pub mod tools;

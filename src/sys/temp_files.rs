@@ -89,7 +89,8 @@ impl Drop for TempFile {
     }
 }
 
-fn is_temp_name(name: &str) -> bool {
+/// Whether a file with this name is a new one, or one that a killed run left.
+pub fn is_temp_name(name: &str) -> bool {
     name.strip_prefix(".nagent-").and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(|word| {
         word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })

@@ -169,22 +169,22 @@ fn an_index_that_is_damaged_is_refused() {
         change(value["segments"].as_array_mut().unwrap());
         value["segment_count"] = json!(value["segments"].as_array().unwrap().len());
     };
-    check(&|index| *index = json!([]), &["index.json", "no index"]);
+    check(&|index| *index = json!([]), &["index.json", "not an index"]);
     check(&|index| *index = json!({}), &["missing field"]);
     check(&|index| index["segments"] = json!("all"), &["invalid type"]);
     check(&|index| index["segments"][1] = json!(null), &["invalid"]);
     check(&|index| index["segments"][1]["start_byte"] = json!(-1), &["invalid value"]);
     check(&|index| index["segments"][1]["end_byte"] = json!(u64::MAX), &["segment 3 begins"]);
-    check(&|index| index["segments"][1]["path"] = json!("/"), &["names no file"]);
-    check(&|index| index["segments"][1]["path"] = json!(".."), &["names no file"]);
+    check(&|index| index["segments"][1]["path"] = json!("/"), &["does not name a file"]);
+    check(&|index| index["segments"][1]["path"] = json!(".."), &["does not name a file"]);
     check(&|index| index["segments"][1]["path"] = json!("index.json"), &["twice"]);
     check(&|index| index["segments"][1]["path"] = index["segments"][2]["path"].clone(), &["twice"]);
     check(&|index| index["segments"][1]["path"] = json!("big.txt.orig"), &["twice"]);
     check(&|index| index["original_path"] = json!("/x/Cargo.toml"), &["original_path"]);
     check(&|index| index["segment_count"] = json!(3), &["segment_count is 3"]);
-    check(&|index| segments(index, &|all| drop(all.remove(0))), &["segment 2 stands where"]);
+    check(&|index| segments(index, &|all| drop(all.remove(0))), &["segment 2 is listed where"]);
     check(&|index| segments(index, &|all| drop(all.pop())), &["segments end at byte"]);
-    check(&|index| segments(index, &|all| all.swap(1, 2)), &["segment 3 stands where"]);
+    check(&|index| segments(index, &|all| all.swap(1, 2)), &["segment 3 is listed where"]);
     check(&|index| index["source_path"] = json!("big.txt"), &["not absolute"]);
     check(&|index| index["source_path"] = json!("/nowhere/big.txt"), &["not found"]);
     check(&|index| index["source_path"] = json!("/dev/null"), &["/dev/null"]);
@@ -199,7 +199,7 @@ fn an_index_that_is_damaged_is_refused() {
     let text = fs::read(split.index_path()).unwrap();
     for length in [0, 1, text.len() / 2, text.len() - 3] {
         fs::write(split.index_path(), &text[..length]).unwrap();
-        split.refuses(&[], &["index.json", "no index"]);
+        split.refuses(&[], &["index.json", "not an index"]);
     }
     fs::write(split.index_path(), b"\xff\xfe").unwrap();
     split.refuses(&[], &["index.json"]);
@@ -215,12 +215,18 @@ fn an_index_with_other_hashes_or_ranges_is_refused() {
     index.segments[0].end_byte -= 1;
     index.segments[1].start_byte -= 1;
     split.put_index(&index);
-    split.refuses(&[], &["segment 1 is as it says"]);
+    split.refuses(&[], &["inconsistent", "segment 1 has"]);
     let split = Split::new();
     let mut index = split.index();
     index.segments[1].sha256 = "00".repeat(32);
     split.put_index(&index);
-    split.refuses(&[], &["has changed since it was split", "segment 2"]);
+    // The segments are the source all the same, as after a run that was killed.
+    split.run(&[]).assert_exit(0).stderr_has(&["the source has these edits already"]);
+    split.agrees();
+    split.edit(1, "x\n");
+    index.segments[0].sha256 = "00".repeat(32);
+    split.put_index(&index);
+    split.refuses(&[], &["has changed since it was split", "segment 1, 2"]);
     // The source of another split.
     let split = Split::new();
     split.edit(1, "x\n");
@@ -361,7 +367,7 @@ fn a_source_that_changed_is_refused_merged_or_overwritten() {
     // The same lines.
     split.edit(2, fs::read_to_string(split.segment(2)).unwrap().replace("mine", "mine again"));
     fs::write(&split.source, split.source().replace("mine", "not mine")).unwrap();
-    split.refuses(&["--merge"], &["segment 2, line 12", "nothing was touched"]);
+    split.refuses(&["--merge"], &["segment 2, line 12", "nothing was changed"]);
     // What is overwritten is kept.
     let run = split.run(&["--force"]).assert_exit(0).stderr_has(&["big.txt.before"]);
     assert!(split.source().contains("mine again") && run.stdout.contains("big.patch"));
@@ -376,12 +382,12 @@ fn a_change_of_the_source_that_keeps_its_size_is_seen() {
         let split = Split::new();
         split.edit(edited, "mine\n");
         fs::write(&split.source, numbered(40).replace(changed, &changed.to_uppercase())).unwrap();
-        split.refuses(&[], &["has changed since it was split", "the part of segment"]);
+        split.refuses(&[], &["has changed since it was split", "in segment"]);
         split.refuses(&["--dry-run"], &["has changed since it was split"]);
     }
     let split = Split::new();
     fs::write(&split.source, numbered(40).replace("line 9", "LINE 9")).unwrap();
-    split.refuses(&[], &["the part of segment 1 is another"]);
+    split.refuses(&[], &["in segment 1"]);
     let document = split.run(&["--merge", "--json"]).assert_exit(0).json();
     assert_eq!((&document["changed"], &document["merged"]), (&json!(false), &json!(true)));
     split.agrees();
@@ -449,7 +455,7 @@ fn two_at_once_lose_nothing() {
 /// Kills runs at times that go from the start to the end of one, each with another edit: source and index agree after
 /// the next run, and no edit is lost.
 #[test]
-fn a_kill_at_any_time_is_mended() {
+fn a_kill_at_any_time_loses_nothing() {
     let text = numbered(300_000);
     for linked in [false, true] {
         let split = Split::of("big.txt", text.as_bytes(), &by_lines(&text, 50_000));
@@ -482,7 +488,7 @@ fn a_kill_at_any_time_is_mended() {
             assert!(split.source() == expect, "kill {n}, {document}");
             split.agrees();
         }
-        assert!(killed >= 4, "{killed} were killed, {mended} mended");
+        assert!(killed >= 4, "{killed} were killed, {mended} recovered");
     }
 }
 
@@ -496,10 +502,10 @@ fn an_index_that_lost_its_last_entries_removes_nothing() {
             index.segment_count = left;
             index.source_size_bytes = index.segments.last().map_or(0, |last| last.end_byte);
             split.put_index(&index);
-            split.refuses(flags, &["the index is not of one piece"]);
+            split.refuses(flags, &["the index is inconsistent"]);
             // The source has changed too.
             fs::write(&split.source, numbered(41)).unwrap();
-            split.refuses(&["--merge"], &["not of one piece"]);
+            split.refuses(&["--merge"], &["inconsistent"]);
             fs::remove_file(split.folder.join("big.txt.orig")).unwrap();
             split.refuses(&["--merge"], &["big.txt.orig", "is missing"]);
         }
@@ -513,7 +519,7 @@ fn a_merge_needs_parts_that_are_what_the_index_says() {
     index.segments[1].sha256 = "0".repeat(64);
     split.put_index(&index);
     fs::write(&split.source, numbered(41)).unwrap();
-    split.refuses(&["--merge"], &["big.txt.orig", "is not what the index says of it"]);
+    split.refuses(&["--merge"], &["big.txt.orig", "does not match the index"]);
 }
 
 #[test]
@@ -523,9 +529,9 @@ fn only_a_patch_of_this_source_is_overwritten() {
     split.edit(1, "x\n");
     for text in ["my own notes", "--- a/other.txt\n+++ b/other.txt\n"] {
         fs::write(&notes, text).unwrap();
-        split.refuses(&[], &["big.patch", "no patch of this source", "--patch"]);
+        split.refuses(&[], &["big.patch", "not a patch of this source", "--patch"]);
         let named = notes.to_str().unwrap();
-        split.refuses(&["--patch", named], &["no patch of this source"]);
+        split.refuses(&["--patch", named], &["not a patch of this source"]);
         assert_eq!(fs::read_to_string(&notes).unwrap(), text);
     }
     fs::write(&notes, "").unwrap();
@@ -574,7 +580,7 @@ fn segments_that_were_swapped_are_no_edits() {
     split.run(&["--dry-run"]).assert_exit(0);
     split.edit(2, &one);
     split.refuses(&[], &["segment 1 (", "segment 2 (", "--force"]);
-    split.refuses(&["--merge"], &["renamed or reordered"]);
+    split.refuses(&["--merge"], &["were the files renamed"]);
     split.run(&["--force"]).assert_exit(0);
     split.agrees();
     assert!(split.source().starts_with(&two));

@@ -2,7 +2,6 @@
 //!
 //! Through the library, since there are many cases. It is longer than other files, since one world serves all of them.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +10,8 @@ use nagent::diff::lines::count_line_feeds;
 use nagent::diff::merge::merge_lines;
 use nagent::diff::unified::{DiffChange, UnifiedDiff};
 use nagent::format::index::{self, Index, Segment};
-use nagent::segments::patch::{Failure, Hooks, Patched, Plan, patch};
+use nagent::problem::Problem;
+use nagent::segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
 use nagent::sys::boundary::{Boundary, Places};
 use nagent::sys::fs::hash;
 use nagent::sys::interrupt::Interrupts;
@@ -92,16 +92,10 @@ impl World {
         index::parse(&fs::read_to_string(self.at("split/index.json")).unwrap()).unwrap()
     }
 
-    fn run(&self, change: impl Fn(&mut Plan<'_>)) -> Result<Patched, Failure> {
+    fn run(&self, change: impl Fn(&mut PatchOptions<'_>)) -> Result<PatchReport, Problem> {
         let index = self.at("split/index.json");
-        let mut plan = Plan {
-            index: &index,
-            patch: None,
-            dry_run: false,
-            no_apply: false,
-            force: false,
-            merge: false,
-        };
+        let mut plan =
+            PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
         change(&mut plan);
         let root = self.at("root");
         let places =
@@ -109,11 +103,11 @@ impl World {
         let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
         boundary.allow_splits(&self.at("split"));
         let interrupts = Interrupts::deaf().unwrap();
-        let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        let hooks = PatchHooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
         patch(&plan, &mut boundary, hooks)
     }
 
-    fn patch(&self) -> Result<Patched, Failure> {
+    fn patch(&self) -> Result<PatchReport, Problem> {
         self.run(|_| ())
     }
 
@@ -143,13 +137,6 @@ impl World {
             assert_eq!((segment.start_line_num, segment.end_line_num), expect);
         }
         assert_eq!(index.source_line_count, lines(&source));
-        let names = fs::read_dir(self.at("split")).unwrap();
-        let kind = |path: PathBuf| path.extension().map(OsStr::to_owned);
-        let kinds: Vec<_> = names.filter_map(|entry| kind(entry.unwrap().path())).collect();
-        assert!(
-            !kinds.iter().any(|kind| kind == "nagent-new" || kind == "nagent-ours"),
-            "{kinds:?}"
-        );
     }
 
     /// Both programs make the new text of the old one, byte for byte.
@@ -330,109 +317,66 @@ fn numbered(lines: usize) -> (Vec<u8>, Vec<usize>) {
     ((0..lines).map(line).collect::<String>().into_bytes(), ends.collect())
 }
 
+/// What a kill between two steps leaves: files of before and of after the run, in the order in which they are written.
 #[test]
-fn what_a_crash_left_is_mended() {
-    // Stops after so many steps, by hand: the states that a kill can leave.
-    for step in 0..7 {
-        let (source, ends) = numbered(40);
-        let world = World::new(&source, &ends);
-        fs::write(world.segment(2), "edited\n").unwrap();
-        let new = [&source[..ends[0]], b"edited\n", &source[ends[1]..]].concat();
-        // What the run would write, from a run in another world at the same paths.
-        let old_index = fs::read(world.at("split/index.json")).unwrap();
-        world.patch().unwrap();
-        let new_index = fs::read(world.at("split/index.json")).unwrap();
-        let put = |name: &str, bytes: &[u8]| fs::write(world.at(name), bytes).unwrap();
-        put("big.txt", if step >= 4 { &new } else { &source });
-        put("split/big.txt.orig", if step >= 5 { &new } else { &source });
-        put("split/index.json", if step >= 6 { &new_index } else { &old_index });
-        match step {
-            1 => put("split/.big.txt.orig.nagent-new", &new[..20]),
-            2..=4 => put("split/.big.txt.orig.nagent-new", &new),
-            _ => {}
+fn the_same_command_finishes_what_was_killed() {
+    let (source, ends) = numbered(40);
+    let theirs = String::from_utf8(source.clone()).unwrap().replace("line 35\n", "theirs\n");
+    // The first edit loses its line ending, so that the segment is rewritten.
+    for (edit, merge) in [("edited\n", false), ("edited", false), ("edited", true)] {
+        for step in 0..=4 {
+            let world = World::new(&source, &ends);
+            fs::write(world.segment(2), edit).unwrap();
+            if merge {
+                fs::write(world.at("big.txt"), &theirs).unwrap();
+            }
+            let names = ["big.txt", "split/big-0002.txt", "split/big.txt.orig", "split/index.json"];
+            let before = names.map(|name| fs::read(world.at(name)).unwrap());
+            let other = fs::read(world.segment(4)).unwrap();
+            world.run(|plan| plan.merge = merge).unwrap();
+            let expect = world.source();
+            for (name, bytes) in names.iter().zip(&before).skip(step) {
+                fs::write(world.at(name), bytes).unwrap();
+            }
+            if step == 1 {
+                // One of two segments that a merge rewrites.
+                fs::write(world.segment(4), &other).unwrap();
+            }
+            fs::write(world.at("split/.nagent-0123.tmp"), "half").unwrap();
+            let patched = world.run(|plan| plan.merge = merge).unwrap();
+            let what = format!("{edit:?}, merge {merge}, step {step}: {patched:?}");
+            assert_eq!(world.source(), expect, "{what}");
+            world.agrees();
+            assert_eq!(patched.applied, step == 0, "{what}");
+            let is_recovered = (1..=3).contains(&step) && !(merge && step == 1);
+            assert_eq!(patched.recovered, is_recovered, "{what}");
+            assert!(!world.patch().unwrap().changed);
         }
-        match step {
-            2 => put("split/.index.json.nagent-new", &new_index[..50]),
-            3..=5 => put("split/.index.json.nagent-new", &new_index),
-            _ => {}
-        }
-        let patched = world.patch().unwrap();
-        assert_eq!(world.source(), new, "step {step}");
-        world.agrees();
-        assert_eq!(patched.mended, (3..=5).contains(&step), "step {step}");
-        assert_eq!(patched.applied, step <= 3, "step {step}");
     }
 }
 
 #[test]
 fn a_source_that_was_half_written_in_place_is_written_again() {
     let (source, ends) = numbered(40);
-    let world = World::new(&source, &ends);
-    let old_index = fs::read(world.at("split/index.json")).unwrap();
-    fs::write(world.segment(2), "edited, and longer than it was\n".repeat(5)).unwrap();
-    world.patch().unwrap();
-    let (new, new_index) = (world.source(), fs::read(world.at("split/index.json")).unwrap());
-    let mut torn = new[..100].to_vec();
-    torn.extend_from_slice(&source[100..]);
-    fs::write(world.at("big.txt"), &torn).unwrap();
-    fs::write(world.at("split/big.txt.orig"), &source).unwrap();
-    fs::write(world.at("split/.big.txt.orig.nagent-new"), &new).unwrap();
-    fs::write(world.at("split/index.json"), old_index).unwrap();
-    fs::write(world.at("split/.index.json.nagent-new"), new_index).unwrap();
-    let patched = world.patch().unwrap();
-    assert!(patched.mended && !patched.applied);
-    assert_eq!(world.source(), new);
-    world.agrees();
-}
-
-#[test]
-fn a_merge_that_was_killed_starts_again_from_what_was_edited() {
-    let (source, ends) = numbered(40);
-    let text = |n: usize, with: &str| {
-        String::from_utf8(source.clone()).unwrap().replace(&format!("line {n}\n"), with)
-    };
-    for step in 0..3 {
+    for edit in ["edited, and longer than it was\n".repeat(5), "short\n".to_owned()] {
         let world = World::new(&source, &ends);
-        fs::write(world.segment(2), text(12, "mine\n")[ends[0]..].split("line 20").next().unwrap())
-            .unwrap();
+        fs::hard_link(world.at("big.txt"), world.at("other.txt")).unwrap();
         let old_index = fs::read(world.at("split/index.json")).unwrap();
-        let edited = fs::read(world.segment(2)).unwrap();
-        let theirs = text(17, "theirs\n");
-        fs::write(world.at("big.txt"), &theirs).unwrap();
-        world.run(|plan| plan.merge = true).unwrap();
-        let (new, new_index) = (world.source(), fs::read(world.at("split/index.json")).unwrap());
-        assert_eq!(new, text(12, "mine\n").replace("line 17\n", "theirs\n").as_bytes());
-        let merged = fs::read(world.segment(2)).unwrap();
-        // Back to where it was before the source was replaced.
-        fs::write(world.at("big.txt"), &theirs).unwrap();
-        fs::write(world.at("split/big.txt.orig"), &source).unwrap();
-        fs::write(world.at("split/.big.txt.orig.nagent-new"), &new).unwrap();
-        fs::write(world.at("split/index.json"), &old_index).unwrap();
-        fs::write(world.at("split/.index.json.nagent-new"), &new_index).unwrap();
-        let ours = world.at("split/.big-0002.txt.nagent-ours");
-        fs::write(&ours, &edited).unwrap();
-        let mut expect = new.clone();
-        match step {
-            // Rewritten already.
-            0 => {}
-            // Not yet.
-            1 => fs::write(world.segment(2), &edited).unwrap(),
-            // Rewritten, and edited by the user since.
-            _ => {
-                fs::write(world.segment(2), [&merged[..], b"more\n"].concat()).unwrap();
-                expect = String::from_utf8(new.clone())
-                    .unwrap()
-                    .replace("line 19\n", "line 19\nmore\n")
-                    .into_bytes();
-            }
+        fs::write(world.segment(2), edit).unwrap();
+        world.patch().unwrap();
+        let new = world.source();
+        for at in [80, 130, new.len() - 1] {
+            let mut torn = new[..at].to_vec();
+            torn.extend_from_slice(source.get(at..).unwrap_or_default());
+            fs::write(world.at("big.txt"), &torn).unwrap();
+            fs::write(world.at("split/big.txt.orig"), &source).unwrap();
+            fs::write(world.at("split/index.json"), &old_index).unwrap();
+            let patched = world.patch().unwrap();
+            assert!(patched.recovered && patched.applied);
+            assert_eq!(fs::read(patched.previous_path.unwrap()).unwrap(), torn);
+            assert_eq!(world.source(), new);
+            world.agrees();
         }
-        assert!(world.patch().is_err(), "the source is theirs still");
-        if step < 2 {
-            assert_eq!(fs::read(world.segment(2)).unwrap(), edited, "step {step}");
-        }
-        world.run(|plan| plan.merge = true).unwrap();
-        assert_eq!(world.source(), expect, "step {step}");
-        world.agrees();
     }
 }
 
@@ -477,25 +421,18 @@ fn an_index_cannot_lead_out_of_the_boundary() {
     let places =
         Places { cwd: world.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
     let index = world.at("split/index.json");
-    let plan = Plan {
-        index: &index,
-        patch: None,
-        dry_run: false,
-        no_apply: false,
-        force: false,
-        merge: false,
-    };
+    let plan =
+        PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
     let interrupts = Interrupts::deaf().unwrap();
     let check = |target: &str, folders: &[&str]| {
         let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();
         for folder in folders {
             boundary.allow_splits(&world.at(folder));
         }
-        let hooks = Hooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
+        let hooks = PatchHooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
         let failure = patch(&plan, &mut boundary, hooks).unwrap_err().to_string();
         assert!(failure.contains("outside of the write boundary"), "{failure}");
         assert_eq!(world.source(), source);
-        assert!(!world.at("split/.index.json.nagent-new").exists());
     };
     // Only the index itself may be written; the source, and not the split; the split, and not the source.
     check("split/index.json", &[]);

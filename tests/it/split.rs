@@ -214,7 +214,7 @@ fn a_name_that_is_no_utf8_is_refused() {
     let name = std::ffi::OsStr::from_bytes(b"a\xff.txt");
     std::fs::write(sandbox.work().join(name), "x").unwrap();
     let run = sandbox.program("/bin/sh", &["-c", &format!("exec '{SPLIT}' --file ./a*.txt")]).run();
-    run.assert_exit(1).stderr_has(&["no UTF-8", "rename it"]);
+    run.assert_exit(1).stderr_has(&["not UTF-8", "rename it"]);
     assert!(files(&sandbox.tmp()).is_empty());
 }
 
@@ -247,11 +247,11 @@ fn a_foreign_index_and_foreign_files_are_not_overwritten() {
         run.stderr_has(words).stderr_has(&["--output"]);
         assert_eq!(files(&sandbox.work().join("out")), before);
     };
-    refused("a.txt", &["will not overwrite /", "index.json: it is no index of segments"]);
+    refused("a.txt", &["will not replace /", "index.json is not an index of segments"]);
     std::fs::remove_file(sandbox.work().join("out/index.json")).unwrap();
     for name in ["a-0002.txt", "a.txt.orig"] {
         let path = sandbox.write(&format!("out/{name}"), "mine");
-        refused("a.txt", &["will not overwrite", name]);
+        refused("a.txt", &["will not replace", "neither empty nor a split"]);
         std::fs::remove_file(path).unwrap();
     }
     splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
@@ -259,15 +259,14 @@ fn a_foreign_index_and_foreign_files_are_not_overwritten() {
 }
 
 #[test]
-fn the_source_may_lie_in_the_folder_and_is_never_overwritten() {
-    let sandbox =
-        Sandbox::new().file("out/a.txt", lines(20)).file("own/index.json", "{\"a\": 1}\n");
-    splits(&sandbox, "out/a.txt", &["--target-bytes", "64"]);
-    splits(&sandbox, "out/a.txt", &["--target-bytes", "32"]);
-    let run = split(&sandbox, &["--file", "own/index.json", "--output", "own"]).assert_exit(1);
-    run.stderr_has(&["is the file that is to be split"]);
-    assert_eq!(sandbox.read("own/index.json"), "{\"a\": 1}\n");
-    assert_eq!(files(&sandbox.work().join("own")).len(), 1);
+fn a_folder_with_the_source_in_it_is_refused() {
+    let sandbox = Sandbox::new().file("out/a.txt", lines(20)).file("own/index.json", "{}\n");
+    for (file, output) in [("out/a.txt", "out"), ("own/index.json", "own"), ("out/a.txt", ".")] {
+        let before = files(&sandbox.work().join(output));
+        let run = split(&sandbox, &["--file", file, "--output", output, "--force"]).assert_exit(1);
+        run.stderr_has(&["the file that is to be split is in it", "--output"]);
+        assert_eq!(files(&sandbox.work().join(output)), before);
+    }
     // An index that lists the source itself as one of its segments.
     let source = sandbox.write("trap/s-0001.txt", lines(20));
     let path = |name: &str| sandbox.work().join("trap").join(name).to_str().unwrap().to_owned();
@@ -278,9 +277,8 @@ fn the_source_may_lie_in_the_folder_and_is_never_overwritten() {
         "end_line_num": 1, "start_byte": 0, "end_byte": 1, "sha256": hash(lines(20).as_bytes())}],
     });
     sandbox.write("trap/index.json", index.to_string());
-    split(&sandbox, &["--file", "trap/s-0001.txt", "--output", "trap"]).code.to_string();
-    assert_eq!(sandbox.read("trap/s-0001.txt"), lines(20));
-    split(&sandbox, &["--refresh", "trap/index.json", "--force"]).code.to_string();
+    split(&sandbox, &["--file", "trap/s-0001.txt", "--output", "trap"]).assert_exit(1);
+    split(&sandbox, &["--refresh", "trap/index.json", "--force"]).assert_exit(1);
     assert_eq!(sandbox.read("trap/s-0001.txt"), lines(20));
 }
 
@@ -303,83 +301,95 @@ fn edited_segments_are_named_and_only_force_goes_on_and_keeps_them() {
         assert_eq!(files(&sandbox.work().join("out")), before);
     }
     let run = split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(0);
-    let run = run.stderr_has(&["a-0002.txt was edited", "a-0005.txt.bak"]);
+    let run = run.stderr_has(&["a-0002.txt, a-0005.txt", "/out.before"]);
     assert!(run.stdout.ends_with("/out/index.json\n"));
     let index = check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
-    assert_eq!(sandbox.read("out/a-0002.txt.bak"), "edited\n");
-    assert_eq!(sandbox.read("out/a-0005.txt.bak"), "edited too\n");
-    // What is beyond the new count is gone, and nothing else has come.
+    assert_eq!(files(&sandbox.work().join("out.before")), before);
     let segments = usize::try_from(index["segment_count"].as_u64().unwrap()).unwrap();
     let names: Vec<_> = files(&sandbox.work().join("out")).into_keys().collect();
-    assert!(segments + 2 < count && names.len() == segments + 4, "{names:?}");
+    assert!(segments + 2 < count && names.len() == segments + 2, "{names:?}");
     sandbox.write("out/a-0002.txt", "edited again\n");
     split(&sandbox, &["--refresh", "out/index.json", "--force"]).assert_exit(0);
-    assert_eq!(sandbox.read("out/a-0002.txt.bak2"), "edited again\n");
-    assert_eq!(sandbox.read("out/a-0002.txt.bak"), "edited\n");
+    assert_eq!(sandbox.read("out.before-2/a-0002.txt"), "edited again\n");
+    assert_eq!(sandbox.read("out.before/a-0002.txt"), "edited\n");
 }
 
 #[test]
-fn what_a_killed_run_left_without_an_index_is_no_hindrance() {
+fn a_folder_with_other_files_in_it_is_kept() {
+    use std::os::unix::ffi::OsStrExt;
     let sandbox = Sandbox::new().file("a.txt", lines(40));
-    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-    std::fs::remove_file(sandbox.work().join("out/index.json")).unwrap();
-    sandbox.write("out/.nagent-split-dead/a-0001.txt", "half");
-    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-    assert!(!sandbox.work().join("out/.nagent-split-dead").exists());
-}
-
-#[test]
-fn what_a_killed_run_has_put_away_comes_back() {
-    let sandbox = Sandbox::new().file("a.txt", lines(40));
-    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-    sandbox.write("out/a-0002.txt", "edited\n");
-    let before = files(&sandbox.work().join("out"));
-    let away = |name: &str| {
-        let old = sandbox.work().join("out/.nagent-split-dead/old");
-        std::fs::create_dir_all(&old).unwrap();
-        std::fs::rename(sandbox.work().join("out").join(name), old.join(name)).unwrap();
-    };
-    for args in [&["--refresh", "out/index.json"][..], &["--refresh", "out"]] {
-        away("index.json");
-        away("a-0001.txt");
-        let run = split(&sandbox, args).assert_exit(1).no_stdout();
-        run.stderr_has(&["edited since", "a-0002.txt", "--force"]);
-        assert_eq!(files(&sandbox.work().join("out")), before);
+    let name = std::ffi::OsStr::from_bytes(b"\xff");
+    for (at, name) in
+        [Path::new("notes.md"), Path::new("sub/x"), Path::new(name)].iter().enumerate()
+    {
+        splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+        // What a patch writes can be made again.
+        sandbox.write("out/a.patch", "--- a/a.txt\n");
+        let path = sandbox.work().join("out").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        let (_, run) = splits(&sandbox, "a.txt", &["--target-bytes", "32"]);
+        let kept = if at == 0 { "out.before".to_owned() } else { format!("out.before-{}", at + 1) };
+        run.stderr_has(&["the previous folder is kept", &kept]);
+        let kept = sandbox.work().join(kept).join(name);
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine");
     }
-    away("index.json");
-    away("a-0001.txt");
-    let path = sandbox.write("out/a-0001.txt", "somebody's");
-    let run = split(&sandbox, &["--refresh", "out", "--force"]).assert_exit(1);
-    run.stderr_has(&["was killed", "a-0001.txt", "move one of them away"]);
-    assert_eq!(sandbox.read("out/a-0001.txt"), "somebody's");
-    std::fs::remove_file(path).unwrap();
-    split(&sandbox, &["--refresh", "out", "--force"]).assert_exit(0);
-    check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
-    assert_eq!(sandbox.read("out/a-0002.txt.bak"), "edited\n");
+    splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+    sandbox.write("out/a.patch", "--- a/a.txt\n");
+    splits(&sandbox, "a.txt", &["--target-bytes", "32"]).1.no_stderr();
+    assert!(!sandbox.work().join("out.before-4").exists());
 }
 
 #[test]
-fn a_patch_that_was_killed_goes_first() {
+fn what_a_killed_run_left_is_removed_or_kept() {
     let sandbox = Sandbox::new().file("a.txt", lines(40));
+    let stage = sandbox.work().join(".nagent-split-out");
+    // Killed before its index was written.
+    sandbox.write(".nagent-split-out/a-0001.txt", "half");
     splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
-    let refused = || {
-        let before = files(&sandbox.work().join("out"));
-        for args in [
-            &["--refresh", "out/index.json", "--force"][..],
-            &["--file", "a.txt", "--output", "out", "--force"],
-        ] {
-            let run = split(&sandbox, args).assert_exit(1).no_stdout();
-            run.stderr_has(&["ended midway", "run nagent-file-patch --index", "out/index.json"]);
-            assert_eq!(files(&sandbox.work().join("out")), before);
+    assert!(!stage.exists());
+    // Killed after the exchange: the replaced split, without edits and with one.
+    for edit in [None, Some("edited\n")] {
+        std::fs::rename(sandbox.work().join("out"), &stage).unwrap();
+        if let Some(edit) = edit {
+            sandbox.write(".nagent-split-out/a-0002.txt", edit);
         }
-    };
-    let path = sandbox.write("out/index.json.new", sandbox.read("out/index.json"));
-    refused();
-    // Somebody's own file.
-    std::fs::write(&path, "{}").unwrap();
-    split(&sandbox, &["--refresh", "out/index.json"]).assert_exit(0);
-    sandbox.write("out/.index.json.nagent-new", "half");
-    refused();
+        splits(&sandbox, "a.txt", &["--target-bytes", "64"]);
+        assert!(!stage.exists());
+        assert_eq!(sandbox.work().join("out.before").exists(), edit.is_some());
+    }
+    assert_eq!(sandbox.read("out.before/a-0002.txt"), "edited\n");
+}
+
+#[test]
+fn a_kill_at_any_time_leaves_the_old_split_or_the_new_one() {
+    let sandbox = Sandbox::new().file("a.txt", lines(20_000));
+    let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "256", "--force"];
+    let whole = split(&sandbox, &args).assert_exit(0).seconds;
+    let mut edits = 0;
+    for n in 0..20_u32 {
+        sandbox.write("out/a-0007.txt", format!("edit {n}\n"));
+        edits += 1;
+        let running = sandbox.program(SPLIT, &args).spawn();
+        std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 19.0));
+        running.signal(Signal::KILL);
+        running.wait();
+        let index = std::fs::read_to_string(sandbox.work().join("out/index.json")).unwrap();
+        let index: Value = serde_json::from_str(&index).unwrap();
+        let count = index["segment_count"].as_u64().unwrap();
+        assert_eq!(files(&sandbox.work().join("out")).len() as u64, count + 2, "{n}");
+    }
+    split(&sandbox, &args).assert_exit(0);
+    check_index(&sandbox.work().join("out/index.json"), &sandbox.work().join("a.txt"));
+    assert!(!sandbox.work().join(".nagent-split-out").exists());
+    // No edit was lost: each that is not in a kept folder was overwritten by this test in the old split.
+    let kept = std::fs::read_dir(sandbox.work()).unwrap();
+    let kept: Vec<PathBuf> = kept.map(|entry| entry.unwrap().path()).collect();
+    let kept = kept.iter().filter(|path| path.to_string_lossy().contains("out.before"));
+    let texts: Vec<String> =
+        kept.map(|path| std::fs::read_to_string(path.join("a-0007.txt")).unwrap()).collect();
+    assert!(texts.iter().all(|text| text.starts_with("edit ")), "{texts:?}");
+    assert!(texts.contains(&format!("edit {}\n", edits - 1)), "{texts:?}");
 }
 
 #[test]
@@ -425,11 +435,12 @@ fn a_signal_ends_it_and_leaves_nothing() {
         let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "4096"];
         let running = sandbox.program(SPLIT, &args).spawn();
         let out = sandbox.work().join("out");
-        wait_until("it has begun", || out.exists() && std::fs::read_dir(&out).unwrap().count() > 0);
+        let stage = sandbox.work().join(".nagent-split-out");
+        wait_until("it has begun", || std::fs::read_dir(&stage).is_ok_and(|all| all.count() > 0));
         running.signal(signal);
         let run = running.wait().assert_exit(code).within(1.0).no_stdout();
         run.stderr_has(&["interrupted by"]);
-        assert!(!out.exists());
+        assert!(!out.exists() && !stage.exists());
     }
 }
 
@@ -441,7 +452,7 @@ fn a_source_that_changes_meanwhile_is_an_error() {
     let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "4096"];
     let running = sandbox.program(SPLIT, &args).spawn();
     let out = sandbox.work().join("out");
-    wait_until("it has begun", || out.exists());
+    wait_until("it has begun", || sandbox.work().join(".nagent-split-out").exists());
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(200_000_001).unwrap();
     running.wait().assert_exit(1).stderr_has(&["it was changed"]);

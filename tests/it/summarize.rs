@@ -195,21 +195,6 @@ fn as_many_at_once_as_jobs_and_no_more() {
 }
 
 #[test]
-fn two_at_once_pay_once() {
-    let sandbox = Sandbox::new().file("f.txt", "the same");
-    let latch = Latch::default();
-    sandbox.llm.push(Answer::held(&latch, "once"));
-    let first = summarize(&sandbox, &[]).spawn();
-    sandbox.llm.wait_for_requests(1);
-    let second = summarize(&sandbox, &[]).spawn();
-    std::thread::sleep(Duration::from_millis(200));
-    latch.release();
-    first.wait().answers("once");
-    second.wait().answers("once");
-    assert_eq!((asked(&sandbox), kept(&sandbox).len()), (1, 1));
-}
-
-#[test]
 fn when_one_segment_fails_the_others_are_kept() {
     let sandbox = Sandbox::new().file("f.txt", text(100_000));
     // It fails when all four run.
@@ -244,7 +229,7 @@ fn nothing_new_is_begun_after_a_failure() {
         if segment(request) == 2 { Answer::error(401, "invalid_api_key") } else { usual(request) }
     });
     let run = summarize(&sandbox, &["--jobs", "1"]).run().assert_exit(3).no_stdout();
-    run.stderr_has(&["OPENAI_API_KEY", "; 1 of ", " summaries are kept"]);
+    run.stderr_has(&["OPENAI_API_KEY", "; 1 of ", " summaries are cached"]);
     assert_eq!(asked(&sandbox), 2);
     assert_eq!(std::fs::read_dir(sandbox.tmp()).unwrap().count(), 0, "nothing is left behind");
 }
@@ -374,20 +359,6 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
         assert_eq!(json["cached"], 3);
         assert_eq!(json["requests"], json["segment_count"].as_u64().unwrap() - 3 + 1);
     }
-}
-
-#[test]
-fn a_signal_ends_the_wait_for_another() {
-    let sandbox = Sandbox::new().file("f.txt", "x").answer(Answer::StallHead);
-    let first = summarize(&sandbox, &[]).spawn();
-    sandbox.llm.wait_for_requests(1);
-    let second = summarize(&sandbox, &[]).spawn();
-    std::thread::sleep(Duration::from_millis(200));
-    second.signal(Signal::TERM);
-    second.wait().within(1.0).assert_exit(143);
-    first.signal(Signal::TERM);
-    first.wait().within(1.0).assert_exit(143);
-    assert_eq!(kept(&sandbox), Vec::<PathBuf>::new(), "no locks are left");
 }
 
 #[test]

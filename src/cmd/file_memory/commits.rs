@@ -9,10 +9,10 @@ use crate::history::summaries::{self as plan, Commit, DIFF};
 use crate::history::text::Summaries;
 use crate::history::{History, Touch};
 use crate::llm::{Message, Role, Usage};
-use crate::segments::asking::Failure;
-use crate::segments::kept::{self, Kept};
+use crate::problem::Problem;
 use crate::segments::split;
-use crate::segments::summary_plan::{self, Sizes};
+use crate::segments::summary_cache::{self, CachedSummary};
+use crate::segments::summary_plan::{self, RequestSizes};
 use crate::sys::{clock, fs, git};
 
 /// The longest message of a commit that is read, in bytes.
@@ -37,7 +37,8 @@ pub(super) fn kept<'a>(
     let mut missing = Vec::new();
     // Without a folder a file with thousands of commits is not looked for thousands of times.
     let has_any = fs::exists(folder);
-    let read = |touch| has_any.then(|| kept::read(folder, &plan::key(touch))).flatten();
+    let read =
+        |touch| has_any.then(|| summary_cache::read_summary(folder, &plan::key(touch))).flatten();
     for touch in touches.iter().take(most) {
         match read(touch) {
             Some(kept) => drop(summaries.insert(touch.id.clone(), kept.summary)),
@@ -66,13 +67,13 @@ impl Asked {
         writers: &Writers<'_>,
         history: &History,
         missing: &[&Touch],
-    ) -> Result<(), Failure> {
-        let sizes = Sizes::fit(writers.window(), split::TARGET)
-            .map_err(|message| Failure::new(Exit::Provider, message))?;
+    ) -> Result<(), Problem> {
+        let sizes = RequestSizes::fit(writers.window(), split::TARGET)
+            .map_err(|message| Problem::new(Exit::Provider, message))?;
         let mut commits = Vec::new();
         for touch in missing {
             if let Some(signal) = writers.interrupts.pending() {
-                return Err(Failure::interrupted(signal));
+                return Err(Problem::interrupted(signal));
             }
             // What cannot be read is not guessed at; its subject stands in.
             let Ok(diff) = git::patch(&history.toplevel, touch, DIFF - 80) else { continue };
@@ -91,7 +92,7 @@ impl Asked {
         self.usage = reply.usage;
         self.summaries = plan::read(&reply.text, &plan.asked);
         if self.summaries.is_empty() {
-            return Err(Failure::new(
+            return Err(Problem::new(
                 Exit::Provider,
                 "the model's answer has none that can be read; they are asked for again at the next start",
             ));
@@ -111,15 +112,17 @@ impl Asked {
         }
         for commit in &commits {
             let Some(summary) = self.summaries.get(&commit.touch.id) else { continue };
-            let new = Kept {
+            let new = CachedSummary {
                 summary: summary.clone(),
                 provider: voice.provider.clone(),
                 model: voice.model.clone(),
-                words: summary_plan::words(summary),
+                words: summary_plan::count_words(summary),
                 created_at: clock::now(),
                 source_sha256: fs::hash(commit.diff.as_bytes()),
             };
-            if let Err(error) = kept::write(&folder, &plan::key(commit.touch), &new) {
+            if let Err(error) =
+                summary_cache::write_summary(&folder, &plan::key(commit.touch), &new)
+            {
                 self.notes.push(format!("summaries of commits are not kept: {error:#}"));
                 break;
             }

@@ -5,7 +5,7 @@ use crate::cmd::progress_line::{Line, Unit};
 use crate::cmd::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::segments::dialogue::Digest;
+use crate::segments::conversation_summary::ConversationSummarizer;
 use crate::sys::conversation_file::ConversationFile;
 
 /// The summary, and what it cost.
@@ -21,14 +21,15 @@ pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
     };
     let voice = || writers.voice();
     let tell = |note: &str| writers.tell(&format!("note: {note}"));
-    let digest = Digest::new(summaries::rules(&writers, &voice, &tell, summaries::JOBS));
+    let summarizer =
+        ConversationSummarizer::new(summaries::rules(&writers, &voice, &tell, summaries::JOBS));
     let mut line = Line::new("nagent");
     let mut progress = |done, all| {
         if !call.quiet {
             line.at(done, all, Unit::Count("parts"));
         }
     };
-    let result = digest.conversation(&call.name, journal.text(), journal.pieces(), &mut progress);
+    let result = summarizer.summarize(&call.name, journal.text(), journal.pieces(), &mut progress);
     drop(line);
     let report = match result {
         Ok(summary) => {
@@ -41,5 +42,5 @@ pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
         Err(failure) => Report::failed(failure.exit, failure.message),
     };
     let path = journal.path().display().to_string();
-    Ok(summaries::with_totals(report.with("conversation_path", path), &digest.totals()))
+    Ok(summaries::with_totals(report.with("conversation_path", path), &summarizer.totals()))
 }

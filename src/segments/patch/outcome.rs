@@ -1,258 +1,302 @@
-//! What the segments make of a source: unchanged, it gets their edits; changed, it is merged with them or overwritten.
-//!
-//! Nothing is written here.
+//! Decides what the segments make of the source. Nothing is written here.
 
-use super::content::whole;
-use super::examine::{self, Extent, Found};
-use super::{Failure, Source, Task, hunks, split};
-use crate::diff::file_diff;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+use super::edits::{Edits, Extent, hash_file, inconsistent, read_part, read_whole};
+use super::open::OpenSplit;
+use super::request::{PatchHooks, PatchOptions};
+use super::segment_diff::diff_segments;
+use crate::diff::file_diff::unified_diff;
 use crate::diff::lines::count_line_feeds;
-use crate::diff::merge;
+use crate::diff::merge::{Conflict, merge_lines};
 use crate::format::index::Index;
+use crate::problem::Problem;
+use crate::sys::fs::hash;
 use crate::sys::names::shown;
-use crate::sys::replace::Keep;
+
+/// How many places or segments an error names.
+const NAMED: usize = 10;
+
+/// The content of the source after the patch.
+#[derive(Debug)]
+pub(super) enum NewSource {
+    /// The source as it is.
+    Same,
+    /// The source as it is, with the edited segments in place of their old text.
+    WithEdits,
+    /// This text.
+    Text(Vec<u8>),
+}
 
 /// What the segments make of the source.
+#[derive(Debug)]
 pub(super) struct Outcome {
-    /// The patch, when the source changes.
+    pub(super) new_source: NewSource,
+    /// The hash of the new source.
+    pub(super) sha256: String,
+    /// The patch; `None` if the source does not change.
     pub(super) patch: Option<Vec<u8>>,
     /// The segments as the next index describes them.
     pub(super) extents: Vec<Extent>,
-    /// The hash of the new source.
-    pub(super) whole: String,
-    /// The new source, where it is not made of the old one and the edited segments.
-    pub(super) text: Option<Vec<u8>>,
-    /// The segments that get another text, by their place.
+    /// New texts for segment files, by position.
     pub(super) rewrites: Vec<(usize, Vec<u8>)>,
+    /// Changes of the source were merged with the edits.
     pub(super) merged: bool,
-    /// The source has content that nothing else holds.
-    pub(super) keep: Keep,
+    /// The source had the edits already: an earlier run was killed before it had written the index.
+    pub(super) recovered: bool,
+    /// The source has text that exists nowhere else.
+    pub(super) keeps_previous: bool,
 }
 
-impl Task<'_, '_> {
-    /// The source is what was split.
-    pub(super) fn plain(
-        &self,
-        name: &[u8],
-        source: &Source,
-        found: &Found,
-    ) -> Result<Outcome, Failure> {
-        let split = &self.split;
-        let mut text = |at: usize| examine::text(split, at, &found.pieces[at]);
-        let patch = if found.whole == split.index.source_sha256 {
-            None
-        } else {
-            hunks::of_segments(name, &source.file, &split.index.segments, found, &mut text)?
-        };
-        let mut rewrites = Vec::new();
-        if !self.is_dry {
-            for (at, piece) in found.pieces.iter().enumerate() {
-                if !piece.ending.is_empty() {
-                    rewrites.push((at, text(at)?));
-                }
+/// What an [`Outcome`] is made from.
+pub(super) struct Inputs<'a> {
+    pub(super) options: &'a PatchOptions<'a>,
+    pub(super) split: &'a OpenSplit,
+    pub(super) source: &'a File,
+    /// The name of the source in a patch.
+    pub(super) name: &'a [u8],
+    pub(super) edits: &'a Edits,
+}
+
+impl Inputs<'_> {
+    /// Decides between a plain patch, recovery from a killed run, a merge, and an overwrite.
+    ///
+    /// # Errors
+    /// The source has changed and the options do not say what to do, or the changes conflict.
+    pub(super) fn decide(&self, hooks: &PatchHooks<'_>) -> Result<Outcome, Problem> {
+        if self.edits.matches_source {
+            return self.apply_edits();
+        }
+        let sha256 = hash_file(self.source, hooks)?;
+        self.check_size(self.source, &sha256)?;
+        // An earlier run was killed between the source and the index: only the rest is to be written.
+        if sha256 == self.edits.joined_sha256 {
+            return Ok(Outcome { recovered: true, ..self.outcome(NewSource::Same, None) });
+        }
+        let original = self.split.folder.read(&self.split.original).ok().flatten();
+        if let Some(original) = &original {
+            self.check_size(original, &hash_file(original, hooks)?)?;
+            if self.source.metadata()?.nlink() > 1 && self.is_torn(original)? {
+                return Ok(Outcome { recovered: true, ..self.overwrite()? });
             }
         }
-        Ok(Outcome {
-            patch,
-            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
-            whole: found.whole.clone(),
-            text: None,
-            rewrites,
-            merged: false,
-            keep: Keep::InPlace,
-        })
+        if self.options.merge {
+            self.merge(original)
+        } else if self.options.force {
+            Ok(Outcome { keeps_previous: true, ..self.overwrite()? })
+        } else {
+            Err(self.source_has_changed()?)
+        }
     }
 
-    /// All that the segments stand for, and where each of them ends in it.
-    fn joined(&self, found: &Found) -> Result<(Vec<u8>, Vec<usize>), Failure> {
+    fn outcome(&self, new_source: NewSource, patch: Option<Vec<u8>>) -> Outcome {
+        let segments = self.edits.segments.iter();
+        let rewrites = segments.clone().enumerate().filter(|(_, segment)| segment.gets_ending);
+        Outcome {
+            new_source,
+            sha256: self.edits.joined_sha256.clone(),
+            patch,
+            extents: segments.map(|segment| segment.extent.clone()).collect(),
+            rewrites: rewrites
+                .filter_map(|(at, segment)| Some((at, segment.edited.clone()?)))
+                .collect(),
+            merged: false,
+            recovered: false,
+            keeps_previous: false,
+        }
+    }
+
+    /// The source is what was split.
+    fn apply_edits(&self) -> Result<Outcome, Problem> {
+        if self.edits.joined_sha256 == self.split.index.source_sha256 {
+            return Ok(self.outcome(NewSource::Same, None));
+        }
+        let patch = diff_segments(self.name, self.source, &self.split.index.segments, self.edits)?;
+        Ok(self.outcome(NewSource::WithEdits, patch))
+    }
+
+    /// The segments replace whatever is in the source.
+    fn overwrite(&self) -> Result<Outcome, Problem> {
+        let (ours, _) = self.join_segments()?;
+        let patch = unified_diff(self.name, &read_whole(self.source)?, &ours);
+        Ok(self.outcome(NewSource::Text(ours), patch))
+    }
+
+    /// Fails if what was split has another size than the index says: then the index has lost entries, and their text would
+    /// be taken for removed.
+    fn check_size(&self, file: &File, sha256: &str) -> Result<(), Problem> {
+        let (size, listed) = (file.metadata()?.len(), self.split.index.source_size_bytes);
+        if size == listed || sha256 != self.split.index.source_sha256 {
+            return Ok(());
+        }
+        Err(inconsistent(&format!(
+            "source_sha256 belongs to a file of {size} bytes, but source_size_bytes is {listed}"
+        )))
+    }
+
+    /// Whether a killed run left the source half written: it begins like the new one and ends like the old one. Only a source
+    /// with several hard links is written in place. After a power cut the halves may be mixed otherwise; then the copy in
+    /// `.before` helps.
+    fn is_torn(&self, original: &File) -> Result<bool, Problem> {
+        let source = read_whole(self.source)?;
+        let (new, _) = self.join_segments()?;
+        let old = read_whole(original)?;
+        let written = source.iter().zip(&new).take_while(|(a, b)| a == b).count();
+        let is_end_old = match old.get(written..) {
+            Some(rest) => &source[written..] == rest,
+            None => written == source.len(),
+        };
+        Ok(written > 0 && is_end_old && hash(&old) == self.split.index.source_sha256)
+    }
+
+    /// Returns the text of all segments together, and where each of them ends in it.
+    fn join_segments(&self) -> Result<(Vec<u8>, Vec<usize>), Problem> {
         let (mut text, mut ends) = (Vec::new(), Vec::new());
-        for (at, piece) in found.pieces.iter().enumerate() {
-            self.hooks.go_on()?;
-            text.append(&mut examine::text(&self.split, at, piece)?);
+        for (at, segment) in self.edits.segments.iter().enumerate() {
+            match &segment.edited {
+                Some(edited) => text.extend_from_slice(edited),
+                None => text.append(&mut read_whole(&self.split.open_segment(at)?)?),
+            }
             ends.push(text.len());
+        }
+        if hash(&text) != self.edits.joined_sha256 {
+            let why = "a segment was changed while it was read; nothing was changed, run the same command again";
+            return Err(Problem::failed(why));
         }
         Ok((text, ends))
     }
 
-    /// The source has changed, and is put together with what was edited.
-    pub(super) fn merge(
-        &self,
-        name: &[u8],
-        source: &Source,
-        found: &Found,
-    ) -> Result<Outcome, Failure> {
-        let base = self.base()?;
-        let theirs = whole(&source.file)?;
-        let (ours, ends) = self.joined(found)?;
-        self.hooks.go_on()?;
-        let merged = merge::merge_lines(&base, &ours, &theirs, &ends)
+    /// Merges the changes of the source with the edits.
+    fn merge(&self, original: Option<File>) -> Result<Outcome, Problem> {
+        let base = self.read_base(original)?;
+        let theirs = read_whole(self.source)?;
+        let (ours, ends) = self.join_segments()?;
+        let merged = merge_lines(&base, &ours, &theirs, &ends)
             .map_err(|conflicts| self.conflict(&base, &conflicts))?;
-        let mut result = Outcome {
-            patch: file_diff::unified_diff(name, &theirs, &merged.text),
-            extents: Vec::new(),
-            whole: split::Hash::of(&merged.text),
-            text: None,
-            rewrites: Vec::new(),
-            merged: true,
-            keep: Keep::InPlace,
-        };
+        let (mut extents, mut rewrites) = (Vec::new(), Vec::new());
         let mut start = 0;
         for (at, end) in merged.ends.iter().enumerate() {
             let text = merged.text.get(start..*end).unwrap_or_default();
             let extent = Extent::of(text);
-            if extent.sha256 != found.pieces[at].found {
-                result.rewrites.push((at, text.to_vec()));
+            if extent.sha256 != self.edits.segments[at].file_sha256 {
+                rewrites.push((at, text.to_vec()));
             }
-            result.extents.push(extent);
+            extents.push(extent);
             start = *end;
         }
-        result.text = Some(merged.text);
-        Ok(result)
+        Ok(Outcome {
+            patch: unified_diff(self.name, &theirs, &merged.text),
+            sha256: hash(&merged.text),
+            new_source: NewSource::Text(merged.text),
+            extents,
+            rewrites,
+            merged: true,
+            recovered: false,
+            keeps_previous: false,
+        })
     }
 
-    /// The kept original, which must be what was split.
-    fn base(&self) -> Result<Vec<u8>, Failure> {
-        let path = self.split.folder.path().join(&self.split.original);
+    /// Reads the kept original, which must be what was split.
+    fn read_base(&self, original: Option<File>) -> Result<Vec<u8>, Problem> {
         let refuse = |why: &str| {
-            Failure::Refused(format!(
-                "cannot merge: the kept original {} {why}; split the source again, or overwrite what changed in it with --force",
-                shown(&path)
+            let path = shown(self.split.original_path());
+            Problem::failed(format!(
+                "cannot merge: the kept original {path} {why}; split the source again, or use --force to overwrite the source \
+                 with the segments"
             ))
         };
-        let file =
-            self.split.folder.read(&self.split.original)?.ok_or_else(|| refuse("is missing"))?;
-        let base = whole(&file)?;
+        let file = original.ok_or_else(|| refuse("is missing"))?;
+        let base = read_whole(&file)?;
         let index = &self.split.index;
-        if split::Hash::of(&base) != index.source_sha256 {
+        if hash(&base) != index.source_sha256 {
             return Err(refuse("is not what was split"));
         }
-        // What an index does not list would be taken for removed.
-        let part = |range: (u64, u64)| {
-            base.get(usize::try_from(range.0).ok()?..usize::try_from(range.1).ok()?)
-        };
-        let is_whole = base.len() as u64 == index.source_size_bytes
-            && index.segments.iter().all(|entry| {
-                let part = part((entry.start_byte, entry.end_byte));
-                part.is_some_and(|part| split::Hash::of(part) == entry.sha256)
-            });
-        if is_whole { Ok(base) } else { Err(refuse("is not what the index says of it")) }
+        for entry in &index.segments {
+            if hash(&read_part(&file, entry.start_byte, entry.end_byte)?) != entry.sha256 {
+                return Err(refuse("does not match the index"));
+            }
+        }
+        Ok(base)
     }
 
-    fn conflict(&self, base: &[u8], conflicts: &[merge::Conflict]) -> Failure {
-        let places: Vec<String> = conflicts
-            .iter()
-            .take(10)
-            .map(|range| {
-                let first = count_line_feeds(&base[..range.start]) + 1;
-                let last =
-                    count_line_feeds(&base[..range.end.saturating_sub(1).max(range.start)]) + 1;
-                let number = self.split.index.segments.iter().find(|segment| {
-                    (range.start as u64) < segment.end_byte
-                        || segment.segment_index == self.split.segments.len()
-                });
-                let number = number.map_or(0, |segment| segment.segment_index);
-                let lines = if last > first {
-                    format!("lines {first}-{last}")
-                } else {
-                    format!("line {first}")
-                };
-                format!("segment {number}, {lines}")
-            })
-            .collect();
-        let more = conflicts.len().saturating_sub(10);
+    fn conflict(&self, base: &[u8], conflicts: &[Conflict]) -> Problem {
+        let place = |range: &Conflict| {
+            let first = count_line_feeds(&base[..range.start]) + 1;
+            let last = count_line_feeds(&base[..range.end.saturating_sub(1).max(range.start)]) + 1;
+            let segments = &self.split.index.segments;
+            let segment = segments.iter().find(|segment| (range.start as u64) < segment.end_byte);
+            let number = segment.map_or(segments.len(), |segment| segment.segment_index);
+            let lines = if last > first {
+                format!("lines {first}-{last}")
+            } else {
+                format!("line {first}")
+            };
+            format!("segment {number}, {lines}")
+        };
+        let places: Vec<String> = conflicts.iter().take(NAMED).map(place).collect();
+        let more = conflicts.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Failure::Refused(format!(
-            "the source and the segments were changed in the same places ({}{more}; lines as they were split), so nothing was touched; \
-             take over what {} has there into the segments, then give --merge again, or --force to overwrite the source",
+        Problem::failed(format!(
+            "the source and the segments changed the same lines ({}{more}; line numbers of the kept original), so nothing was \
+             changed; copy the lines of {} into the segments and use --merge again, or overwrite the source with --force",
             places.join("; "),
             shown(&self.split.index.source_path)
         ))
     }
 
-    /// The source has changed, and is overwritten.
-    pub(super) fn overwrite(
-        &self,
-        name: &[u8],
-        source: &Source,
-        found: &Found,
-    ) -> Result<Outcome, Failure> {
-        let theirs = whole(&source.file)?;
-        let (ours, _) = self.joined(found)?;
-        let rewrites =
-            found.pieces.iter().enumerate().filter(|(_, piece)| !piece.ending.is_empty());
-        let rewrites = rewrites
-            .map(|(at, piece)| Ok((at, examine::text(&self.split, at, piece)?)))
-            .collect::<Result<_, Failure>>()?;
-        Ok(Outcome {
-            patch: file_diff::unified_diff(name, &theirs, &ours),
-            extents: found.pieces.iter().map(|piece| piece.extent.clone()).collect(),
-            whole: found.whole.clone(),
-            text: Some(ours),
-            rewrites,
-            merged: false,
-            keep: Keep::Always,
-        })
-    }
-
-    pub(super) fn source_has_changed(&self, source: &Source, found: &Found) -> Failure {
-        let parts: Vec<String> = found
-            .pieces
-            .iter()
-            .enumerate()
-            .filter(|(_, piece)| !piece.same)
-            .map(|(at, _)| (at + 1).to_string())
-            .collect();
-        let (then, now) = (
-            self.split.index.source_size_bytes,
-            source.file.metadata().map_or(0, |metadata| metadata.len()),
-        );
+    fn source_has_changed(&self) -> Result<Problem, Problem> {
+        let (then, now) = (self.split.index.source_size_bytes, self.source.metadata()?.len());
         let what = if then == now {
-            let more = if parts.len() > 10 { ", …" } else { "" };
-            let few = parts.get(..parts.len().min(10)).unwrap_or_default().join(", ");
-            format!("the part of segment {few}{more} is another")
+            let segments = self.edits.segments.iter().enumerate();
+            let changed = segments.filter(|(_, segment)| !segment.is_in_source);
+            let numbers: Vec<String> = changed.map(|(at, _)| (at + 1).to_string()).collect();
+            let more = if numbers.len() > NAMED { ", …" } else { "" };
+            format!("in segment {}{more}", numbers[..numbers.len().min(NAMED)].join(", "))
         } else {
-            format!("{then} bytes then, {now} now")
+            format!("it had {then} bytes, now {now}")
         };
-        Failure::Refused(format!(
-            "{} has changed since it was split ({what}), so nothing was touched; --merge puts both changes together, \
-             --force overwrites it with the segments and keeps a copy",
-            shown(&source.path)
-        ))
+        Ok(Problem::failed(format!(
+            "{} has changed since it was split ({what}), so nothing was changed; --merge combines both changes, --force \
+             overwrites the source with the segments and keeps a copy",
+            shown(&self.split.index.source_path)
+        )))
     }
+}
 
-    /// The index after the run.
-    pub(super) fn refreshed(&self, found: &Found, result: &Outcome) -> Index {
-        let mut index = self.split.index.clone();
-        let (mut byte, mut feeds) = (0, 0);
-        let mut is_open = false;
-        for (at, (segment, extent)) in index.segments.iter_mut().zip(&result.extents).enumerate() {
-            if extent.sha256 != segment.sha256 {
-                segment.summary = None;
-            }
-            if let Some(path) = self.split.path(at).to_str() {
-                path.clone_into(&mut segment.path);
-            }
-            segment.start_byte = byte;
-            segment.start_line_num = feeds + 1;
-            byte += extent.bytes;
-            feeds += extent.line_feeds;
-            segment.end_byte = byte;
-            segment.end_line_num = match extent.bytes {
-                0 => segment.start_line_num - 1,
-                _ => feeds + u64::from(!extent.ends_line),
-            };
-            segment.sha256.clone_from(&extent.sha256);
-            is_open = if extent.bytes == 0 { is_open } else { !extent.ends_line };
+/// Returns the index that describes the split after the patch.
+pub(super) fn refresh_index(split: &OpenSplit, edits: &Edits, outcome: &Outcome) -> Index {
+    let mut index = split.index.clone();
+    let (mut byte, mut feeds, mut is_open) = (0, 0, false);
+    for (at, (segment, extent)) in index.segments.iter_mut().zip(&outcome.extents).enumerate() {
+        if extent.sha256 != segment.sha256 {
+            segment.summary = None;
         }
-        index.source_sha256.clone_from(&result.whole);
-        index.source_size_bytes = byte;
-        index.source_line_count = feeds + u64::from(is_open);
-        if found.pieces.iter().any(|piece| piece.edited) || !found.source_is_same {
-            index.summary = None;
+        if let Some(path) = split.segment_path(at).to_str() {
+            path.clone_into(&mut segment.path);
         }
-        if let Some(path) = self.split.folder.path().join(&self.split.original).to_str() {
-            path.clone_into(&mut index.original_path);
+        segment.start_byte = byte;
+        segment.start_line_num = feeds + 1;
+        byte += extent.bytes;
+        feeds += extent.line_feeds;
+        segment.end_byte = byte;
+        segment.end_line_num = match extent.bytes {
+            0 => segment.start_line_num - 1,
+            _ => feeds + u64::from(!extent.ends_line),
+        };
+        segment.sha256.clone_from(&extent.sha256);
+        if extent.bytes > 0 {
+            is_open = !extent.ends_line;
         }
-        index
     }
+    index.source_sha256.clone_from(&outcome.sha256);
+    index.source_size_bytes = byte;
+    index.source_line_count = feeds + u64::from(is_open);
+    if !edits.matches_source || edits.segments.iter().any(|segment| segment.edited.is_some()) {
+        index.summary = None;
+    }
+    if let Some(path) = split.original_path().to_str() {
+        path.clone_into(&mut index.original_path);
+    }
+    index
 }

@@ -90,14 +90,14 @@ pub(super) fn all() -> Vec<Operation> {
             },
             ..known("split")
         },
-        // What a killed split had begun is taken back first.
+        // A split after one that was killed at the exchange of the folders.
         Operation {
             name: "split-again",
             prepare: |sandbox| {
                 let split = known("split");
                 (split.prepare)(sandbox);
                 let (program, args) = (split.command)(sandbox);
-                let mut all = vec!["-o", "/dev/null", "-e", "inject=renameat2:signal=KILL:when=9"];
+                let mut all = vec!["-o", "/dev/null", "-e", "inject=renameat2:signal=KILL:when=1"];
                 all.push(&program);
                 all.extend(args.iter().map(String::as_str));
                 let run = sandbox.program("strace", &all).run();

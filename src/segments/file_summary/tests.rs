@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::format::index::Segment;
 use crate::llm::{Message, Reply, Stop, Usage};
-use crate::segments::asking::Voice;
+use crate::segments::summary_queue::SummaryModel;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
 
@@ -69,10 +69,14 @@ impl World {
     }
 
     /// Summarises the index, two at once, and gives how many requests there were.
-    fn run(&self, index: &mut Index, script: Script<'_>) -> (Result<Summary, Failure>, Totals) {
+    fn run(
+        &self,
+        index: &mut Index,
+        script: Script<'_>,
+    ) -> (Result<Summary, Problem>, SummaryTotals) {
         let interrupts = Interrupts::none();
-        let voice = || {
-            Ok(Voice {
+        let connect = || {
+            Ok(SummaryModel {
                 provider: "p".into(),
                 model: "m".into(),
                 send: Box::new(|_: &str, messages: Vec<Message<'_>>| {
@@ -80,24 +84,24 @@ impl World {
                     self.sent.lock().unwrap().push(text.clone());
                     let text = script(&text);
                     if text == "no" {
-                        return Err(Failure::new(Exit::Provider, text));
+                        return Err(Problem::new(Exit::Provider, text));
                     }
                     Ok(Reply { text, usage: Usage::default(), stop: Stop::End, model: None })
                 }),
             })
         };
-        let tell = |note: &str| self.notes.lock().unwrap().push(note.to_owned());
-        let summarizer = Summarizer::new(Rules {
+        let report = |note: &str| self.notes.lock().unwrap().push(note.to_owned());
+        let summarizer = FileSummarizer::new(SummaryRules {
             folder: self.path("kept"),
             words: None,
             jobs: 2,
             again: false,
             window: None,
-            voice: &voice,
-            tell: &tell,
+            connect: &connect,
+            report: &report,
             interrupts: &interrupts,
         });
-        let result = summarizer.segments(None, index, &mut |_, _| ());
+        let result = summarizer.summarize_segments(None, index, &mut |_, _| ());
         (result, summarizer.totals())
     }
 }

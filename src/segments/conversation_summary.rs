@@ -1,0 +1,192 @@
+//! Summarizes a conversation: what was asked, done and found out, and what is left to do.
+//!
+//! A short one is one request. A long one is cut into parts of whole blocks, whose summaries are joined. A conversation only
+//! grows, so the summaries of its earlier parts are cached the next time. The first block and the figures of the turns are
+//! left out. The text is untrusted: it is sent between marks made from its own hash.
+
+use super::content::Encoding;
+use super::reduce::{SummarizedPart, SummarizedWhole, reduce_parts};
+use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
+use super::summary_queue::{
+    Summary, SummaryQueue, SummaryRequest, SummaryRules, SummaryTask, SummaryTotals,
+};
+use crate::diff::lines::count_line_feeds;
+use crate::exit::Exit;
+use crate::format::conversation::Piece;
+use crate::problem::Problem;
+use crate::sys::fs;
+
+/// Blocks that do not say what happened.
+const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
+
+/// Some blocks of a conversation that are one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ConversationPart {
+    text: String,
+    first_line: u64,
+    last_line: u64,
+}
+
+/// Summarizes conversations.
+pub struct ConversationSummarizer<'a> {
+    queue: SummaryQueue<'a>,
+}
+
+impl<'a> ConversationSummarizer<'a> {
+    /// One that has asked nothing yet.
+    pub fn new(rules: SummaryRules<'a>) -> Self {
+        Self { queue: SummaryQueue::new(rules) }
+    }
+
+    /// What was spent so far, with failed requests.
+    pub fn totals(&self) -> SummaryTotals {
+        self.queue.totals()
+    }
+
+    /// Summarizes a conversation with this text and these blocks. `progress` gets the parts that are done, and all.
+    ///
+    /// # Errors
+    /// There is nothing to summarize; the model failed; a signal came. What arrived is cached.
+    pub fn summarize(
+        &self,
+        name: &str,
+        text: &str,
+        pieces: &[Piece],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Summary, Problem> {
+        let sizes = RequestSizes::fit(self.queue.rules.window, plan::SMALL)
+            .map_err(|message| Problem::new(Exit::Provider, message))?;
+        let parts = cut_conversation(text, pieces, sizes.small);
+        if parts.is_empty() {
+            let message = format!("conversation {name} is empty, there is nothing to summarize");
+            return Err(Problem::failed(message));
+        }
+        let lines = text.lines().count() as u64;
+        let limit = WordLimit::new(self.queue.rules.words);
+        let is_whole = parts.len() == 1;
+        let make = |at: usize| {
+            let ConversationPart { text, first_line: first, last_line: last } = parts[at].clone();
+            Ok(SummaryTask::Ask(SummaryRequest {
+                kind: SummaryKind::Conversation,
+                limit: if is_whole { limit } else { WordLimit::DEFAULT },
+                place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
+                subject: format!("lines {first} to {last} of conversation {name}"),
+                source_sha256: fs::hash(text.as_bytes()),
+                text,
+            }))
+        };
+        let mut result = self.queue.run_tasks(parts.len(), progress, &make);
+        if is_whole {
+            return result.into_single();
+        }
+        let count = result.summaries.iter().flatten().count();
+        if let Some(problem) = result.problem.as_mut().filter(|_| count > 0) {
+            let all = parts.len();
+            problem.message.push_str(&format!(
+                "; {count} of {all} summaries are cached, and the same command continues from there"
+            ));
+        }
+        let summarized = parts.iter().zip(result.into_all()?).map(|(part, summary)| {
+            let ConversationPart { first_line, last_line, .. } = *part;
+            SummarizedPart { first_line, last_line, summary }
+        });
+        let whole = SummarizedWhole {
+            kind: SummaryKind::JoinedConversation,
+            what: "Conversation",
+            name,
+            lines,
+            max_bytes: sizes.join,
+        };
+        reduce_parts(&self.queue, &whole, summarized.collect(), limit)
+    }
+}
+
+/// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.
+fn cut_conversation(text: &str, pieces: &[Piece], max_bytes: u64) -> Vec<ConversationPart> {
+    let mut parts: Vec<ConversationPart> = Vec::new();
+    let (mut line, mut at) = (1, 0);
+    for piece in pieces {
+        line += count_line_feeds(&text.as_bytes()[at..piece.span.start]);
+        at = piece.span.start;
+        if piece.name().is_some_and(|name| LEFT_OUT.contains(&name)) {
+            continue;
+        }
+        let block = &text[piece.span.clone()];
+        let mut first = line;
+        for range in plan::cut_bytes(block.as_bytes(), max_bytes, Encoding::Utf8) {
+            let part = &block[range];
+            let last = first + count_line_feeds(part.trim_end_matches('\n').as_bytes());
+            match parts.last_mut() {
+                Some(before) if (before.text.len() + part.len() + 2) as u64 <= max_bytes => {
+                    before.text.push_str("\n\n");
+                    before.text.push_str(part);
+                    before.last_line = last;
+                }
+                _ => parts.push(ConversationPart {
+                    text: part.to_owned(),
+                    first_line: first,
+                    last_line: last,
+                }),
+            }
+            first += count_line_feeds(part.as_bytes());
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::format::conversation::parse;
+
+    fn check(text: &str, most: u64) -> Vec<ConversationPart> {
+        let parsed = parse(text);
+        assert_eq!(parsed.trouble, None);
+        let parts = cut_conversation(text, &parsed.pieces, most);
+        let lines: Vec<&str> = text.split('\n').collect();
+        let mut end = 0;
+        for part in &parts {
+            assert!(part.text.len() as u64 <= most, "{part:?}");
+            assert!(part.first_line >= end && part.first_line <= part.last_line, "{parts:?}");
+            end = part.last_line;
+            // The lines that are named are the text's.
+            let first = part.text.lines().next().unwrap_or_default();
+            let at = usize::try_from(part.first_line).unwrap() - 1;
+            assert!(lines[at].contains(first), "{first:?} in {:?}", lines[at]);
+        }
+        parts
+    }
+
+    #[test]
+    fn whole_blocks_go_together_and_the_systems_are_left_out() {
+        let text = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n<user-prompt>\none\n</user-prompt>\n\n\
+            <agent-response>\n<nagent-response>two</nagent-response>\n</agent-response>\n<nagent-turn-status turn=\"1\" />\n\n\
+            <user-prompt>\nthree\n</user-prompt>\n";
+        let all = check(text, 1000);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].first_line, all[0].last_line), (5, 16));
+        assert!(
+            all[0].text.starts_with("<user-prompt>\none")
+                && all[0].text.ends_with("</user-prompt>")
+        );
+        assert!(!all[0].text.contains("rules") && !all[0].text.contains("turn-status"));
+        let parts = check(text, 80);
+        let lines: Vec<_> = parts.iter().map(|part| (part.first_line, part.last_line)).collect();
+        assert_eq!(lines, [(5, 7), (9, 11), (14, 16)]);
+        assert!(check("", 100).is_empty());
+        assert!(check("<initial_context fence=\"f\">\nx\n</initial_context f>\n", 100).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_of_large_blocks(bodies in prop::collection::vec("[a-zü\n ]{0,90}", 0..6), most in 30u64..90) {
+            let text: String = bodies.iter().map(|body| format!("<user-prompt>\n{body}\n</user-prompt>\n\n")).collect();
+            let parts = check(&text, most);
+            let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            let all: String = parts.iter().map(|part| bare(&part.text)).collect();
+            prop_assert_eq!(all, bare(&text));
+        }
+    }
+}
