@@ -77,7 +77,7 @@ fn add_ranges(
         let (from, to) = (start + range.old.start, start + range.old.end);
         line += count_line_feeds(&old[counted..from]);
         counted = from;
-        diff.add(&DiffChange {
+        diff.add_change(&DiffChange {
             line,
             before: last_lines(&old[..from], CONTEXT),
             old: &old[from..to],

@@ -75,7 +75,7 @@ impl UnifiedDiff {
     }
 
     /// Adds a change that comes after all others.
-    pub fn add(&mut self, change: &DiffChange<'_>) {
+    pub fn add_change(&mut self, change: &DiffChange<'_>) {
         let gap = |hunk: &OpenHunk| usize::try_from(change.line.saturating_sub(hunk.end));
         let hunk = match self.hunk.take() {
             Some(mut hunk) if gap(&hunk).is_ok_and(|gap| gap <= 2 * CONTEXT) => {
@@ -219,7 +219,7 @@ mod tests {
         let mut diff = UnifiedDiff::new(name.as_bytes());
         for (line, gone, new) in changes {
             let (from, to) = (start(*line), start(line + gone));
-            diff.add(&DiffChange {
+            diff.add_change(&DiffChange {
                 line: *line as u64,
                 before: &old.as_bytes()[..from],
                 old: &old.as_bytes()[from..to],

@@ -31,7 +31,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// Returns a note for the user, if it is not UTF-8.
-    pub fn note(self) -> Option<&'static str> {
+    pub fn describe(self) -> Option<&'static str> {
         match self {
             Self::Utf8 => None,
             Self::Utf16Le => Some("UTF-16, little-endian: decoded for the model"),
@@ -40,7 +40,7 @@ impl Encoding {
     }
 
     /// The size of a unit in bytes; no cut goes through one.
-    pub fn unit(self) -> usize {
+    pub fn unit_size(self) -> usize {
         if self == Self::Utf8 { 1 } else { 2 }
     }
 }

@@ -54,7 +54,7 @@ impl<'a> ConversationSummarizer<'a> {
         pieces: &[Piece],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Summary, Problem> {
-        let sizes = RequestSizes::fit(self.queue.rules.window, plan::SMALL)
+        let sizes = RequestSizes::for_window(self.queue.rules.window, plan::SMALL)
             .map_err(|message| Problem::new(Exit::Provider, message))?;
         let parts = cut_conversation(text, pieces, sizes.small);
         if parts.is_empty() {

@@ -102,7 +102,7 @@ impl<'a> FileSummarizer<'a> {
         let (size, head) = read_range(path, 0, content::HEAD)?;
         let kind = content::detect_content(&head);
         if let Some(text) = free_summary(kind, size) {
-            let summary = Summary { text: limit.cut(&text), by: None };
+            let summary = Summary { text: limit.truncate(&text), by: None };
             return Ok(FileSummary { summary, bytes: size, split: None });
         }
         let sizes = self.request_sizes(split::TARGET)?;
@@ -168,7 +168,7 @@ impl<'a> FileSummarizer<'a> {
         let path = if fs::exists(&original) { original } else { PathBuf::from(&index.source_path) };
         let kind = content::detect_content(&read_range(&path, 0, content::HEAD)?.1);
         if let Some(text) = free_summary(kind, index.source_size_bytes) {
-            let text = limit.cut(&text);
+            let text = limit.truncate(&text);
             index.summary = Some(text.clone());
             return Ok(Summary { text, by: None });
         }
@@ -211,7 +211,9 @@ impl<'a> FileSummarizer<'a> {
         for (parts, segment) in by_segment.into_iter().zip(&source.index.segments) {
             let parts: Option<Vec<SummarizedPart>> = parts.into_iter().collect();
             let joined = match parts {
-                Some(parts) => self.join(source, parts, WordLimit::DEFAULT, problem.is_none()),
+                Some(parts) => {
+                    self.join_parts(source, parts, WordLimit::DEFAULT, problem.is_none())
+                }
                 None => Ok(None),
             };
             let summary = joined.unwrap_or_else(|error| {
@@ -225,7 +227,7 @@ impl<'a> FileSummarizer<'a> {
             }));
         }
         let whole = match problem {
-            None => self.join(source, done.iter().flatten().cloned().collect(), limit, true),
+            None => self.join_parts(source, done.iter().flatten().cloned().collect(), limit, true),
             Some(problem) => Err(self.with_count(problem, count, parts.len())),
         };
         Ok(SegmentSummaries { segments: done, whole })
@@ -233,7 +235,7 @@ impl<'a> FileSummarizer<'a> {
 
     /// Joins summaries; a single one that is short enough needs no request. `None` if there are none, or if a request is
     /// needed and `may_ask` is false.
-    fn join(
+    fn join_parts(
         &self,
         source: &SummarizedSource<'_>,
         parts: Vec<SummarizedPart>,
@@ -243,7 +245,10 @@ impl<'a> FileSummarizer<'a> {
         if let [SummarizedPart { summary, .. }] = parts.as_slice()
             && (summary.by.is_none() || !limit.is_over(plan::count_words(&summary.text)))
         {
-            return Ok(Some(Summary { text: limit.cut(&summary.text), by: summary.by.clone() }));
+            return Ok(Some(Summary {
+                text: limit.truncate(&summary.text),
+                by: summary.by.clone(),
+            }));
         }
         if parts.is_empty() || !may_ask {
             return Ok(None);
@@ -252,7 +257,7 @@ impl<'a> FileSummarizer<'a> {
             let texts: BTreeSet<&str> =
                 parts.iter().map(|part| part.summary.text.as_str()).collect();
             let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-            return Ok(Some(Summary { text: limit.cut(&text), by: None }));
+            return Ok(Some(Summary { text: limit.truncate(&text), by: None }));
         }
         let whole = SummarizedWhole {
             kind: SummaryKind::JoinedFile,
@@ -328,14 +333,14 @@ impl<'a> FileSummarizer<'a> {
 
     fn encoding(&self, kind: ContentKind) -> Encoding {
         let ContentKind::Text(encoding) = kind else { return Encoding::Utf8 };
-        if let Some(note) = encoding.note() {
+        if let Some(note) = encoding.describe() {
             self.report_once(note);
         }
         encoding
     }
 
     fn request_sizes(&self, target: u64) -> Result<RequestSizes, Problem> {
-        RequestSizes::fit(self.queue.rules.window, target)
+        RequestSizes::for_window(self.queue.rules.window, target)
             .map_err(|message| Problem::new(Exit::Provider, message))
     }
 
@@ -350,7 +355,8 @@ impl<'a> FileSummarizer<'a> {
 impl SummarizedSource<'_> {
     /// Lists the requests for the segments: one each, or several for a segment that is too large.
     fn list_parts(&self) -> Result<Vec<SourcePart>, Problem> {
-        let even = |at: u64| if self.encoding.unit() == 2 { at.next_multiple_of(2) } else { at };
+        let even =
+            |at: u64| if self.encoding.unit_size() == 2 { at.next_multiple_of(2) } else { at };
         let mut parts = Vec::with_capacity(self.index.segments.len());
         for (at, segment) in self.index.segments.iter().enumerate() {
             // A cut through a UTF-16 unit gives the unit to the segment in which it begins.

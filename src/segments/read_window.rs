@@ -25,7 +25,7 @@ impl ReadWindow {
     }
 
     /// Returns the part that is in memory.
-    pub(super) fn view(&self) -> View<'_> {
+    pub(super) fn current_view(&self) -> View<'_> {
         View { base: self.base, bytes: &self.bytes[self.head..] }
     }
 
@@ -67,7 +67,7 @@ impl ReadWindow {
     }
 
     /// The file, positioned at the end of the view.
-    pub(super) fn file(&self) -> &File {
+    pub(super) fn source_file(&self) -> &File {
         &self.file
     }
 }
@@ -86,13 +86,13 @@ mod tests {
         let mut window = ReadWindow::new(file);
         while !window.at_end() {
             window.read_chunk().unwrap();
-            let view = window.view();
+            let view = window.current_view();
             let (from, to) =
                 (usize::try_from(view.base).unwrap(), usize::try_from(view.end_offset()).unwrap());
             assert_eq!(view.bytes, &all[from..to]);
             window.forget(view.end_offset().saturating_sub(100_000));
             assert!(window.bytes.capacity() <= 4 * CHUNK);
         }
-        assert_eq!(window.view().end_offset(), all.len() as u64);
+        assert_eq!(window.current_view().end_offset(), all.len() as u64);
     }
 }

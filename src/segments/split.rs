@@ -171,8 +171,9 @@ fn split_as(
         notes: Vec::new(),
         hooks,
     };
-    let stamp = FileStamp::of_open(splitter.window.file());
-    let SplitSource { language, bytes, sha256, writer, mut notes } = splitter.run(&name, stamp)?;
+    let stamp = FileStamp::of_open(splitter.window.source_file());
+    let SplitSource { language, bytes, sha256, writer, mut notes } =
+        splitter.split_source(&name, stamp)?;
     let index = Index {
         source_path,
         source_sha256: sha256,
@@ -246,9 +247,13 @@ struct SplitSource {
 
 impl Splitter<'_, '_> {
     /// Reads the source to its end and writes its segments. `stamp` is of the source when it was opened.
-    fn run(mut self, name: &str, stamp: Option<FileStamp>) -> Result<SplitSource, Problem> {
+    fn split_source(
+        mut self,
+        name: &str,
+        stamp: Option<FileStamp>,
+    ) -> Result<SplitSource, Problem> {
         self.read_until(HEAD)?;
-        let detected = language::detect(name, self.window.view().bytes);
+        let detected = language::detect(name, self.window.current_view().bytes);
         if let Some(note) = detected.note {
             self.notes.push(format!("{} is {note}", shown(self.request.source)));
         }
@@ -258,13 +263,13 @@ impl Splitter<'_, '_> {
         };
         let rules = Rules { target: self.request.target, natural: self.request.natural };
         let mut cutter = Cutter::new(language, detected.unit, detected.is_text, rules);
-        let late = self.cut(&mut cutter)?;
+        let late = self.cut_segments(&mut cutter)?;
         self.note_unparsed(&cutter, language, late);
         let mut settled = Vec::new();
-        cutter.finish(self.window.view(), &mut settled);
+        cutter.finish(self.window.current_view(), &mut settled);
         self.write_segments(&mut settled)?;
-        let bytes = self.window.view().end_offset();
-        let now = FileStamp::of_open(self.window.file());
+        let bytes = self.window.current_view().end_offset();
+        let now = FileStamp::of_open(self.window.source_file());
         if bytes != self.size || now != stamp || FileStamp::of(self.request.source) != stamp {
             return Err(self.source_changed());
         }
@@ -273,16 +278,16 @@ impl Splitter<'_, '_> {
     }
 
     /// Cuts all but the last segments. Returns how many windows took the parser too long.
-    fn cut(&mut self, cutter: &mut Cutter) -> Result<usize, Problem> {
+    fn cut_segments(&mut self, cutter: &mut Cutter) -> Result<usize, Problem> {
         let mut settled = Vec::new();
         let mut late = 0;
         loop {
             let goal = match cutter.wants() {
-                0 => self.window.view().end_offset() + 1,
+                0 => self.window.current_view().end_offset() + 1,
                 goal => goal,
             };
             self.read_until(goal)?;
-            let view = self.window.view();
+            let view = self.window.current_view();
             if view.end_offset() == 0 {
                 return Ok(late);
             }
@@ -309,7 +314,7 @@ impl Splitter<'_, '_> {
 
     /// Reads up to an offset of the source, and copies and hashes what is read.
     fn read_until(&mut self, goal: u64) -> Result<(), Problem> {
-        while !self.window.at_end() && self.window.view().end_offset() < goal {
+        while !self.window.at_end() && self.window.current_view().end_offset() < goal {
             self.check_stop()?;
             let source = self.request.source;
             let chunk = self.window.read_chunk().map_err(|error| cannot("read", source, error))?;
@@ -317,7 +322,7 @@ impl Splitter<'_, '_> {
             let copied = self.copy.write_all(chunk);
             copied
                 .map_err(|error| self.writer.failed(&self.writer.naming.original_name(), &error))?;
-            let done = self.window.view().end_offset();
+            let done = self.window.current_view().end_offset();
             if done > self.size {
                 return Err(self.source_changed());
             }
@@ -329,8 +334,8 @@ impl Splitter<'_, '_> {
     fn write_segments(&mut self, settled: &mut Vec<(u64, u64)>) -> Result<(), Problem> {
         for (from, to) in settled.drain(..) {
             self.check_stop()?;
-            let view = self.window.view();
-            self.writer.write(from, view.range(from, to))?;
+            let view = self.window.current_view();
+            self.writer.write_segment(from, view.range(from, to))?;
         }
         Ok(())
     }
@@ -385,7 +390,7 @@ impl SegmentWriter {
         self.folder.create_file(name, self.mode).map_err(|error| self.failed(name, &error))
     }
 
-    fn write(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
+    fn write_segment(&mut self, start: u64, bytes: &[u8]) -> Result<(), Problem> {
         let number = self.segments.len() + 1;
         let name = self.naming.segment_name(number);
         let written = self.create_file(&name)?.write_all(bytes);

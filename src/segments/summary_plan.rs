@@ -39,7 +39,7 @@ impl RequestSizes {
     ///
     /// # Errors
     /// The window is too small for anything.
-    pub fn fit(window: Option<u64>, target: u64) -> Result<Self, String> {
+    pub fn for_window(window: Option<u64>, target: u64) -> Result<Self, String> {
         let Some(window) = window else { return Ok(Self { small: SMALL, target, join: JOIN }) };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
         if room < LEAST {
@@ -75,7 +75,7 @@ impl WordLimit {
     }
 
     /// Cuts a text that no model wrote to the limit.
-    pub fn cut(self, text: &str) -> String {
+    pub fn truncate(self, text: &str) -> String {
         if !self.is_over(count_words(text)) {
             return text.to_owned();
         }
@@ -200,7 +200,7 @@ pub fn group_neighbours(sizes: &[u64], most: u64) -> Vec<Range<usize>> {
 /// Cuts bytes that are too large for one request into ranges of at most `target` bytes: after a line feed in the second half of
 /// a range, else between two characters.
 pub fn cut_bytes(bytes: &[u8], target: u64, encoding: Encoding) -> Vec<Range<usize>> {
-    let unit = encoding.unit();
+    let unit = encoding.unit_size();
     let target = usize::try_from(target).unwrap_or(usize::MAX).max(8) / unit * unit;
     let line_feed: &[u8] = match encoding {
         Encoding::Utf8 => b"\n",
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn sizes_follow_the_window() {
         let check = |window, expect: (u64, u64, u64)| {
-            let sizes = RequestSizes::fit(window, 32 << 10).unwrap();
+            let sizes = RequestSizes::for_window(window, 32 << 10).unwrap();
             assert_eq!((sizes.small, sizes.target, sizes.join), expect);
         };
         check(None, (SMALL, 32 << 10, JOIN));
@@ -304,8 +304,8 @@ mod tests {
         check(Some(32_768), (SMALL, 32 << 10, JOIN));
         check(Some(8_192), (18_432, 18_432, 18_432));
         check(Some(1_000), (1_500, 1_500, 1_500));
-        assert!(RequestSizes::fit(Some(600), 32 << 10).unwrap_err().contains("too small"));
-        assert!(RequestSizes::fit(Some(0), 32 << 10).is_err());
+        assert!(RequestSizes::for_window(Some(600), 32 << 10).unwrap_err().contains("too small"));
+        assert!(RequestSizes::for_window(Some(0), 32 << 10).is_err());
     }
 
     #[test]
@@ -318,8 +318,8 @@ mod tests {
         assert_eq!([strict.is_over(3), strict.is_over(4)], [false, true]);
         let wish = WordLimit::new(None);
         assert_eq!([wish.is_over(600), wish.is_over(601)], [false, true]);
-        assert_eq!(strict.cut("a b  c d"), "a b c");
-        assert_eq!(wish.cut("a b  c"), "a b  c");
+        assert_eq!(strict.truncate("a b  c d"), "a b c");
+        assert_eq!(wish.truncate("a b  c"), "a b  c");
         assert!(!WordLimit::new(Some(u64::MAX)).is_over(u64::MAX));
     }
 

@@ -141,11 +141,11 @@ impl<'a> SummaryQueue<'a> {
     }
 
     pub(super) fn totals(&self) -> SummaryTotals {
-        *lock(&self.totals)
+        *lock_mutex(&self.totals)
     }
 
     pub(super) fn rejected(&self) -> Option<String> {
-        lock(&self.rejected).clone()
+        lock_mutex(&self.rejected).clone()
     }
 
     /// Does `count` tasks, as many side by side as the rules allow. After a problem or a signal none is begun; those that
@@ -216,24 +216,24 @@ impl<'a> SummaryQueue<'a> {
     fn summarize(&self, request: &SummaryRequest) -> Result<Summary, Problem> {
         let folder = &self.rules.folder;
         let key = plan::cache_key(request.kind, request.limit, &request.text);
-        let slot = Arc::clone(lock(&self.asked).entry(key.clone()).or_default());
-        let mut slot = lock(&slot);
+        let slot = Arc::clone(lock_mutex(&self.asked).entry(key.clone()).or_default());
+        let mut slot = lock_mutex(&slot);
         let cached = || {
             let cached = summary_cache::read_summary(folder, &key).filter(|_| !self.rules.again)?;
             Some(Summary { text: cached.summary, by: Some((cached.provider, cached.model)) })
         };
         if let Some(known) = slot.clone().or_else(cached) {
-            lock(&self.totals).cached += 1;
+            lock_mutex(&self.totals).cached += 1;
             *slot = Some(known.clone());
             return Ok(known);
         }
         // A folder that cannot be made is an error before anything is paid for.
         fs::create_private_folder(folder)?;
-        let idle = lock(&self.models).pop();
+        let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
         let result = self.ask_for_summary(&mut model, request, &key);
         let (provider, model_id) = (model.provider.clone(), model.model.clone());
-        lock(&self.models).push(model);
+        lock_mutex(&self.models).push(model);
         let text = result?;
         let new = CachedSummary {
             words: plan::count_words(&text),
@@ -261,13 +261,13 @@ impl<'a> SummaryQueue<'a> {
         let limit = request.limit;
         let system = plan::system_prompt(request.kind, limit);
         let message = plan::user_message(&request.place, key, &request.text);
-        let first = self.send(model, &system, &[&message])?;
+        let first = self.send_messages(model, &system, &[&message])?;
         let count = plan::count_words(&first);
         if !limit.is_over(count) {
             return Ok(first);
         }
         let again = plan::shorter_message(count, limit);
-        let second = self.send(model, &system, &[&message, &first, &again]);
+        let second = self.send_messages(model, &system, &[&message, &first, &again]);
         if !limit.strict {
             // The first one is long, but paid for.
             return Ok(second.unwrap_or(first));
@@ -275,7 +275,7 @@ impl<'a> SummaryQueue<'a> {
         let second = second?;
         let count = plan::count_words(&second);
         if limit.is_over(count) {
-            *lock(&self.rejected) = Some(second);
+            *lock_mutex(&self.rejected) = Some(second);
             return Err(Problem::failed(format!(
                 "summary exceeded --limit-word-count {} after 2 attempts (last word count: {count})",
                 limit.words
@@ -285,7 +285,7 @@ impl<'a> SummaryQueue<'a> {
     }
 
     /// Sends messages, the user's first, and returns the whole reply. Asks once more if it is empty.
-    fn send(
+    fn send_messages(
         &self,
         model: &mut SummaryModel<'_>,
         system: &str,
@@ -296,9 +296,9 @@ impl<'a> SummaryQueue<'a> {
             let messages = texts.iter().zip(roles);
             let messages =
                 messages.map(|(text, role)| Message { role, parts: vec![*text] }).collect();
-            lock(&self.totals).requests += 1;
+            lock_mutex(&self.totals).requests += 1;
             let reply = (model.send)(system, messages)?;
-            lock(&self.totals).usage.add(&reply.usage);
+            lock_mutex(&self.totals).usage.add(&reply.usage);
             if reply.stop == Stop::Length {
                 return Err(Problem::new(
                     Exit::Provider,
@@ -315,6 +315,6 @@ impl<'a> SummaryQueue<'a> {
 }
 
 /// A panic of another thread does not make these values invalid.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -42,7 +42,7 @@ pub struct NewFile {
 
 impl NewFile {
     /// The file, open for reading and writing.
-    pub fn file(&mut self) -> &mut File {
+    pub fn as_file_mut(&mut self) -> &mut File {
         self.file.file_mut()
     }
 
@@ -64,7 +64,7 @@ impl NewFile {
 
 impl Folder {
     /// Opens the folder of a file that the write boundary allowed.
-    pub fn of(opened: &Opened) -> Result<Self, Denied> {
+    pub fn open_parent(opened: &Opened) -> Result<Self, Denied> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = opened.path().parent().unwrap_or(Path::new("/")).to_owned();
         let failed = |errno| Denied::io("open the folder", &path, errno);
@@ -81,7 +81,7 @@ impl Folder {
     }
 
     /// Opens a file for reading; `None` if there is none. Anything but a regular file is refused.
-    pub fn read(&self, name: &OsStr) -> Result<Option<File>, Denied> {
+    pub fn open_file(&self, name: &OsStr) -> Result<Option<File>, Denied> {
         let path = self.path.join(name);
         let special = |kind| Err(Denied::Special { path: shown(&path), kind });
         let failed = |errno: Errno| Denied::io("read", &path, errno);
@@ -129,13 +129,17 @@ impl Folder {
     }
 
     /// Makes the names in the folder durable.
-    pub fn sync(&self) -> Result<(), Denied> {
+    pub fn sync_names(&self) -> Result<(), Denied> {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
             .map_err(|errno| Denied::io("sync the folder", &self.path, errno))
     }
 
     /// Takes the lock of the folder, which a split takes too, waiting at most `patience`.
-    pub fn lock(&self, patience: Duration, interrupts: &Interrupts) -> Result<FolderLock, Problem> {
+    pub fn wait_for_lock(
+        &self,
+        patience: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<FolderLock, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
         let failed = |error: io::Error| Denied::io("lock", &self.path, error);
@@ -167,7 +171,7 @@ mod tests {
             Places { cwd: dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
         let boundary = Boundary::for_file(places, Path::new("index.json")).unwrap();
         let opened = boundary.open_for_write(Path::new("index.json")).unwrap();
-        let folder = Folder::of(&opened).unwrap();
+        let folder = Folder::open_parent(&opened).unwrap();
         (dir, folder)
     }
 
@@ -186,11 +190,11 @@ mod tests {
         )
         .unwrap();
         let mut text = String::new();
-        folder.read("file".as_ref()).unwrap().unwrap().read_to_string(&mut text).unwrap();
+        folder.open_file("file".as_ref()).unwrap().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
-        assert!(folder.read("none".as_ref()).unwrap().is_none());
+        assert!(folder.open_file("none".as_ref()).unwrap().is_none());
         for (name, kind) in [("link", "symbolic link"), ("sub", "folder"), ("fifo", "FIFO")] {
-            let error = folder.read(name.as_ref()).unwrap_err().to_string();
+            let error = folder.open_file(name.as_ref()).unwrap_err().to_string();
             assert!(error.contains(kind), "{error}");
         }
     }
@@ -218,7 +222,7 @@ mod tests {
     fn a_lock_is_held_once() {
         let (_dir, folder) = folder();
         let interrupts = Interrupts::none();
-        let take = || folder.lock(Duration::from_millis(30), &interrupts);
+        let take = || folder.wait_for_lock(Duration::from_millis(30), &interrupts);
         let held = take().unwrap();
         assert!(take().unwrap_err().message.contains("another process"));
         drop(held);

@@ -81,15 +81,15 @@ impl StagedFolder {
         if is_there && !fs::metadata(&place)?.is_dir() {
             return Err(Errno::NOTDIR.into());
         }
-        let place_lock = is_there.then(|| lock(&place)).transpose()?;
+        let place_lock = is_there.then(|| lock_folder(&place)).transpose()?;
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let name = &name[..name.floor_char_boundary(NAME_BYTES)];
         let path = place.with_file_name(format!("{STAGE}{name}"));
         let lock = loop {
             match DirBuilder::new().mode(mode).create(&path) {
-                Ok(()) => break lock(&path)?,
+                Ok(()) => break lock_folder(&path)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let _lock = lock(&path)?;
+                    let _lock = lock_folder(&path)?;
                     remove_or_keep(&path, &place, is_disposable)?;
                 }
                 Err(error) => return Err(error),
@@ -169,7 +169,7 @@ impl Drop for StagedFolder {
 }
 
 /// Takes the lock of a folder, which a patch takes too.
-fn lock(path: &Path) -> io::Result<File> {
+fn lock_folder(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {

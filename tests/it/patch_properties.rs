@@ -289,7 +289,13 @@ fn names_of_all_kinds_are_taken_by_both_programs() {
     {
         let dir = tempfile::tempdir().unwrap();
         let mut diff = UnifiedDiff::new(name.as_bytes());
-        diff.add(&DiffChange { line: 1, before: b"one\n", old: b"two\n", new: b"2\n", after: b"" });
+        diff.add_change(&DiffChange {
+            line: 1,
+            before: b"one\n",
+            old: b"two\n",
+            new: b"2\n",
+            after: b"",
+        });
         fs::write(dir.path().join("the.patch"), diff.finish().unwrap()).unwrap();
         for program in
             [["git", "apply", "the.patch"].as_slice(), &["patch", "-p1", "-i", "the.patch"]]

@@ -68,7 +68,7 @@ impl Asked {
         history: &History,
         missing: &[&Touch],
     ) -> Result<(), Problem> {
-        let sizes = RequestSizes::fit(writers.window(), split::TARGET)
+        let sizes = RequestSizes::for_window(writers.window(), split::TARGET)
             .map_err(|message| Problem::new(Exit::Provider, message))?;
         let mut commits = Vec::new();
         for touch in missing {

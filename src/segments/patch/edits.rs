@@ -27,7 +27,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn of(text: &[u8]) -> Self {
+    pub(super) fn from_text(text: &[u8]) -> Self {
         Self::with_hash(text, hash(text))
     }
 
@@ -88,7 +88,7 @@ pub(super) fn find_edits(
 ) -> Result<Edits, Problem> {
     let size = source.metadata()?.len();
     let has_size = size == split.index.source_size_bytes;
-    let original = split.folder.read(&split.original).ok().flatten();
+    let original = split.folder.open_file(&split.original).ok().flatten();
     let reader = Reader { split, source: has_size.then_some(source), original, force };
     let source_stamp = FileStamp::of_open(source);
     let (mut segments, mut notes, mut whole) = (Vec::new(), Vec::new(), Sha256::new());
@@ -194,7 +194,7 @@ impl Reader<'_> {
         text.extend_from_slice(ending);
         whole.update(ending);
         Ok(SegmentState {
-            extent: Extent::of(&text),
+            extent: Extent::from_text(&text),
             edited: Some(text),
             gets_ending: !ending.is_empty(),
             file_sha256,

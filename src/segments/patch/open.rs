@@ -50,13 +50,13 @@ impl OpenSplit {
         if opened.path() != index_path {
             return Err(changed());
         }
-        let folder = Folder::of(&opened)?;
-        let lock = folder.lock(PATIENCE, interrupts)?;
+        let folder = Folder::open_parent(&opened)?;
+        let lock = folder.wait_for_lock(PATIENCE, interrupts)?;
         // A split that held the lock may have replaced the folder.
         if !folder.is_at_path() {
             return Err(changed());
         }
-        let split = Self::load(folder, index_path.file_name().unwrap_or_default())?;
+        let split = Self::read_split(folder, index_path.file_name().unwrap_or_default())?;
         // The boundary may allow the index alone; what is written beside it must be allowed too.
         let original = split.original_path();
         if boundary.open_for_write(&original)?.path() != original {
@@ -67,9 +67,9 @@ impl OpenSplit {
     }
 
     /// Reads the index with this name in a folder, and checks it.
-    fn load(folder: Folder, index_name: &OsStr) -> Result<Self, Problem> {
+    fn read_split(folder: Folder, index_name: &OsStr) -> Result<Self, Problem> {
         let path = folder.path().join(index_name);
-        let file = folder.read(index_name)?.ok_or_else(|| index_not_found(&path))?;
+        let file = folder.open_file(index_name)?.ok_or_else(|| index_not_found(&path))?;
         let index_written = file.metadata().and_then(|metadata| metadata.modified()).ok();
         let refuse = |why: String| unusable_index(&path, &why);
         let mut text = String::new();
@@ -99,7 +99,7 @@ impl OpenSplit {
     }
 
     pub(super) fn open_segment(&self, at: usize) -> Result<File, Problem> {
-        self.folder.read(&self.segments[at])?.ok_or_else(|| {
+        self.folder.open_file(&self.segments[at])?.ok_or_else(|| {
             let number = at + 1;
             let path = shown(self.segment_path(at));
             Problem::failed(format!(

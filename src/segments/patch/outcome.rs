@@ -74,7 +74,7 @@ impl Inputs<'_> {
         if sha256 == self.edits.joined_sha256 {
             return Ok(Outcome { recovered: true, ..self.outcome(NewSource::Same, None) });
         }
-        let original = self.split.folder.read(&self.split.original).ok().flatten();
+        let original = self.split.folder.open_file(&self.split.original).ok().flatten();
         if let Some(original) = &original {
             self.check_size(original, &hash_file(original, hooks)?)?;
             if self.source.metadata()?.nlink() > 1 && self.is_torn(original)? {
@@ -178,7 +178,7 @@ impl Inputs<'_> {
         let mut start = 0;
         for (at, end) in merged.ends.iter().enumerate() {
             let text = merged.text.get(start..*end).unwrap_or_default();
-            let extent = Extent::of(text);
+            let extent = Extent::from_text(text);
             if extent.sha256 != self.edits.segments[at].file_sha256 {
                 rewrites.push((at, text.to_vec()));
             }

@@ -137,12 +137,12 @@ fn write_split(
             return Err(Problem::failed(format!("{segment} was changed while it was put back")));
         }
     }
-    split.folder.sync()?;
+    split.folder.sync_names()?;
     original.persist(&split.original)?;
-    split.folder.sync()?;
+    split.folder.sync_names()?;
     let name = &split.index_name;
     split.folder.create(name, &mut |file| file.write_all(index.as_bytes()))?.persist(name)?;
-    Ok(split.folder.sync()?)
+    Ok(split.folder.sync_names()?)
 }
 
 /// Whether a segment file still is what was read. What is saved between this check and the rename that follows is lost.
@@ -218,7 +218,7 @@ fn replace_source(
         notes.push("other names of the source (hard links) keep its previous content".to_owned());
     }
     let interrupts = hooks.interrupts;
-    let new = original.file();
+    let new = original.as_file_mut();
     let bytes = new.metadata()?.len();
     let name = source.path.file_name().unwrap_or_default();
     let keep =
@@ -250,7 +250,7 @@ fn keep_beside(folder: &Folder, name: &OsStr, file: &mut File) -> anyhow::Result
         let mut kept = stem.clone();
         kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
         if copy.persist_new(&kept)? {
-            folder.sync()?;
+            folder.sync_names()?;
             return Ok(folder.path().join(kept));
         }
     }

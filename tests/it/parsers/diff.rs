@@ -44,7 +44,7 @@ fn round_trip(old: &str, came: &str, lines: usize) {
         return;
     }
     let mut diff = UnifiedDiff::new(b"a name \x01\"\xff");
-    diff.add(&DiffChange {
+    diff.add_change(&DiffChange {
         line: first as u64,
         before: &old.as_bytes()[..start],
         old: gone.as_bytes(),
