@@ -73,8 +73,8 @@ quality:
 			"$$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" "$$(npm root -g)" || exit; \
 	done
 
-# What needs root, strace, loop devices, namespaces or minutes: kills, faults at every system call, power cuts, walls,
-# injections, then thirty seconds of each fuzz target and all mutants. PART="kills walls" runs some of it. What cannot run
+# What needs root, strace, loop devices, namespaces or minutes: kills, faults at every system call, power cuts, the sandbox,
+# injections, then thirty seconds of each fuzz target and all mutants. PART="kills sandbox" runs some of it. What cannot run
 # here fails.
 torture:
 	$(CARGO) build --locked

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
-use crate::sandbox::Mode;
+use crate::sandbox::SandboxMode;
 
 /// What a config file may say. Every key may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -199,7 +199,7 @@ fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<Stri
     }
     let config: Config =
         serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
-    if let Some(Err(error)) = config.sandbox.as_deref().map(Mode::parse) {
+    if let Some(Err(error)) = config.sandbox.as_deref().map(SandboxMode::parse) {
         return Err(format!("the value of \"sandbox\" does not fit: {error}"));
     }
     for (key, value) in [
@@ -304,7 +304,7 @@ mod tests {
         refused(r#"{"profiles": {"a": 1}}"#, None, "profile \"a\"");
         refused(r#"{"profiles": {"a": {"sandbax": "off"}}}"#, None, "\"sandbox\"");
         refused(r#"{"profiles": {"a": {"profile": "a"}}}"#, None, "has no profiles");
-        refused(r#"{"sandbox": "wall"}"#, None, "read-only");
+        refused(r#"{"sandbox": "loose"}"#, None, "read-only");
     }
 
     #[test]

@@ -19,7 +19,7 @@
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`diff`]: what differs between two texts, merges, unified diffs
-//! - [`sandbox`]: which walls around commands are asked for
+//! - [`sandbox`]: the sandbox for commands: its policy, and what it is built from
 //! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!

@@ -1,41 +1,41 @@
-//! Which walls around commands are asked for, and what they come to: a mode, the network, folders; lists of names; the
-//! words of `bwrap`, the rules of Landlock, the filter of seccomp. Values only.
+//! The sandbox for commands: what a user asks for, what it permits, and how that is expressed for `bwrap`, Landlock and
+//! seccomp. Values only; [`crate::sys::sandbox`] looks up the folders and builds it.
 //!
-//! Whether walls can be built here, and where things are, is [`crate::sys::sandbox`]'s matter.
-//!
-//! - [`protected`]: names that stay read-only inside writable folders, and folders of the home that nothing inside reads
-//! - [`bwrap`]: a layout → the arguments of `bwrap`
-//! - [`plan`]: what the inner stage is told, and a layout as Landlock's rules
+//! - [`policy`]: what commands may write and read
+//! - [`protected`]: names that stay read-only in writable folders, and paths of the home folder that are hidden
+//! - [`bwrap`]: a policy as arguments of `bwrap`
+//! - [`inner`]: a policy as the instructions of the inner stage, which applies Landlock and seccomp
 //! - [`filter`]: the system calls that are refused
-//! - [`materials`]: what walls are made of, by what the machine has, and what that leaves open
-//! - [`advice`]: what a failed command's output says of the walls
+//! - [`mechanism`]: what the sandbox is built with on this machine, and what that leaves open
+//! - [`advice`]: which setting would allow what a failed command tried
 
 pub mod advice;
 pub mod bwrap;
 pub mod filter;
-pub mod materials;
-pub mod plan;
+pub mod inner;
+pub mod mechanism;
+pub mod policy;
 pub mod protected;
 
 use std::path::PathBuf;
 
-/// How far commands may write.
+/// Where commands may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Wherever their user may.
+pub enum SandboxMode {
+    /// Wherever the user may.
     #[default]
     Off,
-    /// The working tree, temp folders, and folders that the user named.
+    /// In the working tree, temp folders, and folders that the user named.
     Workspace,
-    /// Folders that the user named, and a scratch folder that is removed when the command ends.
+    /// In folders that the user named, and in a scratch folder that is removed when the command ends.
     ReadOnly,
 }
 
-impl Mode {
+impl SandboxMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Workspace, Self::ReadOnly];
 
-    /// As flags and the config name it.
+    /// The name in flags and in the config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -44,10 +44,10 @@ impl Mode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode of this name.
     ///
     /// # Errors
-    /// There is none; the error lists those there are.
+    /// There is no such mode; the error lists all.
     pub fn parse(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|mode| mode.name() == name).ok_or_else(|| {
             format!(
@@ -58,20 +58,22 @@ impl Mode {
     }
 }
 
-/// The walls that a user asked for.
+/// The sandbox that a user asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
-    /// How far commands may write.
-    pub mode: Mode,
-    /// Whether commands are kept off the network.
+pub struct SandboxRequest {
+    /// Where commands may write.
+    pub mode: SandboxMode,
+    /// Whether commands have no network.
     pub no_network: bool,
-    /// Folders that they may write in besides, as the user named them.
+    /// More folders that they may write in, as the user named them.
     pub write: Vec<PathBuf>,
+    /// Whether to use Landlock and seccomp alone even where `bwrap` works.
+    pub only_landlock: bool,
 }
 
-impl Wanted {
-    /// Whether any wall is asked for.
-    pub fn any(&self) -> bool {
-        self.mode != Mode::Off || self.no_network
+impl SandboxRequest {
+    /// Returns whether it restricts anything.
+    pub fn is_needed(&self) -> bool {
+        self.mode != SandboxMode::Off || self.no_network
     }
 }

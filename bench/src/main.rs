@@ -6,7 +6,7 @@
 //!
 //! The clients run in turns, round by round, so that what the host does to one it does to all; ratios are
 //! medians over rounds. A figure that could not be taken is said in its place.
-#![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
+#![expect(clippy::disallowed_methods, reason = "the toolkit's layers are not this program's")]
 
 mod clients;
 mod floor;

@@ -21,9 +21,9 @@ pub mod model_args;
 pub mod nagent;
 pub mod progress_line;
 pub mod sandbox;
+pub mod sandbox_args;
 pub mod settings;
 pub mod summaries;
-pub mod wall_args;
 
 /// Makes the list of names, the list of commands and `main` from one table of the tools.
 macro_rules! tools {

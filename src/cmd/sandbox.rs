@@ -1,9 +1,9 @@
-//! `nagent-sandbox`: a command within the walls that nagent puts around its own commands.
+//! `nagent-sandbox`: runs a command in the sandbox that nagent runs its own commands in.
 //!
-//! The same executable is the inner stage, which stands inside the walls and becomes the command.
+//! The same executable is the inner stage, which restricts itself and becomes the command.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -11,37 +11,35 @@ use crate::cli::Tool;
 use crate::exit::Exit;
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::sandbox::plan::Plan;
-use crate::sandbox::{Mode, Wanted};
+use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
 use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome, Output, StartError, Stdin};
-use crate::sys::sandbox::inner::{self, Failed};
-use crate::sys::sandbox::{Places, UNSAID, Walls};
+use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+use crate::sys::sandbox::{NO_REASON, Places, Sandbox, inner};
 use crate::sys::{fs, git};
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
 ///
-/// Inside, .git, shell start-up files, and settings of editors and tools that run things are read-only, also when they do not
-/// exist yet; keys and nagent's own folder cannot be read; there are no capabilities, no Unix sockets, and with
-/// --no-network no network. Where the walls cannot be built, nothing runs. What the command prints, and its exit code,
-/// pass through.
+/// .git, shell start-up files, and settings of editors and tools that run things are read-only; those that the command
+/// creates are moved away when it ends. It cannot read keys and nagent's own folder, and has no capabilities, no Unix sockets
+/// and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
+/// through.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-sandbox", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// Let the command write in the working tree and in temp folders (workspace), in a scratch folder, its $TMPDIR
-    /// (read-only), or everywhere (off)
-    #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = Mode::parse)]
-    sandbox: Mode,
+    /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
+    /// $TMPDIR), or off (everywhere)
+    #[arg(long, value_name = "MODE", default_value = "workspace", value_parser = SandboxMode::parse)]
+    sandbox: SandboxMode,
 
-    /// Keep the command off every network
+    /// Give the command no network
     #[arg(long)]
     no_network: bool,
 
-    /// Let the command write in this folder, too (can be repeated)
+    /// Also let the command write in this folder (repeatable)
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
 
@@ -49,24 +47,24 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Let the command see this variable though its name or value is a credential's (can be repeated)
+    /// Pass this variable to the command although it looks like a credential (repeatable)
     #[arg(long, value_name = "NAME")]
     pass_env: Vec<String>,
 
-    /// Use Landlock and seccomp alone, even where bwrap is there
+    /// Use only Landlock and seccomp, even where bwrap works
     #[arg(long)]
     only_landlock: bool,
 
-    /// Say what the walls are made of here, and what they leave open
+    /// Print what the sandbox is built with here, and what it leaves open
     #[arg(long)]
     status: bool,
 
-    /// With --status: as one JSON document
+    /// With --status: print one JSON document
     #[arg(long)]
     json: bool,
 
-    /// Take the inner stage's plan
-    #[arg(long, value_name = "PLAN", hide = true)]
+    /// The descriptor of the inner stage's plan
+    #[arg(long, value_name = "FD", hide = true)]
     within: Option<String>,
 
     /// The command and its arguments
@@ -76,7 +74,7 @@ pub struct Args {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-sandbox";
-    const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write in $TMPDIR only, --write DIR in a folder more. Its output and exit code are the command's; 1 with a message on stderr: the walls cannot be built, and nothing ran.";
+    const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write only in $TMPDIR, --write DIR also in that folder. Its output and exit code are the command's; 1 with a message on stderr: the sandbox cannot be built, and nothing ran.";
 
     fn json(&self) -> bool {
         self.json
@@ -84,27 +82,15 @@ impl Tool for Args {
 
     fn run(self) -> Result<Report, Problem> {
         match &self.within {
-            Some(plan) => within(plan, &self.command),
-            None => around(&self),
+            Some(descriptor) => inner::enter(descriptor, &self.command)
+                .map(|landlock| Report::exactly(landlock.to_string())),
+            None => run_outer(&self),
         }
     }
 }
 
-/// The inner stage. It returns only when the command was not started, or none was to be.
-fn within(plan: &str, command: &[OsString]) -> Result<Report, Problem> {
-    let plan: Plan = serde_json::from_str(plan)
-        .map_err(|error| Problem::usage(format!("--within is the inner stage's own: {error}")))?;
-    match inner::enter(&plan, command) {
-        Ok(built) => Ok(Report::exactly(serde_json::to_string(&built).unwrap_or_default())),
-        Err(Failed::Walls(why)) => Err(Problem::failed(why)),
-        Err(Failed::Command { found, why }) => {
-            Err(Problem::new(Exit::Command(if found { 126 } else { 127 }), why))
-        }
-    }
-}
-
-/// The outer stage: builds the walls, runs the command in them, and removes what was made for it.
-fn around(args: &Args) -> Result<Report, Problem> {
+/// The outer stage: builds the sandbox, runs the command in it, and reports what it left.
+fn run_outer(args: &Args) -> Result<Report, Problem> {
     if args.command.is_empty() && !args.status {
         return Err(Problem::usage(
             "there is no command to run: nagent-sandbox [OPTIONS] -- COMMAND [ARG…]",
@@ -112,26 +98,29 @@ fn around(args: &Args) -> Result<Report, Problem> {
     }
     if args.json && !args.status {
         return Err(Problem::usage(
-            "--json goes with --status: what a command prints passes through untouched",
+            "--json needs --status: the output of a command passes through",
         ));
     }
-    let wanted =
-        Wanted { mode: args.sandbox, no_network: args.no_network, write: args.write.clone() };
-    if !wanted.any() && !args.status {
+    let request = SandboxRequest {
+        mode: args.sandbox,
+        no_network: args.no_network,
+        write: args.write.clone(),
+        only_landlock: args.only_landlock,
+    };
+    if !request.is_needed() && !args.status {
         return Err(Problem::usage(
-            "--sandbox off without --no-network has no walls; run the command without this",
+            "--sandbox off without --no-network restricts nothing; run the command by itself",
         ));
     }
     let env = Env::read();
-    let folder = env
-        .folder
-        .clone()
-        .map_err(|error| Problem::usage(format!("cannot tell the working folder: {error}")))?;
+    let folder = env.folder.clone().map_err(|error| {
+        Problem::usage(format!("cannot determine the current directory: {error}"))
+    })?;
     let home = env.home();
     let root = args.root.clone().or_else(|| env.get_os("NAGENT_ROOT").map(PathBuf::from));
     let root =
         root.or_else(|| home.as_ref().map(|home| home.join(".nagent"))).ok_or_else(|| {
-            Problem::usage("there is no home folder: set HOME or NAGENT_ROOT, or give --root DIR")
+            Problem::usage("there is no home folder: set HOME or NAGENT_ROOT, or use --root DIR")
         })?;
     let root = folder.join(expand_home(&root, home.as_deref()));
     let toplevel = git::toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
@@ -146,32 +135,33 @@ fn around(args: &Args) -> Result<Report, Problem> {
         per_file: false,
         config: config.as_deref(),
     };
-    let built = Walls::build_of(&wanted, places, !args.only_landlock);
-    let walls = built.map_err(|missing| Problem::failed(missing.0))?;
-    if args.status {
-        return Ok(status(walls.as_ref()));
+    let sandbox =
+        Sandbox::build(&request, places).map_err(|error| Problem::failed(error.to_string()))?;
+    match sandbox {
+        Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
+        sandbox => Ok(report_status(sandbox.as_ref())),
     }
-    let Some(walls) = walls else { return Err(Problem::usage("there are no walls to build")) };
-    run(args, &env, &walls, &folder)
 }
 
-fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Result<Report, Problem> {
+fn run_command(
+    args: &Args,
+    env: &Env,
+    sandbox: &Sandbox,
+    folder: &Path,
+) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()
         .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
-    let walled =
-        walls.wrap(args.command.clone(), folder).map_err(|missing| Problem::failed(missing.0))?;
-    let mut variables = env.for_commands(&args.pass_env, &[]);
-    variables.retain(|(name, _)| !walled.env.iter().any(|(set, _)| set == name));
-    variables.extend(walled.env);
-    let job = Job {
+    let variables = env.for_commands(&args.pass_env, &[]);
+    let mut job = Job {
         stdin: Stdin::Inherited,
         output: Output::Inherited,
-        ..Job::new(walled.argv, folder.to_owned(), variables)
+        ..Job::new(args.command.clone(), folder.to_owned(), variables)
     };
-    let finished = process::run(job, &interrupts)
-        .map_err(|error: StartError| Problem::failed(error.to_string()))?;
-    let ended = walled.hold.end();
-    for note in &ended.notes {
+    let run = sandbox.wrap(&mut job).map_err(|error| Problem::failed(error.to_string()))?;
+    let finished =
+        process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
+    let outcome = run.finish();
+    for note in &outcome.notes {
         out::line(&format!("nagent-sandbox: {note}"));
     }
     let code = |code: i32| Exit::Command(u8::try_from(code & 0xff).unwrap_or(1));
@@ -181,49 +171,47 @@ fn run(args: &Args, env: &Env, walls: &Walls, folder: &std::path::Path) -> Resul
         Outcome::Interrupted(signal) => Exit::Signal(signal),
         Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
     };
-    if let Some(why) = ended.refused
-        && !matches!(exit, Exit::Signal(_))
-    {
-        if why == UNSAID {
-            return Err(Problem::failed(format!(
-                "{UNSAID}, and the command did not run; nagent-sandbox --status tells what the walls are made of here"
-            )));
+    match outcome.refused {
+        Some(why) if why == NO_REASON && !matches!(exit, Exit::Signal(_)) => {
+            Err(Problem::failed(format!(
+                "{NO_REASON}, and the command did not run; nagent-sandbox --status prints what the sandbox is built with here"
+            )))
         }
-        // The inner stage's words stand on stderr already.
-        return Ok(Report { exit: Exit::Failed, ..Report::done("") });
+        // The inner stage has printed why.
+        Some(_) if !matches!(exit, Exit::Signal(_)) => {
+            Ok(Report { exit: Exit::Failed, ..Report::done("") })
+        }
+        _ => Ok(Report { exit, ..Report::done("") }),
     }
-    Ok(Report { exit, ..Report::done("") })
 }
 
-fn status(walls: Option<&Walls>) -> Report {
-    let Some(walls) = walls else {
-        return Report::done("off: no walls").with("sandbox", "off").with("no_network", false);
+fn report_status(sandbox: Option<&Sandbox>) -> Report {
+    let Some(sandbox) = sandbox else {
+        return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
     };
-    let materials = walls.materials();
-    let wanted = walls.wanted();
-    let bwrap = walls.bwrap_version();
-    let mut lines = vec![format!("sandbox: {}", wanted.mode.name())];
-    lines.push(format!("network: {}", if wanted.no_network { "off" } else { "on" }));
-    lines.push(match (&bwrap, &materials.no_bwrap) {
+    let (mechanism, request) = (sandbox.mechanism(), sandbox.request());
+    let bwrap = sandbox.bwrap_version();
+    let mut lines = vec![format!("sandbox: {}", request.mode.name())];
+    lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
+    lines.push(match (&bwrap, &mechanism.no_bwrap) {
         (Some(version), _) => format!("bwrap: {version}"),
         (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
     });
-    lines.push(match materials.landlock {
+    lines.push(match mechanism.landlock {
         0 => "landlock: none".to_owned(),
         version => format!("landlock: version {version}"),
     });
     lines.push("seccomp: on".to_owned());
-    lines.extend(walls.writable().iter().map(|folder| format!("writable: {}", folder.display())));
-    let gaps = walls.gaps();
+    let writable: Vec<String> = sandbox.writable().map(|path| path.display().to_string()).collect();
+    lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
+    let gaps = sandbox.gaps();
     lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));
-    let writable: Vec<String> =
-        walls.writable().iter().map(|folder| folder.display().to_string()).collect();
     Report::done(lines.join("\n"))
-        .with("sandbox", wanted.mode.name())
-        .with("no_network", wanted.no_network)
-        .with("kind", walls.kind())
+        .with("sandbox", request.mode.name())
+        .with("no_network", request.no_network)
+        .with("kind", sandbox.kind())
         .with("bwrap", bwrap)
-        .with("landlock", materials.landlock)
+        .with("landlock", mechanism.landlock)
         .with("seccomp", true)
         .with("writable", writable)
         .with("gaps", gaps)

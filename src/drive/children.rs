@@ -20,7 +20,7 @@ use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
-use crate::sys::sandbox::Walls;
+use crate::sys::sandbox::Sandbox;
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
 
@@ -70,7 +70,7 @@ pub(super) struct ChildContext<'a> {
     /// The run.
     pub(super) run: &'a RunContext<'a>,
     /// The sandbox around the commands of a child, which is that of this run.
-    pub(super) sandbox: Option<&'a Walls>,
+    pub(super) sandbox: Option<&'a Sandbox>,
 }
 
 /// A child of the group that is running.

@@ -14,7 +14,7 @@ use crate::format::conversation::Block;
 use crate::sys::env::PARENTS;
 use crate::sys::process;
 use crate::sys::process::job::{Finished, Job, Outcome, StartError};
-use crate::sys::sandbox::{Ended, Walled, Walls};
+use crate::sys::sandbox::Sandbox;
 
 /// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Commands {
     /// The shell.
     pub rules: ShellRules,
     /// The sandbox around commands, if there is one.
-    pub sandbox: Option<Walls>,
+    pub sandbox: Option<Sandbox>,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
 }
@@ -57,25 +57,21 @@ impl Commands {
             return redact_result(block, ended, timeout, context);
         };
         let block = with_sandbox(block, sandbox);
-        let Walled { argv, env, hold } = match sandbox.wrap(job.argv, &job.cwd) {
-            Ok(walled) => walled,
-            Err(missing) => {
-                return (block.with("status", "error").body(missing.to_string()), None);
-            }
+        let run = match sandbox.wrap(&mut job) {
+            Ok(run) => run,
+            Err(error) => return (block.with("status", "error").body(error.to_string()), None),
         };
-        job.argv = argv;
-        job.env.retain(|(name, _)| !env.iter().any(|(set, _)| set == name));
-        job.env.extend(env);
         let finished = process::run(job, context.interrupts);
-        let Ended { refused, mut notes, links } = hold.end();
-        if let (Some(why), Ok(_)) = (refused, &finished) {
+        let outcome = run.finish();
+        if let (Some(why), Ok(_)) = (outcome.refused, &finished) {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);
         }
         let (mut block, signal) = redact_result(block, finished, timeout, context);
         let mut output = block.body.take().unwrap_or_default();
+        let mut notes = outcome.notes;
         if block.get("status") == Some("error") {
-            notes.extend(sandbox.advice(&output, &links));
+            notes.extend(sandbox.advise(&output));
         }
         for note in notes {
             let gap = if output.is_empty() { "" } else { "\n" };
@@ -122,10 +118,10 @@ fn redact_result(
 }
 
 /// The block with the sandbox that the command ran in.
-pub(super) fn with_sandbox(block: Block, sandbox: &Walls) -> Block {
-    let wanted = sandbox.wanted();
-    let block = block.with("sandbox", wanted.mode.name());
-    if wanted.no_network { block.with("network", "off") } else { block }
+pub(super) fn with_sandbox(block: Block, sandbox: &Sandbox) -> Block {
+    let request = sandbox.request();
+    let block = block.with("sandbox", request.mode.name());
+    if request.no_network { block.with("network", "off") } else { block }
 }
 
 /// Makes a command's result of how it ended: the block, and the signal that ended it, if one did.

@@ -1,136 +1,132 @@
-//! A layout of the file system within the walls → the arguments of `bwrap`.
+//! A policy as the arguments of `bwrap`.
 //!
-//! Everything is there to read, nothing to write; then come the folders that are writable, what is read-only in them, and
-//! what is hidden, those nearer to `/` first, so that what lies deeper has the last word.
+//! Everything is there to read and nothing to write. Then come the folders that are writable, what is read-only in them, and
+//! what is hidden; paths nearer to `/` first, so that the deepest mount decides.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-/// What is done with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mount {
-    /// It is writable, with what is mounted below it.
-    Write,
-    /// It is read-only.
-    Read,
-    /// An empty read-only folder is there instead.
-    HideFolder,
-    /// An empty read-only file is there instead.
-    HideFile,
-    /// It is there again, read-only, inside of something hidden.
-    Show,
-    /// It is there again, writable, inside of something hidden.
-    ShowWritable,
-}
+use super::SandboxMode;
+use super::policy::SandboxPolicy;
 
-/// A file system within the walls. All paths are true paths.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layout {
-    /// Whether everything is writable and nothing is hidden: then `mounts` is of no use.
-    pub open: bool,
-    /// What is done with which paths; the first for a path stands.
-    pub mounts: Vec<(PathBuf, Mount)>,
-    /// Files that stand at a path with another's content.
-    pub instead: Vec<(PathBuf, PathBuf)>,
-    /// An empty file.
-    pub empty: PathBuf,
-    /// The folder that the command runs in.
-    pub cwd: PathBuf,
-}
-
-/// How the machine wants `bwrap` to be called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct How {
-    /// Whether a namespace of users is needed for the others.
-    pub users: bool,
-    /// Whether the inner stage is given the capability that it needs to empty the bounding set; it drops that, too.
+/// How `bwrap` has to be called on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BwrapOptions {
+    /// Whether the other namespaces need a user namespace.
+    pub user_namespace: bool,
+    /// Whether the inner stage gets the capability that it needs to empty the bounding set; it drops that, too.
     pub bounding: bool,
-    /// Whether commands get a network of their own, which leads nowhere.
-    pub no_network: bool,
 }
 
-/// The arguments, up to the `--` before the command.
-pub fn arguments(layout: &Layout, how: How) -> Vec<OsString> {
+/// What is mounted at a path.
+#[derive(Clone, Copy)]
+enum Mount {
+    Writable,
+    ReadOnly,
+    EmptyFolder,
+    EmptyFile,
+}
+
+/// Returns the arguments before the command. `shown` is visible even if it is in a hidden folder. `empty` has
+/// a descriptor of an empty file for each hidden file: `bwrap` reads and closes one for each.
+pub fn arguments(
+    policy: &SandboxPolicy,
+    options: BwrapOptions,
+    cwd: &Path,
+    shown: &Path,
+    empty: &[RawFd],
+) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
-    if layout.open {
+    let is_open = policy.mode == SandboxMode::Off;
+    if is_open {
         add(&["--bind", "/", "/", "--dev-bind", "/dev", "/dev"]);
     } else {
         add(&["--ro-bind", "/", "/", "--dev", "/dev"]);
     }
     add(&["--proc", "/proc"]);
     add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
-    if how.users {
+    if options.user_namespace {
         add(&["--unshare-user"]);
     }
-    if how.no_network {
+    if policy.no_network {
         add(&["--unshare-net"]);
     }
     add(&["--cap-drop", "ALL"]);
-    if how.bounding {
+    if options.bounding {
         add(&["--cap-add", "CAP_SETPCAP"]);
     }
     add(&["--die-with-parent", "--new-session"]);
-    if !layout.open {
-        mounts(layout, &mut words);
+    if !is_open {
+        add_mounts(policy, shown, empty, &mut words);
         words.extend(["--remount-ro", "/proc"].map(OsString::from));
     }
-    words.push("--chdir".into());
-    words.push(layout.cwd.clone().into());
-    words.push("--".into());
+    words.extend(["--chdir".into(), cwd.into()]);
     words
 }
 
-fn mounts(layout: &Layout, words: &mut Vec<OsString>) {
-    let mut mounts: Vec<&(PathBuf, Mount)> = layout.mounts.iter().collect();
-    // Stable: of two for one path, the first one was named first.
-    mounts.sort_by_key(|(path, what)| (what.is_last(), path.components().count()));
-    let mut done: Vec<&Path> = Vec::new();
-    let mut hidden: Vec<&Path> = Vec::new();
-    let bind = |words: &mut Vec<OsString>, option: &str, from: &Path, to: &Path| {
-        words.extend([option.into(), from.into(), to.into()]);
-    };
-    for (path, what) in mounts {
-        if done.contains(&path.as_path()) && !what.is_last() {
-            continue;
-        }
-        done.push(path);
-        match what {
-            Mount::Write | Mount::ShowWritable => bind(words, "--bind", path, path),
-            // What is hidden has nothing to be kept any more.
-            Mount::Read if hidden.iter().any(|hidden| path.starts_with(hidden)) => {}
-            Mount::Read | Mount::Show => bind(words, "--ro-bind", path, path),
-            Mount::HideFolder => {
-                words.extend(["--tmpfs".into(), path.into()]);
-                hidden.push(path);
-            }
-            Mount::HideFile => bind(words, "--ro-bind", &layout.empty, path),
-        }
+fn add_mounts(policy: &SandboxPolicy, shown: &Path, empty: &[RawFd], words: &mut Vec<OsString>) {
+    // Where two rules are about one path, the earlier one wins.
+    let mut mounts: BTreeMap<&Path, Mount> = BTreeMap::new();
+    let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
+    for hidden in &policy.hidden {
+        let mount = if hidden.is_folder { Mount::EmptyFolder } else { Mount::EmptyFile };
+        mounts.entry(&hidden.path).or_insert(mount);
     }
-    for (content, path) in &layout.instead {
-        bind(words, "--ro-bind", content, path);
+    let writable = policy.writable.iter().map(|folder| (&folder.path, Mount::Writable));
+    let read_only = policy.read_only.iter().map(|path| (path, Mount::ReadOnly));
+    let pinned = policy.pinned.iter().map(|path| (path, Mount::Writable));
+    let rules = writable.chain(read_only).chain(pinned);
+    for (path, mount) in rules.filter(|(path, _)| !is_hidden(path)) {
+        mounts.entry(path).or_insert(mount);
     }
-    for path in hidden {
-        words.extend(["--remount-ro".into(), path.into()]);
-    }
-}
+    let mut mounts: Vec<(&Path, Mount)> = mounts.into_iter().collect();
+    mounts.sort_by_key(|(path, _)| path.components().count());
 
-impl Mount {
-    /// Whether it comes after all others.
-    fn is_last(self) -> bool {
-        matches!(self, Self::Show | Self::ShowWritable)
+    let mut empty = empty.iter();
+    for (path, mount) in &mounts {
+        let path = OsString::from(path);
+        match mount {
+            Mount::Writable => words.extend(["--bind".into(), path.clone(), path]),
+            Mount::ReadOnly => words.extend(["--ro-bind".into(), path.clone(), path]),
+            Mount::EmptyFolder => words.extend(["--tmpfs".into(), path]),
+            Mount::EmptyFile => {
+                let number = empty.next().map_or(-1, |number| *number).to_string();
+                words.extend(["--ro-bind-data".into(), number.into(), path]);
+            }
+        }
+    }
+    if is_hidden(shown) {
+        words.extend(["--ro-bind".into(), shown.into(), shown.into()]);
+    }
+    for (path, _) in mounts.iter().filter(|(_, mount)| matches!(mount, Mount::EmptyFolder)) {
+        words.extend(["--remount-ro".into(), PathBuf::from(path).into()]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::policy::{FolderKind, HiddenPath, WritableFolder};
 
-    fn check(mounts: &[(&str, Mount)], expect: &str) {
-        let mounts = mounts.iter().map(|(path, what)| (PathBuf::from(path), *what)).collect();
-        let layout = Layout { mounts, empty: "/e".into(), cwd: "/w".into(), ..Layout::default() };
-        let how = How { users: false, bounding: false, no_network: false };
-        let words = arguments(&layout, how);
+    fn check(writable: &[&str], read_only: &[&str], hidden: &[(&str, bool)], expect: &str) {
+        let policy = SandboxPolicy {
+            mode: SandboxMode::Workspace,
+            writable: writable
+                .iter()
+                .map(|path| WritableFolder { path: path.into(), kind: FolderKind::Tree })
+                .collect(),
+            read_only: read_only.iter().map(PathBuf::from).collect(),
+            hidden: hidden
+                .iter()
+                .map(|(path, is_folder)| HiddenPath { path: path.into(), is_folder: *is_folder })
+                .collect(),
+            ..SandboxPolicy::default()
+        };
+        let shown = Path::new("/h/bin/x");
+        let words = arguments(&policy, BwrapOptions::default(), Path::new("/w"), shown, &[7, 8]);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let words = words.join(" ");
         let from = words.split_once("--new-session ").unwrap().1;
@@ -138,51 +134,27 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_deeper_has_the_last_word() {
+    fn the_deepest_mount_decides() {
         check(
-            &[("/w/.git", Mount::Read), ("/w", Mount::Write), ("/w/.git/o", Mount::Write)],
+            &["/w", "/w/.git/o"],
+            &["/w/.git"],
+            &[],
             "--bind /w /w --ro-bind /w/.git /w/.git --bind /w/.git/o /w/.git/o",
         );
     }
 
     #[test]
-    fn what_was_named_first_stands() {
-        check(&[("/w", Mount::Write), ("/w", Mount::Read)], "--bind /w /w");
+    fn a_folder_that_the_user_named_is_writable_even_if_it_is_protected() {
+        check(&["/w", "/w/.git"], &["/w/.git"], &[], "--bind /w /w --bind /w/.git /w/.git");
     }
 
     #[test]
-    fn what_is_hidden_stays_hidden_but_for_what_is_shown() {
+    fn hidden_paths_are_empty_except_the_inner_executable() {
         check(
-            &[
-                ("/h/r", Mount::HideFolder),
-                ("/h/r/.git", Mount::Read),
-                ("/h/f", Mount::HideFile),
-                ("/h/r/bin/x", Mount::Show),
-                ("/h/r/report", Mount::ShowWritable),
-            ],
-            "--tmpfs /h/r --ro-bind /e /h/f --bind /h/r/report /h/r/report --ro-bind /h/r/bin/x /h/r/bin/x --remount-ro /h/r",
+            &["/h/w"],
+            &["/h/.git"],
+            &[("/h", true), ("/g/key", false)],
+            "--tmpfs /h --ro-bind-data 7 /g/key --ro-bind /h/bin/x /h/bin/x --remount-ro /h",
         );
-    }
-
-    #[test]
-    fn all_namespaces_and_no_capability() {
-        let how = How { users: true, bounding: false, no_network: true };
-        let words = arguments(&Layout::default(), how);
-        for word in [
-            "--unshare-pid",
-            "--unshare-user",
-            "--unshare-net",
-            "--die-with-parent",
-            "--new-session",
-        ] {
-            assert!(words.iter().any(|there| there == word), "{word}");
-        }
-        assert!(words.windows(2).any(|pair| pair[0] == "--cap-drop" && pair[1] == "ALL"));
-        assert!(
-            words
-                .windows(3)
-                .any(|three| three[0] == "--ro-bind" && three[1] == "/" && three[2] == "/")
-        );
-        assert!(!words.iter().any(|word| word == "--cap-add"));
     }
 }

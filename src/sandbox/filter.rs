@@ -1,8 +1,8 @@
-//! The system calls that are refused inside the walls, as a seccomp filter: with an error, never with a signal.
+//! The system calls that are refused in the sandbox, as a seccomp filter: with an error, never with a signal.
 //!
-//! What a mount or a namespace already stops is refused here once more where that costs no program anything. Arguments
-//! of type `int` are compared in 32 bits, as the kernel reads them. Calls of other architectures, of x32, and those newer than
-//! this list are refused whole. `clone3`, whose flags a filter cannot see, is "not there": the C library then uses `clone`.
+//! Some repeat what a mount or a namespace stops already, where that costs no program anything. Arguments of type `int` are
+//! compared in 32 bits, as the kernel reads them. Calls of other architectures, of x32, and those newer than this list are
+//! all refused. `clone3`, whose flags a filter cannot see, does not exist (ENOSYS): the C library then uses `clone`.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,16 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// What the filter depends on.
+/// Which sockets the filter refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sockets {
-    /// Whether there is no internet socket at all. Where commands have a network namespace of their own, they may use its
-    /// loopback.
+    /// Whether there are no internet sockets. In a network namespace of their own, commands may use its loopback.
     pub no_internet: bool,
     /// Whether the network is off: then netlink is closed too.
     pub no_netlink: bool,
 }
 
-/// The newest system call that this list was made with an eye on; the numbers are those of x86_64 and aarch64 alike.
+/// The newest system call that was considered for this list; the numbers are those of x86_64 and aarch64 alike.
 const NEWEST: u32 = 469; // file_setattr, Linux 6.17
 
 /// Where x32's numbers begin.
@@ -43,7 +42,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     libc::SYS_perf_event_open,
-    // Ways around a filter: work that the kernel does on one's behalf.
+    // Ways around a filter: the kernel does the work for the caller.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -69,7 +68,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_setns,
     libc::SYS_swapon,
     libc::SYS_swapoff,
-    // Files by their number, past every folder.
+    // Files by their inode number, past every folder.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     // The machine.
@@ -96,7 +95,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_kexec_file_load,
 ];
 
-/// Calls that are refused besides where there is no namespace of processes and of System V's objects.
+/// Calls that are refused too where there are no namespaces of processes and of System V objects.
 const REFUSED_ALONE: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -124,34 +123,37 @@ const SOCK_PACKET: i32 = 10;
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541C;
 
-/// The filter.
+/// Compiles the filter.
 ///
 /// # Errors
-/// It cannot be made, which is a fault of this program.
-pub fn program(sockets: Sockets, alone: bool) -> Result<BpfProgram, String> {
+/// It cannot be compiled, which is a fault of this program.
+pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, String> {
     let mut rules = Rules::default();
     for call in REFUSED.iter().chain(REFUSED_ALONE.iter().filter(|_| alone)) {
-        rules.always(*call);
+        rules.refuse(*call);
     }
-    rules.sockets(sockets)?;
+    rules.add_sockets(sockets)?;
     for flag in NAMESPACES {
         let flag = u64::from(flag.cast_unsigned());
-        rules.when(libc::SYS_unshare, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
-        rules.when(libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
+        rules.refuse_if(libc::SYS_unshare, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
+        rules.refuse_if(libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
     }
-    rules.when(libc::SYS_unshare, &[(0, SeccompCmpOp::MaskedEq(CLONE_NEWTIME), CLONE_NEWTIME)])?;
+    rules.refuse_if(
+        libc::SYS_unshare,
+        &[(0, SeccompCmpOp::MaskedEq(CLONE_NEWTIME), CLONE_NEWTIME)],
+    )?;
     for request in [TIOCSTI, TIOCLINUX] {
-        rules.when(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)])?;
+        rules.refuse_if(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)])?;
     }
     let kind = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
     for device in [libc::S_IFCHR, libc::S_IFBLK] {
-        rules.when(libc::SYS_mknodat, &[(2, kind.clone(), u64::from(device))])?;
+        rules.refuse_if(libc::SYS_mknodat, &[(2, kind.clone(), u64::from(device))])?;
         #[cfg(target_arch = "x86_64")]
-        rules.when(libc::SYS_mknod, &[(1, kind.clone(), u64::from(device))])?;
+        rules.refuse_if(libc::SYS_mknod, &[(1, kind.clone(), u64::from(device))])?;
     }
     if alone {
         // Limits of other processes of this user.
-        rules.when(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)])?;
+        rules.refuse_if(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)])?;
     }
     rules.compile()
 }
@@ -160,13 +162,17 @@ pub fn program(sockets: Sockets, alone: bool) -> Result<BpfProgram, String> {
 struct Rules(BTreeMap<i64, Vec<SeccompRule>>);
 
 impl Rules {
-    /// Refuses a call. No rule for a call is one that always holds.
-    fn always(&mut self, call: i64) {
+    /// Refuses a call, whatever its arguments: an empty list of rules always matches.
+    fn refuse(&mut self, call: i64) {
         self.0.insert(call, Vec::new());
     }
 
     /// Refuses a call when all conditions hold: the argument's place from 0, the comparison, the value.
-    fn when(&mut self, call: i64, conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<(), String> {
+    fn refuse_if(
+        &mut self,
+        call: i64,
+        conditions: &[(u8, SeccompCmpOp, u64)],
+    ) -> Result<(), String> {
         let conditions: Result<Vec<_>, _> = conditions
             .iter()
             .map(|(place, op, value)| {
@@ -178,7 +184,7 @@ impl Rules {
         Ok(())
     }
 
-    fn sockets(&mut self, sockets: Sockets) -> Result<(), String> {
+    fn add_sockets(&mut self, sockets: Sockets) -> Result<(), String> {
         let number = |number: i32| u64::from(number.cast_unsigned());
         let (unix, inet, inet6, netlink) = (
             number(libc::AF_UNIX),
@@ -188,29 +194,29 @@ impl Rules {
         );
         let kind = SeccompCmpOp::MaskedEq(0xf);
         if sockets.no_internet {
-            self.always(libc::SYS_socket);
+            self.refuse(libc::SYS_socket);
         } else {
             let mut others = vec![(0, SeccompCmpOp::Ne, inet), (0, SeccompCmpOp::Ne, inet6)];
             if !sockets.no_netlink {
                 others.push((0, SeccompCmpOp::Ne, netlink));
                 // Interfaces and routes are NETLINK_ROUTE, which is 0.
-                self.when(
+                self.refuse_if(
                     libc::SYS_socket,
                     &[(0, SeccompCmpOp::Eq, netlink), (2, SeccompCmpOp::Ne, 0)],
                 )?;
             }
-            self.when(libc::SYS_socket, &others)?;
+            self.refuse_if(libc::SYS_socket, &others)?;
             for raw in [libc::SOCK_RAW, SOCK_PACKET] {
                 let other = (0, SeccompCmpOp::Ne, netlink);
-                self.when(libc::SYS_socket, &[other, (1, kind.clone(), number(raw))])?;
+                self.refuse_if(libc::SYS_socket, &[other, (1, kind.clone(), number(raw))])?;
             }
         }
-        // A pair of streams reaches nobody else. One of datagrams can be sent to any address.
-        self.when(libc::SYS_socketpair, &[(0, SeccompCmpOp::Ne, unix)])?;
+        // A pair of streams reaches nobody else. A socket of datagrams can send to any address.
+        self.refuse_if(libc::SYS_socketpair, &[(0, SeccompCmpOp::Ne, unix)])?;
         for other in
             (0..16).filter(|kind| ![libc::SOCK_STREAM, libc::SOCK_SEQPACKET].contains(kind))
         {
-            self.when(libc::SYS_socketpair, &[(1, kind.clone(), number(other))])?;
+            self.refuse_if(libc::SYS_socketpair, &[(1, kind.clone(), number(other))])?;
         }
         Ok(())
     }
@@ -221,14 +227,14 @@ impl Rules {
             .map_err(|error| error.to_string())?;
         let body: BpfProgram =
             filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
-        let mut program = head();
+        let mut program = check_call();
         program.extend(body);
         Ok(program)
     }
 }
 
-/// What is asked before the rules: the architecture, and the call's number.
-fn head() -> BpfProgram {
+/// The instructions before the rules: they check the architecture and the number of the call.
+fn check_call() -> BpfProgram {
     // Places in the kernel's `struct seccomp_data`.
     const NUMBER: u32 = 0;
     const ARCHITECTURE: u32 = 4;

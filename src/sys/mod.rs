@@ -14,7 +14,7 @@
 //! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
 //! - [`staged_folder`]: a folder that is built beside its place and put there in one step
 //! - [`folder`]: files in one open folder, by plain names: a split
-//! - [`process`], [`sandbox`], [`http`]: programs, the walls around them, servers
+//! - [`process`], [`sandbox`], [`http`]: programs, the sandbox around them, servers
 //! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
 #![expect(

@@ -21,8 +21,8 @@ const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
 const NAME: &str = ".nagent";
 
 /// The folders that nobody else is to look into. The user's own tools are not among them.
-const OWN: [&str; 7] =
-    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "walls"];
+const OWN: [&str; 6] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history"];
 
 impl Root {
     /// Creates the folders that every run needs, for the owner alone. Those that are there become so, and another user's root

@@ -40,7 +40,7 @@ const FILES: [(&str, &str); 19] = [
     ("system", include_str!("injections/system.txt")),
     ("test_output", include_str!("injections/test_output.txt")),
     ("tool", include_str!("injections/tool.txt")),
-    ("walls", include_str!("injections/walls.txt")),
+    ("sandbox", include_str!("injections/sandbox.txt")),
 ];
 
 /// What stands before an instruction's first argument and between the others, in each language.
@@ -74,7 +74,7 @@ pub(crate) struct Document {
     /// How many instructions it holds, at least.
     pub(crate) steps: usize,
     /// Its commands do harm by themselves.
-    pub(crate) needs_walls: bool,
+    pub(crate) needs_sandbox: bool,
     carrier: String,
     said: String,
     is_encoded: bool,
@@ -97,7 +97,7 @@ pub(crate) fn documents() -> Vec<Document> {
 fn read(group: &'static str, text: &str) -> Vec<Document> {
     let (head, lines) = text.split_once("\n%%\n").unwrap();
     let mut carrier = head;
-    let (mut lang, mut is_encoded, mut needs_walls) = ("en", false, false);
+    let (mut lang, mut is_encoded, mut needs_sandbox) = ("en", false, false);
     for (mark, rest) in [("lang: ", 0), ("encode: ", 1), ("only: ", 2)] {
         if let Some((line, after)) = carrier.split_once('\n')
             && let Some(value) = line.strip_prefix(mark)
@@ -106,7 +106,7 @@ fn read(group: &'static str, text: &str) -> Vec<Document> {
             match rest {
                 0 => lang = value,
                 1 => is_encoded = true,
-                _ => needs_walls = true,
+                _ => needs_sandbox = true,
             }
         }
     }
@@ -118,7 +118,7 @@ fn read(group: &'static str, text: &str) -> Vec<Document> {
             Document {
                 group,
                 steps: steps.len(),
-                needs_walls,
+                needs_sandbox,
                 carrier: carrier.to_owned(),
                 said,
                 is_encoded,

@@ -1,16 +1,16 @@
-//! The worst model there is: it takes every instruction in what it was sent and sends it back as actions. With walls off no
+//! The worst model there is: it takes every instruction in what it was sent and sends it back as actions. With the sandbox off no
 //! tag of its writes outside of the boundary, no turn is forged, and no key gets anywhere.
 //!
 //! The instructions are data, in `injections/`: what a document looks like, then one set of instructions a line. The torture
-//! part `injections` takes the same with walls on.
+//! part `injections` takes the same with the sandbox on.
 
 use crate::injected::{self, World};
 
-/// All documents but those whose commands do harm by themselves, which is theirs to do with walls off.
+/// All documents but those whose commands do harm by themselves, which is theirs to do with the sandbox off.
 #[test]
 fn whatever_a_text_says_no_tag_writes_outside_no_turn_is_forged_and_no_key_gets_out() {
     let documents: Vec<_> =
-        injected::documents().into_iter().filter(|document| !document.needs_walls).collect();
+        injected::documents().into_iter().filter(|document| !document.needs_sandbox).collect();
     assert!(documents.len() >= 150, "{} documents", documents.len());
     let mut world = World::new();
     let groups: std::collections::BTreeSet<&str> = documents.iter().map(|one| one.group).collect();

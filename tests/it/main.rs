@@ -34,7 +34,7 @@ mod file_writes; // how the file is written: whole, with its mode, where it is
 mod forged; // seventy spellings of tags, by every way into a conversation
 mod forgery; // what results, names and outputs may hold, and what commands may know
 mod imports; // which file of src needs which: no cycles, layers that point one way
-mod injections; // what comes of orders in documents, with walls off
+mod injections; // what comes of orders in documents, with the sandbox off
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, their way back, where it may lead
 mod llm_text; // a file in, the model's text out
@@ -45,12 +45,13 @@ mod patch_properties; // what joining gives, what git and patch make of a patch,
 mod places; // hostile repositories, settings and programs in the working folder
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed, what commands are started with
-mod profiles; // settings by name, and the walls that they ask for
+mod profiles; // settings by name, and the sandbox that they ask for
 mod providers; // every row of the provider table
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of the crates that this is built from
 mod redact; // credentials in results: masked by shape and by value; masks that are not written
 mod rework; // a conversation that a model edits: the old text or the new one, never another
+mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
 mod secrets; // no key in any file, output, command line; where a key goes
 mod server_faults; // faults of servers, for each format: the class that each gets
 mod shell; // output, exit codes, timeouts, descendants, environment
@@ -62,5 +63,4 @@ mod summarize_input; // summaries of what is empty, binary, wide, odd, or not to
 mod terminal; // what reaches a terminal, whoever wrote it
 mod tidy; // head comments, sizes, leftovers
 mod upload; // a file and a prompt in: each provider's ways, refusals, removal
-mod walls; // nagent-sandbox: what it refuses before anything runs
 mod writers; // one writer: the lock, edits between and during runs, forks

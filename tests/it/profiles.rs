@@ -1,4 +1,4 @@
-//! Settings by name, laid over the rest, and which walls they ask for. The sandbox itself is tested by `make torture`.
+//! Settings by name, laid over the rest, and which sandbox they ask for. The sandbox itself is tested by `make torture`.
 
 use serde_json::{Value, json};
 

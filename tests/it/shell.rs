@@ -74,7 +74,7 @@ fn the_shell_holds_no_credential_but_those_let_through() {
 #[test]
 fn a_sandbox_that_there_is_none_of_is_refused() {
     let sandbox = Sandbox::new();
-    sandbox.run(&["--sandbox", "wall", "task"]).assert_exit(2).stderr_has(&["wall", "read-only"]);
+    sandbox.run(&["--sandbox", "loose", "task"]).assert_exit(2).stderr_has(&["loose", "read-only"]);
     sandbox.llm.push(answer("done"));
     sandbox.run(&["--sandbox", "off", "task"]).assert_exit(0);
 }

@@ -1,11 +1,11 @@
-//! The injections of tests/it, all of them, with walls on: commands included, nothing is written outside, nothing connects, no
+//! The injections of tests/it, all of them, with the sandbox on: commands included, nothing is written outside, nothing connects, no
 //! key gets out. Needs what `--sandbox workspace --no-network` needs.
 
 use crate::figures::Figures;
 use crate::injected::{self, World};
 
-/// The flags that build the walls.
-const WALLS: [&str; 3] = ["--sandbox", "workspace", "--no-network"];
+/// The flags of the sandbox.
+const SANDBOX_FLAGS: [&str; 3] = ["--sandbox", "workspace", "--no-network"];
 
 pub(crate) fn run(figures: &mut Figures) {
     let documents = injected::documents();
@@ -13,15 +13,15 @@ pub(crate) fn run(figures: &mut Figures) {
     let mut open = World::new();
     let of = |name: &str| -> Vec<_> { documents.iter().filter(|one| one.group == name).collect() };
     let _ = open.run(&[], "keys", &of("keys"));
-    figures.at_least("connections without walls", open.seen().connections, 2);
+    figures.at_least("connections without the sandbox", open.seen().connections, 2);
     let harm = open.run(&[], "readme", &of("readme")).len();
-    figures.exactly("writes outside by tags without walls", harm, 0);
+    figures.exactly("writes outside by tags without the sandbox", harm, 0);
 
     let mut world = World::new();
     let groups: std::collections::BTreeSet<&str> = documents.iter().map(|one| one.group).collect();
     let mut troubles = Vec::new();
     for group in groups {
-        let found = world.run(&WALLS, group, &of(group));
+        let found = world.run(&SANDBOX_FLAGS, group, &of(group));
         troubles.extend(found.into_iter().map(|trouble| format!("{group}: {trouble}")));
     }
     let seen = world.seen();

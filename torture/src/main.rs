@@ -34,21 +34,21 @@ mod figures; // the table
 mod ground; // worlds that are put back
 mod inside; // a mount namespace of its own
 
+mod commands_in_sandbox;
 mod crowd; // many writers on one conversation
 mod disks; // full, read-only and limited disks
 mod faults; // a fault at every system call
 mod http; // faults of servers, by class
-mod injections; // orders in documents, obeyed within walls
+mod injections; // orders in documents, obeyed in the sandbox
 mod kills; // kills at random instants
 mod long; // a long run with a provider that fails
 mod power; // power cuts
-mod probes; // ways out of the walls
+mod probes; // ways out of the sandbox
 mod processes; // what ends with a run
 mod races; // names that change places during writes
 mod repositories; // repositories that are too much
 mod scripts; // fuzz targets and mutants
-mod states; // every state that a power cut may leave
-mod walls; // what walls let through, and what not
+mod states; // every state that a power cut may leave // what the sandbox lets through, and what not
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -74,13 +74,13 @@ const PARTS: &[Part] = &[
         processes::run,
     ),
     ("processes-plain-user", "kills, reads and typing as a plain user", processes::plain_user),
-    ("walls", "what works within walls, and what they leave behind", walls::run),
+    ("sandbox", "what works in the sandbox, and what it leaves behind", commands_in_sandbox::run),
     (
         "probes",
-        "ways out of the walls, without them and within, as root and as nobody",
+        "ways out of the sandbox, without them and within, as root and as nobody",
         probes::run,
     ),
-    ("injections", "what documents order, with walls on", injections::run),
+    ("injections", "what documents order, with the sandbox on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("repositories", "repositories that are too much, or no files", repositories::run),
     ("http", "faults of servers through the executable, by class", http::run),

@@ -20,7 +20,7 @@ const FILE_EDIT: &str = env!("CARGO_BIN_EXE_nagent-file-edit");
 /// Commits of the long history.
 const COMMITS: usize = 100_000;
 
-/// What may be started: nagent's own, and the walls.
+/// What may be started: nagent's own, and the sandbox.
 const OWN: [&str; 4] = ["nagent", "nagent-file-edit", "nagent-sandbox", "bwrap"];
 
 /// A place, how it is made, what its history says, and the bounds: seconds, MiB.

@@ -15,8 +15,8 @@ use crate::cli::Tool;
 use crate::cmd::file_memory;
 use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::model_args::{ModelArgs, seconds};
+use crate::cmd::sandbox_args::SandboxArgs;
 use crate::cmd::settings::Settings;
-use crate::cmd::wall_args::WallArgs;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -130,12 +130,12 @@ pub struct Args {
     /// Mask well-known shapes of credentials in results before they are kept and sent
     #[arg(long, help_heading = "Boundary")]
     pub redact: bool,
-    /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
+    /// Also let the model's tags, and commands in the sandbox, write below this folder (repeatable)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub walls: WallArgs,
+    pub sandbox: SandboxArgs,
 }
 
 impl Tool for Args {
@@ -203,7 +203,7 @@ fn plain(args: &Args) -> nagent::Args {
         limits: args.limits.clone(),
         jobs: args.jobs,
         write: args.write.clone(),
-        walls: args.walls.clone(),
+        sandbox: args.sandbox.clone(),
         ..nagent::Args::parse_from(["nagent"])
     }
 }

@@ -261,7 +261,7 @@ impl Work<'_> {
         for folder in &args.write {
             flag("write", folder.as_os_str());
         }
-        words.extend(args.limits.words().chain(args.walls.words()).map(OsString::from));
+        words.extend(args.limits.words().chain(args.sandbox.words()).map(OsString::from));
         for (name, is_set) in [
             ("--clear", args.clear),
             ("--redact", args.redact),

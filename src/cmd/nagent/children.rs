@@ -45,12 +45,12 @@ pub(super) fn child_flags(call: &Call<'_>, model_id: Option<&str>) -> Vec<OsStri
         flag("--profile", profile.value.as_ref());
     }
     // Said outright: a child's own config may be another one.
-    let walls = &call.args.walls;
-    flag("--sandbox", walls.mode(settings).value.name().as_ref());
+    let sandbox = &call.args.sandbox;
+    flag("--sandbox", sandbox.mode(settings).value.name().as_ref());
     if let Some(path) = &call.args.record {
         flag("--record", path.as_os_str());
     }
-    flags.push(format!("--no-network={}", walls.no_network(settings).value).into());
+    flags.push(format!("--no-network={}", sandbox.no_network(settings).value).into());
     flags
 }
 

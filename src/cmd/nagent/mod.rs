@@ -11,10 +11,10 @@ pub(crate) mod input;
 mod lists;
 mod progress;
 mod rework;
+mod sandbox;
 pub(crate) mod start;
 mod status;
 mod upkeep;
-mod walls;
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ use clap::{Parser, ValueEnum};
 use crate::cli::Tool;
 use crate::cmd::limit_args::LimitArgs;
 use crate::cmd::model_args::{ModelArgs, seconds};
+use crate::cmd::sandbox_args::SandboxArgs;
 use crate::cmd::settings::Settings;
-use crate::cmd::wall_args::WallArgs;
 use crate::drive::children::DEPTH;
 use crate::exit::Exit;
 use crate::out::{self, Report};
@@ -164,12 +164,12 @@ pub struct Args {
     /// Mask well-known shapes of credentials in results before they are kept and sent
     #[arg(long, help_heading = "Boundary")]
     pub redact: bool,
-    /// Let the model's tags, and commands within walls, write in this folder too (can be repeated)
+    /// Also let the model's tags, and commands in the sandbox, write below this folder (repeatable)
     #[arg(long, value_name = "DIR", help_heading = "Boundary")]
     pub write: Vec<PathBuf>,
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub walls: WallArgs,
+    pub sandbox: SandboxArgs,
 
     /// Say whom this run works for
     #[arg(long, value_enum, default_value_t = Invocation::User, help_heading = "For programs")]

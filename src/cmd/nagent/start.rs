@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::children::children;
 use super::progress::Progress;
-use super::{Call, file_edit, file_memory, walls};
+use super::{Call, file_edit, file_memory, sandbox};
 use crate::client::{ModelClient, RequestError};
 use crate::cmd::TOOLS;
 use crate::cmd::settings::pick;
@@ -32,7 +32,7 @@ use crate::sys::clock::{self, Stopwatch};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::IndexWait;
-use crate::sys::sandbox::Walls;
+use crate::sys::sandbox::Sandbox;
 use crate::sys::{context_files, env, fs, git, tools};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
@@ -56,7 +56,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     }
     let conversation = open(call)?;
     let mut progress = Progress::new(call.quiet);
-    let (mut facts, mut boundary, walls) = gather(call, &folder, &mut progress)?;
+    let (mut facts, mut boundary, sandbox) = gather(call, &folder, &mut progress)?;
     let memory = file_memory::gather(call, Some((&conversation, &model_id)), &mut progress);
     let redactor = ResultRedactor::new(
         call.env,
@@ -83,11 +83,7 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
             price,
         },
         files: FileGuard::new(boundary, root.outputs()),
-        commands: Commands {
-            rules: call.settings.shell(),
-            sandbox: walls,
-            check: args.check.clone(),
-        },
+        commands: Commands { rules: call.settings.shell(), sandbox, check: args.check.clone() },
         context: RunContext { root, env: call.env, folder, interrupts: call.interrupts, redactor },
         watch,
         on_progress: &mut on_progress,
@@ -251,12 +247,12 @@ pub(crate) fn wait(interrupts: &Interrupts) -> IndexWait<'_> {
     IndexWait { interrupts, tell: &|what| out::line(&format!("nagent: {what}")) }
 }
 
-/// What the model is told about its surroundings, where it may write, and the walls around its commands.
+/// What the model is told about its surroundings, where it may write, and the sandbox around its commands.
 pub(super) fn gather(
     call: &Call<'_>,
     folder: &Path,
     progress: &mut Progress,
-) -> Result<(Facts, Boundary, Option<Walls>), Problem> {
+) -> Result<(Facts, Boundary, Option<Sandbox>), Problem> {
     let root = &call.settings.root.value;
     let home = call.env.home();
     let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
@@ -291,11 +287,11 @@ pub(super) fn gather(
             .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
-    let walls = call.walls(folder, git.toplevel.as_deref(), write, boundary.target())?;
+    let sandbox = call.build_sandbox(folder, git.toplevel.as_deref(), write, boundary.target())?;
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
-        sandbox: walls.as_ref().map(walls::describe).unwrap_or_default(),
+        sandbox: sandbox.as_ref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
         tools: found,
         host: env::host(),
@@ -304,7 +300,7 @@ pub(super) fn gather(
         files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
         memory: String::new(),
     };
-    Ok((facts, boundary, walls))
+    Ok((facts, boundary, sandbox))
 }
 
 /// The blocks that a run begins with.

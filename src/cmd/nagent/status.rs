@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, walls};
+use super::{Call, sandbox};
 use crate::out::Report;
 use crate::sys::fs;
 
@@ -15,14 +15,14 @@ pub(super) fn report(call: &Call<'_>) -> Report {
     let root_size = fs::bytes_below(root.path());
     let provider = settings.provider.as_ref().map(|provider| provider.value.name());
     let model = settings.model.as_ref().map(|model| model.value.as_str());
-    let walls = walls::standing(call);
+    let sandbox = sandbox::sandbox_status(call);
     let text = format!(
         "conversation:{} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\n{}",
         path.display(),
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
         root.path().display(),
-        walls.text
+        sandbox.text
     );
     Report::done(text)
         .with("conversation_path", path.display().to_string())
@@ -32,11 +32,11 @@ pub(super) fn report(call: &Call<'_>) -> Report {
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("sandbox", walls.mode.name())
-        .with("sandbox_kind", walls.kind)
-        .with("sandbox_writable", walls.writable)
-        .with("sandbox_gaps", walls.gaps)
-        .with("sandbox_error", walls.error)
+        .with("sandbox", sandbox.mode.name())
+        .with("sandbox_kind", sandbox.kind)
+        .with("sandbox_writable", sandbox.writable)
+        .with("sandbox_gaps", sandbox.gaps)
+        .with("sandbox_error", sandbox.error)
         .with("settings", in_force(call))
 }
 
@@ -62,10 +62,10 @@ fn in_force(call: &Call<'_>) -> Value {
         put("base_url", json!(base_url.value), &base_url.from);
     }
     put("patience", json!(settings.patience.value.as_secs_f64()), &settings.patience.from);
-    let walls = &call.args.walls;
-    let mode = walls.mode(settings);
+    let sandbox = &call.args.sandbox;
+    let mode = sandbox.mode(settings);
     put("sandbox", json!(mode.value.name()), &mode.from);
-    let no_network = walls.no_network(settings);
+    let no_network = sandbox.no_network(settings);
     put("no_network", json!(no_network.value), &no_network.from);
     let c = &settings.config;
     let mut or = |key: &str, set: Option<Value>, default: Value| match set {

@@ -46,7 +46,7 @@ const ENOSYS: u32 = 38;
 fn check(sockets: Sockets, alone: bool, call: i64, arguments: &[u64], expect: u32) {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    let program = program(sockets, alone).unwrap();
+    let program = compile_filter(sockets, alone).unwrap();
     let got = ask(&program, NATIVE.1, u32::try_from(call).unwrap(), all);
     assert_eq!(got, expect, "{sockets:?} {alone} {call} {arguments:x?}");
 }
@@ -137,7 +137,7 @@ fn sockets() {
 
 #[test]
 fn other_architectures_and_newer_calls_are_not_there() {
-    let program = program(OPEN, false).unwrap();
+    let program = compile_filter(OPEN, false).unwrap();
     let i386 = 0x4000_0003;
     assert_eq!(ask(&program, i386, 4, [0; 6]), EPERM);
     assert_eq!(ask(&program, NATIVE.1, X32 | 1, [0; 6]), EPERM);

@@ -26,8 +26,8 @@ pub struct GitFacts {
 }
 
 /// The nearest folder that holds `.git`, at or above this one. `core.worktree` could name any folder; the one that holds
-/// `.git` is where the user works. An empty folder of that name is no repository, to git neither: it may stand in for one
-/// while a command runs within walls.
+/// `.git` is where the user works. An empty folder of that name is not a repository,
+/// to git neither.
 pub fn toplevel(folder: &Path) -> Option<PathBuf> {
     let holds_git = |folder: &&Path| {
         let git = folder.join(".git");

@@ -1,12 +1,15 @@
 //! The inner stage: what a process does to itself before it becomes the command.
 //!
-//! No capabilities, no new privileges, no core dumps, Landlock, seccomp; then it reads back from the system whether all of
-//! that holds. What fails ends it before the command starts. It stands inside `bwrap`, whose work it does not repeat, or
-//! alone.
+//! No capabilities, no new privileges, no core dumps, Landlock, seccomp; then it asks the system whether all of that holds.
+//! If anything fails, the command does not start. It runs inside `bwrap`, or alone.
 
-use std::fs::{File, OpenOptions, read_dir, read_to_string};
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+#![expect(unsafe_code, reason = "an inherited descriptor has no owner in Rust yet")]
+
+use std::ffi::OsString;
+use std::fs::{File, read_dir, read_to_string};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,80 +24,72 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
-use serde::{Deserialize, Serialize};
 
+use crate::exit::Exit;
+use crate::problem::Problem;
 use crate::sandbox::filter::{self, Sockets};
-use crate::sandbox::plan::{self, DEVICES, DEVICES_OF_ONES_OWN, Grant, Plan};
+use crate::sandbox::inner::InnerPlan;
 
-/// The Landlock whose rights are asked for; a kernel that knows fewer enforces those it knows.
-const VETTED: ABI = ABI::V7;
+/// The Landlock version whose rights are used; an older kernel enforces those it knows.
+const LANDLOCK: ABI = ABI::V7;
 
-/// What a report begins with once the command is about to be started.
-pub(super) const BEGUN: &str = "begun\n";
+/// The first version of Landlock that stops files from being truncated.
+const MIN_LANDLOCK: u32 = 3;
 
-/// What the walls are made of, read back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Built {
-    /// The version of Landlock that is enforced; 0: none.
-    pub landlock: u32,
-}
+/// What a report begins with. Nothing follows when the command is about to be started, else why not.
+pub(super) const STARTED: &str = "started";
 
-/// Builds the walls around this process and becomes the command; with a plan that only probes, returns what they are made
-/// of.
+/// Devices that commands may use, with the system's `/dev`.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// In the `/dev` that `bwrap` makes also terminals that commands create themselves, and shared memory.
+const DEVICES_IN_BWRAP: &[&str] = &["/dev/tty", "/dev/pts", "/dev/ptmx", "/dev/shm"];
+
+/// Restricts this process and becomes the command. It reads its plan from the descriptor, and reports there. With a plan
+/// that only probes, it returns the version of Landlock that is enforced; 0: none.
 ///
 /// # Errors
-/// What did not hold. The command was not started then, unless the words say that it could not be.
-pub fn enter(plan: &Plan, command: &[std::ffi::OsString]) -> Result<Built, Failed> {
-    let mut report = plan.report.as_deref().map(open_report).transpose().map_err(Failed::Walls)?;
-    let built = match build(plan) {
-        Ok(built) => built,
-        Err(why) => {
-            if let Some(report) = &mut report {
-                let _ = report.write_all(why.as_bytes());
-            }
-            return Err(Failed::Walls(why));
-        }
-    };
+/// What did not hold, or that the command could not be started.
+pub fn enter(descriptor: &str, command: &[OsString]) -> Result<u32, Problem> {
+    let wrong = || Problem::usage("--within is for nagent's own use");
+    let control = descriptor.parse().ok().filter(|number| *number > 2).and_then(adopt);
+    let control = control.ok_or_else(wrong)?;
+    let length = control.metadata().map_or(0, |there| there.len());
+    let mut bytes = vec![0; usize::try_from(length.min(1 << 24)).unwrap_or(0)];
+    let plan =
+        control.read_exact_at(&mut bytes, 0).ok().and_then(|()| InnerPlan::from_bytes(&bytes));
+    let plan = plan.ok_or_else(wrong)?;
+    let report =
+        |text: &str| control.set_len(0).and_then(|()| control.write_all_at(text.as_bytes(), 0));
+    let landlock = restrict(&plan).map_err(|why| {
+        let _ = report(&format!("{STARTED}{why}"));
+        Problem::failed(why)
+    })?;
     if plan.probe {
-        return Ok(built);
+        return Ok(landlock);
     }
-    if let Some(report) = &mut report {
-        report
-            .write_all(BEGUN.as_bytes())
-            .map_err(|error| Failed::Walls(format!("cannot write its report: {error}")))?;
-    }
-    let Some((program, arguments)) = command.split_first() else {
-        return Err(Failed::Walls("there is no command to run".to_owned()));
-    };
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| Problem::usage("there is no command to run"))?;
+    report(STARTED)
+        .map_err(|error| Problem::failed(format!("cannot write the report: {error}")))?;
     let error = Command::new(program).args(arguments).exec();
-    Err(Failed::Command {
-        found: error.kind() != io::ErrorKind::NotFound,
-        why: format!("cannot start {}: {error}", program.to_string_lossy()),
-    })
+    let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    let program = program.to_string_lossy();
+    Err(Problem::new(Exit::Command(code), format!("cannot start {program}: {error}")))
 }
 
-/// Why the command does not run.
-#[derive(Debug)]
-pub enum Failed {
-    /// A wall could not be built.
-    Walls(String),
-    /// The walls stand, and the command cannot be started.
-    Command {
-        /// Whether there is such a program.
-        found: bool,
-        /// What went wrong.
-        why: String,
-    },
+/// Takes over an inherited descriptor, which the command must not inherit in turn.
+fn adopt(number: RawFd) -> Option<File> {
+    // SAFETY: a number and no memory; it fails if no such descriptor is open.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return None;
+    }
+    // SAFETY: it is open, and this process has just been started with it: nothing else owns it.
+    Some(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-fn open_report(path: &Path) -> Result<File, String> {
-    OpenOptions::new()
-        .write(true)
-        .open(path)
-        .map_err(|error| format!("cannot open its report {}: {error}", path.display()))
-}
-
-fn build(plan: &Plan) -> Result<Built, String> {
+/// Restricts this process. Returns the version of Landlock that is enforced.
+fn restrict(plan: &InnerPlan) -> Result<u32, String> {
     let failed =
         |what: &'static str| move |error: rustix::io::Errno| format!("cannot {what}: {error}");
     check_descriptors()?;
@@ -102,17 +97,18 @@ fn build(plan: &Plan) -> Result<Built, String> {
     set_no_new_privs(true).map_err(failed("give up new privileges"))?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .map_err(failed("turn core dumps off"))?;
-    let landlock = landlock(plan)?;
+    let landlock = apply_landlock(plan)?;
     let sockets =
-        Sockets { no_internet: plan.no_network && !plan.own_network, no_netlink: plan.no_network };
-    let program = filter::program(sockets, plan.alone)?;
+        Sockets { no_internet: plan.no_network && plan.alone, no_netlink: plan.no_network };
+    let program = filter::compile_filter(sockets, plan.alone)?;
     seccompiler::apply_filter(&program)
         .map_err(|error| format!("cannot filter system calls (seccomp): {error}"))?;
     check_status(bounding_is_emptied)?;
-    Ok(Built { landlock })
+    Ok(landlock)
 }
 
-/// A folder that is open leads around every wall that was built after it was opened.
+/// Refuses open folders, which lead out of a sandbox that is built after they were opened, and descriptors that the command
+/// would inherit.
 fn check_descriptors() -> Result<(), String> {
     for (number, stat) in [
         fstat(rustix::stdio::stdin()),
@@ -124,7 +120,7 @@ fn check_descriptors() -> Result<(), String> {
     {
         if stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()) {
             return Err(format!(
-                "descriptor {number} is a folder, which leads around the walls; close it (<&-)"
+                "descriptor {number} is a folder, which leads out of the sandbox; close it (<&-)"
             ));
         }
     }
@@ -134,7 +130,7 @@ fn check_descriptors() -> Result<(), String> {
         let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // The one that lists is gone by now.
+        // The one that lists the folder is closed by now.
         let Ok(info) = read_to_string(Path::new("/proc/self/fdinfo").join(&name)) else { continue };
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
@@ -145,8 +141,8 @@ fn check_descriptors() -> Result<(), String> {
     Ok(())
 }
 
-/// Gives all capabilities up, and says whether none can ever come back; a plain user's bounding set stays, and no new
-/// privileges make it idle.
+/// Drops all capabilities. Returns whether the bounding set is empty too; a plain user cannot empty it, but without new
+/// privileges it has no effect.
 fn drop_capabilities() -> rustix::io::Result<bool> {
     let may_empty = capabilities(None)?.effective.contains(CapabilitySet::SETPCAP);
     if may_empty {
@@ -165,7 +161,7 @@ fn drop_capabilities() -> rustix::io::Result<bool> {
     Ok(may_empty)
 }
 
-/// Reads back what the system says of this process.
+/// Checks what the system says of this process.
 fn check_status(bounding_is_emptied: bool) -> Result<(), String> {
     let status = read_to_string("/proc/self/status")
         .map_err(|error| format!("cannot read back what holds (/proc/self/status): {error}"))?;
@@ -191,51 +187,51 @@ fn check_status(bounding_is_emptied: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies Landlock, and gives the version that is enforced; 0: none.
-fn landlock(plan: &Plan) -> Result<u32, String> {
+/// Applies Landlock. Returns the version that is enforced; 0: none.
+fn apply_landlock(plan: &InnerPlan) -> Result<u32, String> {
     let cannot = |error: &dyn std::fmt::Display| format!("cannot apply Landlock: {error}");
-    let all = AccessFs::from_all(VETTED);
-    let cut_ports = plan.no_network && !plan.own_network;
+    let all = AccessFs::from_all(LANDLOCK);
+    let cut_ports = plan.no_network && plan.alone;
     let handle = || {
         let mut ruleset = Ruleset::default();
-        if plan.write.is_some() {
+        if plan.restricts_files {
             ruleset = ruleset.handle_access(all)?;
         }
         if cut_ports {
-            ruleset = ruleset.handle_access(AccessNet::from_all(VETTED))?;
+            ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
         }
-        ruleset.scope(Scope::from_all(VETTED))?.create()
+        ruleset.scope(Scope::from_all(LANDLOCK))?.create()
     };
     let mut ruleset = handle().map_err(|error| cannot(&error))?;
-    if let Some(grants) = &plan.write {
-        for (path, access) in rules(plan, grants) {
-            // What was gone by the time that it was opened needs no rule.
-            let Some(fd) = open(&path) else { continue };
+    if plan.restricts_files {
+        for (path, access) in landlock_rules(plan) {
+            // What is gone by now needs no rule.
+            let Some(fd) = open_path(&path) else { continue };
             let is_folder =
                 fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
-            let access = if is_folder { access } else { access & AccessFs::from_file(VETTED) };
+            let access = if is_folder { access } else { access & AccessFs::from_file(LANDLOCK) };
             ruleset = ruleset
                 .add_rule(PathBeneath::new(fd, access))
                 .map_err(|error| format!("{} ({})", cannot(&error), path.display()))?;
         }
     }
     let status = ruleset.restrict_self().map_err(|error| cannot(&error))?;
-    let version = version(&status);
-    if plan.alone && plan.write.is_some() {
+    let version = enforced_version(&status);
+    if plan.alone && plan.restricts_files {
         if version == 0 {
             return Err("there is no Landlock in this kernel, or it is not enabled (lsm=landlock)"
                 .to_owned());
         }
-        if version < 3 {
+        if version < MIN_LANDLOCK {
             return Err(format!(
-                "this kernel's Landlock is version {version}; 3 (Linux 6.2) is the first that keeps files from being cut off"
+                "this kernel's Landlock is version {version}; 3 (Linux 6.2) is the first that stops files from being truncated"
             ));
         }
     }
     Ok(version)
 }
 
-fn version(status: &RestrictionStatus) -> u32 {
+fn enforced_version(status: &RestrictionStatus) -> u32 {
     match (&status.ruleset, status.landlock) {
         (RulesetStatus::NotEnforced, _) => 0,
         (_, LandlockStatus::Available { effective_abi, .. }) => effective_abi as u32,
@@ -243,40 +239,55 @@ fn version(status: &RestrictionStatus) -> u32 {
     }
 }
 
-/// Which rights are given on which paths.
-fn rules(plan: &Plan, grants: &[Grant]) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-    let (read, all) = (AccessFs::from_read(VETTED), AccessFs::from_all(VETTED));
+/// Returns which rights are given on which paths.
+fn landlock_rules(plan: &InnerPlan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    let (read, all) = (AccessFs::from_read(LANDLOCK), AccessFs::from_all(LANDLOCK));
     // An ioctl on a device is neither reading nor writing; devices have rules of their own.
     let write = all & !AccessFs::IoctlDev;
     let mut rules = Vec::new();
     if plan.alone {
         let mut except = plan.hidden.clone();
         except.push("/dev".into());
-        let everything = Grant { path: "/".into(), except, closed: false };
-        rules.extend(plan::paths(&everything, &entries).into_iter().map(|path| (path, read)));
+        give_except(Path::new("/"), &except, read, &mut rules);
     } else {
         rules.push(("/".into(), read));
-        rules.extend(DEVICES_OF_ONES_OWN.iter().map(|path| (path.into(), all)));
+        rules.extend(DEVICES_IN_BWRAP.iter().map(|path| (path.into(), all)));
     }
     rules.extend(DEVICES.iter().map(|path| (path.into(), all)));
-    for grant in grants {
-        rules.extend(plan::paths(grant, &entries).into_iter().map(|path| (path, write)));
+    for folder in &plan.writable {
+        if plan.alone {
+            give_except(folder, &plan.hidden, write, &mut rules);
+        } else {
+            rules.push((folder.clone(), write));
+        }
     }
     rules
 }
 
-/// A folder's entries but for links.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = read_dir(folder) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
-        .map(|entry| entry.path())
-        .collect()
+/// Gives rights on a path, but not on what is to be kept out of it. Landlock only gives: no rule takes back what another has
+/// given for the folder above. So a folder with something kept out in it is given entry by entry.
+fn give_except(
+    path: &Path,
+    except: &[PathBuf],
+    access: BitFlags<AccessFs>,
+    rules: &mut Vec<(PathBuf, BitFlags<AccessFs>)>,
+) {
+    if except.iter().any(|kept_out| path.starts_with(kept_out)) {
+        return;
+    }
+    if !except.iter().any(|kept_out| kept_out.starts_with(path)) {
+        return rules.push((path.to_owned(), access));
+    }
+    for entry in read_dir(path).into_iter().flatten().flatten() {
+        // What a link leads to has a path of its own.
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            give_except(&entry.path(), except, access, rules);
+        }
+    }
 }
 
-/// Opens a true path. One that leads over a link by now has been changed, and is not followed.
-fn open(path: &Path) -> Option<OwnedFd> {
+/// Opens a path without links. One that has links by now was changed, and is not followed.
+fn open_path(path: &Path) -> Option<OwnedFd> {
     openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Bits::empty(), ResolveFlags::NO_SYMLINKS)
         .ok()
 }
@@ -285,28 +296,25 @@ fn open(path: &Path) -> Option<OwnedFd> {
 mod tests {
     use super::*;
 
-    /// The paths of rules that let write, and of those that let read.
-    fn given(alone: bool, write: &[&Path], hidden: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let grants: Vec<Grant> = write.iter().map(|path| Grant::whole(*path)).collect();
-        let plan = Plan {
+    /// The paths that may be written, and those that may be read.
+    fn permitted(alone: bool, write: &[&Path], hidden: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let plan = InnerPlan {
             alone,
-            write: Some(grants.clone()),
+            restricts_files: true,
+            writable: write.iter().map(|path| path.to_path_buf()).collect(),
             hidden: vec![hidden.to_owned()],
-            no_network: false,
-            own_network: false,
-            report: None,
-            probe: false,
+            ..InnerPlan::default()
         };
-        let rules = rules(&plan, &grants);
+        let rules = landlock_rules(&plan);
         let of = |wanted: BitFlags<AccessFs>| {
             let given = rules.iter().filter(|(_, access)| access.intersects(wanted));
             given.map(|(path, _)| path.clone()).collect()
         };
-        (of(AccessFs::from_write(VETTED)), of(AccessFs::from_read(VETTED)))
+        (of(AccessFs::from_write(LANDLOCK)), of(AccessFs::from_read(LANDLOCK)))
     }
 
     #[test]
-    fn nothing_is_writable_but_what_was_granted_and_devices() {
+    fn only_the_named_folders_and_devices_are_writable() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         let (tree, hidden) = (top.join("tree"), top.join("hidden"));
@@ -314,12 +322,12 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
         }
         for alone in [false, true] {
-            let (write, read) = given(alone, &[&tree], &hidden);
-            let own = if alone { &[][..] } else { DEVICES_OF_ONES_OWN };
+            let (write, read) = permitted(alone, &[&tree], &hidden);
+            let own = if alone { &[][..] } else { DEVICES_IN_BWRAP };
             let mut expect: Vec<PathBuf> = own.iter().chain(DEVICES).map(PathBuf::from).collect();
             expect.push(tree.clone());
             assert_eq!(write, expect, "alone: {alone}");
-            // Inside of bwrap it is hidden by a mount.
+            // Inside bwrap a mount hides it.
             let is_read = read.iter().any(|path| hidden.starts_with(path));
             assert_eq!(is_read, !alone);
             assert!(read.iter().any(|path| tree.starts_with(path)));

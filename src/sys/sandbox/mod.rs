@@ -1,58 +1,57 @@
-//! Walls around commands: namespaces through `bwrap` where the system has it, Landlock and seccomp inside them; those two
-//! alone where it has not.
+//! Builds the sandbox around commands: namespaces through `bwrap` where the system has it, with Landlock and seccomp inside;
+//! those two alone where it has not.
 //!
-//! Walls are built before anything runs, or the run is refused. Nothing here decides which walls are wanted
-//! ([`crate::sandbox`]), and nothing reads a policy from the working tree.
+//! It is built before anything runs, or the run is refused. What is asked for is [`crate::sandbox`]'s; nothing here reads a
+//! policy from the working tree.
 //!
-//! - `ground`: which folders are writable and hidden, looked up once a run
-//! - `program`: the `bwrap` of the system
-//! - `stand_ins`: what is to be made because it does not exist
-//! - `survey`: where protected names stand in a writable folder, looked up for each command
-//! - `named`: what a repository's config names, that git reads or runs by itself
-//! - `hold`: what is made for a command and removed behind it
-//! - `target`: whether a model may name a file as a target
+//! - `paths`: looks up what the policy is made of, once a run
+//! - `scan`: searches a writable folder for protected names, for each command
+//! - `git_config_paths`: what a repository's config names, that git reads or runs by itself
+//! - `program`: finds the `bwrap` of the system
+//! - `run`: one command, and what it left
 //! - [`inner`]: what a process does to itself before it becomes the command
 
-mod ground;
-mod hold;
+mod git_config_paths;
 pub mod inner;
-mod named;
+mod paths;
 mod program;
-mod stand_ins;
-mod survey;
-mod target;
+mod run;
+mod scan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use self::ground::{Ground, Kind, Writable};
-pub use self::hold::{Ended, Hold, UNSAID};
-use self::inner::Built;
-use self::program::{find_bwrap, version_of};
-use self::stand_ins::{awaited, keep_what_has_come, kept_of_git, missing};
-use self::survey::{KEPT, Survey, is_git_folder, survey};
-pub use self::target::permit_target;
+use self::paths::PolicyPaths;
+use self::program::{bwrap_version, find_bwrap};
+pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun};
+use self::scan::{
+    MAX_PROTECTED, PROTECTED_IN_GIT, TreeScan, is_git_folder, scan_git_folder, scan_tree,
+};
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
-use crate::sandbox::bwrap::{self, How, Layout, Mount};
-use crate::sandbox::materials::{self, Facts, Materials};
-use crate::sandbox::plan::{Grant, Plan};
-use crate::sandbox::protected::Ghost;
-use crate::sandbox::{Mode, Wanted, advice};
+use crate::sandbox::bwrap::{self, BwrapOptions};
+use crate::sandbox::inner::InnerPlan;
+use crate::sandbox::mechanism::Mechanism;
+use crate::sandbox::policy::{FolderKind, SandboxPolicy, WritableFolder};
+use crate::sandbox::{SandboxMode, SandboxRequest, advice};
 
-/// The executable that stands inside the walls, beside the running one.
+/// The executable of the inner stage, beside the running one.
 pub const INNER: &str = "nagent-sandbox";
 
-/// The longest that a look at whether walls stand takes.
+/// How long finding out whether the sandbox works may take.
 const PROBE_TIME: Duration = Duration::from_secs(20);
 
-/// What walls are made from.
+/// Where a run takes place.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// The run's folder.
@@ -61,422 +60,310 @@ pub struct Places<'a> {
     pub toplevel: Option<&'a Path>,
     /// The home folder, if any.
     pub home: Option<&'a Path>,
-    /// nagent's own root folder, which nothing inside can read.
+    /// nagent's root, which commands cannot read.
     pub root: &'a Path,
     /// The value of `TMPDIR`, if set.
     pub tmpdir: Option<&'a OsStr>,
-    /// The running executable; [`INNER`] is looked for beside it.
+    /// The running executable; [`INNER`] is beside it.
     pub executable: Option<&'a Path>,
-    /// Whether it is a per-file conversation: then `workspace` writes in temp folders only.
+    /// Whether it is a file's own conversation: then `workspace` writes in temp folders only.
     pub per_file: bool,
-    /// The config file in force, which may say that there are no walls: read-only, wherever it lies.
+    /// The config file in force, which could turn the sandbox off: it is read-only wherever it is.
     pub config: Option<&'a Path>,
 }
 
-/// Why walls cannot be built, and what is missing.
+/// Why the sandbox cannot be built, and what is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Missing(pub String);
+pub struct Unavailable(pub String);
 
-/// Walls that can be built on this machine.
-#[derive(Debug, Clone)]
-pub struct Walls {
-    wanted: Wanted,
-    writable: Vec<PathBuf>,
-    ground: Ground,
-    bwrap: Option<PathBuf>,
-    how: How,
-    materials: Materials,
-    /// What the surveys of this run have found in each folder.
-    known: Arc<Mutex<HashMap<PathBuf, BTreeSet<PathBuf>>>>,
-}
-
-/// A command within walls.
+/// A sandbox that works on this machine.
 #[derive(Debug)]
-pub struct Walled {
-    /// The program and its arguments that run the command within the walls.
-    pub argv: Vec<OsString>,
-    /// Variables to set for it beside its own.
-    pub env: Vec<(OsString, OsString)>,
-    /// Removes what had to be made for it; to be dropped when the command has ended.
-    pub hold: Hold,
+pub struct Sandbox {
+    request: SandboxRequest,
+    paths: PolicyPaths,
+    bwrap: Option<PathBuf>,
+    options: BwrapOptions,
+    mechanism: Mechanism,
+    /// What all scans of this run have found: a command may have made a tree too large to search since.
+    known: Mutex<BTreeSet<PathBuf>>,
 }
 
-impl Walls {
-    /// The walls that are wanted, `None` when none are.
-    ///
-    /// # Errors
-    /// They cannot be built here: the message says what is missing and what to do.
-    pub fn build(wanted: &Wanted, places: Places<'_>) -> Result<Option<Self>, Missing> {
-        Self::build_of(wanted, places, true)
+/// Checks whether a file that a model named may become the target of a conversation of its own: it must be one that commands
+/// of the conversation that named it may write. `target` has no links.
+///
+/// # Errors
+/// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
+pub fn check_target(
+    request: &SandboxRequest,
+    places: Places<'_>,
+    target: &Path,
+) -> Result<(), Unavailable> {
+    if request.mode == SandboxMode::Off {
+        return Ok(());
     }
+    let paths = PolicyPaths::resolve(request, Places { per_file: false, ..places })?;
+    let mut policy = paths.policy;
+    let scans = policy.writable.iter().map(|folder| scan_folder(folder, &policy));
+    let protected: Vec<PathBuf> = scans.flat_map(|scan| scan.protected).collect();
+    policy.read_only.extend(protected);
+    policy.read_only.extend(paths.missing);
+    policy.check_write(target).map_err(Unavailable)
+}
 
-    /// The same; without `with_bwrap`, of Landlock and seccomp alone even where `bwrap` is there.
+fn scan_folder(folder: &WritableFolder, policy: &SandboxPolicy) -> TreeScan {
+    let mut scan = match folder.kind {
+        FolderKind::Temp | FolderKind::Git => TreeScan::default(),
+        FolderKind::Tree | FolderKind::Named => {
+            scan_tree(&folder.path, &|path| policy.is_writable(path))
+        }
+    };
+    // The top of a tree may be a bare repository.
+    if folder.kind != FolderKind::Temp && is_git_folder(&folder.path) {
+        scan.protected.extend(scan_git_folder(&folder.path).protected);
+    }
+    scan
+}
+
+impl Sandbox {
+    /// Builds the sandbox that is asked for; `None` if none is.
     ///
     /// # Errors
-    /// As [`Walls::build`].
-    pub fn build_of(
-        wanted: &Wanted,
+    /// It cannot be built here: the message says what is missing and what to do.
+    pub fn build(
+        request: &SandboxRequest,
         places: Places<'_>,
-        with_bwrap: bool,
-    ) -> Result<Option<Self>, Missing> {
-        if !wanted.any() {
+    ) -> Result<Option<Self>, Unavailable> {
+        if !request.is_needed() {
             return Ok(None);
         }
-        let ground = Ground::look(wanted, places)?;
-        hold::sweep(&ground.walls);
-        hold::make_empty(&ground.walls)?;
-        let how = How { users: false, bounding: false, no_network: wanted.no_network };
-        let writable = ground.writable.iter().map(|writable| writable.path.clone()).collect();
-        let materials = Materials { no_bwrap: None, landlock: 0 };
-        let mut walls = Self {
-            wanted: wanted.clone(),
-            writable,
-            ground,
+        let mut sandbox = Self {
+            request: request.clone(),
+            paths: PolicyPaths::resolve(request, places)?,
             bwrap: None,
-            how,
-            materials,
-            known: Arc::default(),
+            options: BwrapOptions::default(),
+            mechanism: Mechanism { no_bwrap: None, landlock: 0 },
+            known: Mutex::default(),
         };
-        walls.find_materials(with_bwrap)?;
-        Ok(Some(walls))
+        sandbox.mechanism = sandbox.find_mechanism()?;
+        Ok(Some(sandbox))
     }
 
-    /// Tries what there is: `bwrap`, with a namespace of users where it needs one, or else Landlock alone.
-    fn find_materials(&mut self, with_bwrap: bool) -> Result<(), Missing> {
-        let with = if with_bwrap { self.try_bwrap() } else { Err("it was not wanted".to_owned()) };
-        let facts = match with {
-            // What stands is not looked beyond.
-            Ok(landlock) => Facts { bwrap: Ok(landlock), alone: Err(String::new()) },
-            Err(why) => {
-                self.bwrap = None;
-                let alone = self.probe().map(|built| built.landlock);
-                Facts { bwrap: Err(why), alone }
-            }
+    /// Tries what there is: `bwrap`, with a user namespace where it needs one, or else Landlock alone.
+    fn find_mechanism(&mut self) -> Result<Mechanism, Unavailable> {
+        let why = match self.try_bwrap() {
+            Ok(landlock) => return Ok(Mechanism { no_bwrap: None, landlock }),
+            Err(why) => why,
         };
-        self.materials = materials::choose(&facts).map_err(Missing)?;
-        Ok(())
+        self.bwrap = None;
+        match self.probe() {
+            Ok(landlock) => Ok(Mechanism { no_bwrap: Some(why), landlock }),
+            Err(alone) => Err(Unavailable(format!(
+                "the sandbox cannot be built here; with bwrap: {why}; without: {alone}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"
+            ))),
+        }
     }
 
     fn try_bwrap(&mut self) -> Result<u32, String> {
+        if self.request.only_landlock {
+            return Err("it was not wanted".to_owned());
+        }
         let path = find_bwrap()?;
         let is_root = rustix::process::geteuid().is_root();
         let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
         let mut why = String::new();
         self.bwrap = Some(path.clone());
-        for &users in ways {
-            self.how = How { users, bounding: !users, no_network: self.wanted.no_network };
+        for &user_namespace in ways {
+            self.options = BwrapOptions { user_namespace, bounding: !user_namespace };
             match self.probe() {
-                Ok(built) => return Ok(built.landlock),
+                Ok(landlock) => return Ok(landlock),
                 Err(failed) => why = failed,
             }
         }
         Err(format!("{} does not work here ({why})", path.display()))
     }
 
-    /// Builds the walls around nothing, and says what they are made of, or why they do not stand.
-    fn probe(&self) -> Result<Built, String> {
-        let layout = self.layout(Path::new("/"), &[], &[]);
-        let plan = Plan { probe: true, ..self.plan(&[], None) };
-        let argv = self.argv(&layout, &plan, vec!["true".into()]).map_err(|missing| missing.0)?;
-        let mut job = Job::new(argv, PathBuf::from("/"), Vec::new());
+    /// Builds the sandbox around nothing. Returns the version of Landlock in it, or why it does not work.
+    fn probe(&self) -> Result<u32, String> {
+        let policy = &self.paths.policy;
+        let plan = InnerPlan { probe: true, ..InnerPlan::new(policy, self.is_alone()) };
+        let mut job = Job::new(vec!["true".into()], PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(PROBE_TIME);
-        let quiet = Interrupts::deaf().map_err(|error| error.to_string())?;
-        let finished = process::run(job, &quiet).map_err(|error| error.to_string())?;
+        let control = run::memory_file(&plan.to_bytes()).map_err(|error| error.to_string())?;
+        self.put_around(&mut job, policy, control).map_err(|error| error.to_string())?;
+        let interrupts = Interrupts::deaf().map_err(|error| error.to_string())?;
+        let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
         if finished.outcome == (Outcome::Ended { code: 0 })
-            && let Ok(built) = serde_json::from_slice(&finished.stdout.head)
+            && let Ok(landlock) = finished.stdout.head_text().trim().parse()
         {
-            return Ok(built);
+            return Ok(landlock);
         }
-        let said = String::from_utf8_lossy(&finished.stderr.head);
-        let said = said.lines().next().unwrap_or_default().trim();
-        let said = said.strip_prefix("nagent-sandbox: ").unwrap_or(said);
-        Err(if said.is_empty() { format!("{:?}", finished.outcome) } else { said.to_owned() })
+        let error = finished.stderr.head_text();
+        let error = error.lines().next().unwrap_or_default().trim();
+        let error = error.strip_prefix("nagent-sandbox: ").unwrap_or(error);
+        Err(if error.is_empty() { format!("{:?}", finished.outcome) } else { error.to_owned() })
     }
 
-    /// The command, within the walls.
+    /// Changes a job so that it runs in the sandbox.
     ///
     /// # Errors
-    /// A folder that the walls need is gone, or what they need cannot be made.
-    pub fn wrap(&self, argv: Vec<OsString>, cwd: &Path) -> Result<Walled, Missing> {
-        let cwd = std::fs::canonicalize(cwd).map_err(|error| {
-            Missing(format!("cannot find the folder {}: {error}", cwd.display()))
+    /// A folder that the sandbox needs is gone, or what it needs cannot be made.
+    pub fn wrap(&self, job: &mut Job) -> Result<SandboxedRun, Unavailable> {
+        let cannot = |error: io::Error| Unavailable(format!("cannot prepare the sandbox: {error}"));
+        job.cwd = std::fs::canonicalize(&job.cwd).map_err(|error| {
+            Unavailable(format!("cannot find the folder {}: {error}", job.cwd.display()))
         })?;
-        for writable in &self.ground.writable {
-            if !std::fs::canonicalize(&writable.path).is_ok_and(|path| path == writable.path) {
-                return Err(Missing(format!(
+        let mut policy = self.paths.policy.clone();
+        for folder in policy.writable.iter().map(|folder| &folder.path) {
+            if !std::fs::canonicalize(folder).is_ok_and(|path| path == *folder) {
+                return Err(Unavailable(format!(
                     "the folder {}, which commands may write in, is gone or is a link now; start again",
-                    writable.path.display()
+                    folder.display()
                 )));
             }
         }
-        let mut hold = Hold::begin(&self.ground.walls)?;
-        let guarded = || self.ground.writable.iter().filter(|writable| writable.kind != Kind::Temp);
-        for writable in guarded() {
-            hold.share(&writable.path)?;
+        let (trees, missing) = self.scan_all(&policy);
+        let scans = trees.iter().map(|(_, scan)| scan);
+        policy
+            .read_only
+            .extend(scans.flat_map(|scan| scan.protected.iter().chain(&scan.unreadable)).cloned());
+        // A path that did not exist when the run began and does now.
+        let appeared =
+            self.paths.missing.iter().filter_map(|path| std::fs::canonicalize(path).ok());
+        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
+        let scratch = self.scratch_folder();
+        if let Some(scratch) = &scratch {
+            let path = scratch.clone();
+            policy.writable.push(WritableFolder { path, kind: FolderKind::Temp });
         }
-        let is_writable = |path: &Path| self.ground.is_writable(path);
-        let mut surveys: Vec<(&Writable, Survey)> = guarded()
-            .map(|writable| match writable.kind {
-                Kind::Git => (writable, Survey::default()),
-                _ => (writable, self.survey(&writable.path, &is_writable)),
-            })
-            .collect();
-        keep_what_has_come(&self.ground, &mut surveys);
-        let awaited = awaited(&self.ground, &surveys);
-        let ghosts: Vec<(PathBuf, Vec<(PathBuf, Ghost)>)> = if self.is_bwrap() {
-            surveys.iter().map(|(writable, _)| missing(writable, &awaited)).collect()
-        } else {
-            Vec::new()
-        };
-        let scratch = self.scratch();
-        let ghosts = hold.make(&ghosts, scratch.as_deref())?;
-        let mut layout = self.layout(&cwd, &surveys, &ghosts);
-        layout.mounts.extend(scratch.iter().map(|scratch| (scratch.clone(), Mount::Write)));
-        layout.mounts.push((hold.report(), Mount::ShowWritable));
-        layout.instead.extend(self.ignored(&hold, &ghosts));
-        let mut plan = self.plan(&surveys, Some(hold.report()));
-        if let (Some(scratch), Some(write)) = (&scratch, &mut plan.write) {
-            write.push(Grant::whole(scratch));
+        let plan = InnerPlan::new(&policy, self.is_alone());
+        let mut run = SandboxedRun::new(&plan, self.paths.root.join("outputs")).map_err(cannot)?;
+        if let Some(scratch) = scratch {
+            job.env.retain(|(name, _)| name != "TMPDIR");
+            job.env.push(("TMPDIR".into(), scratch.clone().into()));
+            run.make_scratch(scratch).map_err(cannot)?;
         }
-        let argv = self.argv(&layout, &plan, argv)?;
-        // A repository's own folder is the user's matter, with all that lies in it.
-        let trees = surveys.into_iter().filter(|(writable, _)| writable.kind != Kind::Git);
-        hold.remember(
-            trees.map(|(writable, survey)| (writable.path.clone(), survey)).collect(),
-            awaited.into_iter().map(|named| named.path).collect(),
-        );
-        let env = scratch.map(|scratch| ("TMPDIR".into(), scratch.into()));
-        Ok(Walled { argv, env: env.into_iter().collect(), hold })
+        self.put_around(job, &policy, run.control().map_err(cannot)?).map_err(cannot)?;
+        run.remember(trees, missing, self.is_alone());
+        Ok(run)
     }
 
-    /// A folder's survey, with what earlier ones of this run found: a command may have made the tree too large to look
-    /// through since.
-    fn survey(&self, top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> Survey {
-        let mut found = survey(top, is_writable);
+    /// Scans all folders. Returns what was found in which, and the paths at which something protected could be created.
+    fn scan_all(&self, policy: &SandboxPolicy) -> (Vec<(WritableFolder, TreeScan)>, Vec<PathBuf>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.entry(top.to_owned()).or_default();
-        if found.is_cut {
-            let there = known
-                .iter()
-                .filter(|path| std::fs::canonicalize(path).is_ok_and(|there| there == **path));
-            there.take(KEPT).for_each(|path| found.keep(path.clone()));
+        let mut missing: Vec<PathBuf> = self.paths.missing.clone();
+        let mut trees = Vec::new();
+        for folder in policy.writable.iter().filter(|folder| folder.kind != FolderKind::Temp) {
+            let mut scan = scan_folder(folder, policy);
+            let still_there = known.iter().filter(|path| {
+                path.starts_with(&folder.path)
+                    && std::fs::canonicalize(path).is_ok_and(|there| there == **path)
+            });
+            still_there.take(MAX_PROTECTED).for_each(|path| scan.add_protected(path.clone()));
+            known.extend(scan.protected.iter().cloned());
+            missing.extend(scan.links.iter().map(|link| link.path.clone()));
+            if is_git_folder(&folder.path) {
+                missing.extend(PROTECTED_IN_GIT.iter().map(|name| folder.path.join(name)));
+            }
+            trees.push((folder.clone(), scan));
         }
-        known.extend(found.kept.iter().cloned());
-        found
+        missing.retain(|path| std::fs::canonicalize(path).is_err());
+        (trees, missing)
     }
 
-    /// A scratch folder's name, where there is no temp folder in which something new can be made.
-    fn scratch(&self) -> Option<PathBuf> {
-        let is_needed = match self.wanted.mode {
-            Mode::Off => false,
-            Mode::ReadOnly => true,
-            Mode::Workspace => {
-                let is_split = |writable: &Writable| {
-                    writable.kind == Kind::Temp && !self.except(writable, &[]).is_empty()
-                };
-                !self.ground.is_tmpdir_writable
-                    || !self.is_bwrap() && self.ground.writable.iter().any(is_split)
+    /// Returns the path of a scratch folder, if there is no temp folder in which something new can be made.
+    fn scratch_folder(&self) -> Option<PathBuf> {
+        // Landlock alone cannot permit a folder and hide something in it.
+        let has_hidden = |folder: &WritableFolder| {
+            let hidden = &self.paths.policy.hidden;
+            folder.kind == FolderKind::Temp
+                && hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
+        };
+        let is_needed = match self.request.mode {
+            SandboxMode::Off => false,
+            SandboxMode::ReadOnly => true,
+            SandboxMode::Workspace => {
+                !self.paths.is_tmpdir_writable
+                    || self.is_alone() && self.paths.policy.writable.iter().any(has_hidden)
             }
         };
-        let temp = self.ground.temp.first().filter(|_| is_needed)?;
+        let temp = self.paths.temp.as_ref().filter(|_| is_needed)?;
         Some(temp.join(format!("nagent-scratch-{}", Uuid::new_v4().simple())))
     }
 
-    /// What of a writable folder is kept where there are no mounts to keep it.
-    fn except(&self, writable: &Writable, surveys: &[(&Writable, Survey)]) -> Vec<PathBuf> {
-        let mut except: Vec<&PathBuf> =
-            self.ground.hidden.iter().chain(&self.ground.kept).collect();
-        // What the user named is given whole: Landlock cannot take back.
-        if matches!(writable.kind, Kind::Temp | Kind::Tree) && !writable.is_named {
-            let trees = self
-                .ground
-                .writable
-                .iter()
-                .filter(|other| other.kind == Kind::Tree && writable.kind == Kind::Temp);
-            except.extend(trees.map(|tree| &tree.path));
-            except.extend(
-                surveys
-                    .iter()
-                    .filter(|(of, _)| of.kind == Kind::Tree)
-                    .flat_map(|(_, survey)| &survey.kept),
-            );
-        }
-        let below = except.into_iter().filter(|path| path.starts_with(&writable.path));
-        below.cloned().collect()
-    }
-
-    fn plan(&self, surveys: &[(&Writable, Survey)], report: Option<PathBuf>) -> Plan {
-        let alone = !self.is_bwrap();
-        let grants = self.ground.writable.iter().map(|writable| {
-            let links =
-                surveys.iter().flat_map(|(_, survey)| &survey.links).map(|link| link.path.clone());
-            let except = if alone {
-                self.except(writable, surveys)
-            } else if writable.is_named {
-                Vec::new()
-            } else {
-                // Nothing can be mounted on a link: where one has a protected name, its folder is given entry by entry.
-                links.filter(|link| link.starts_with(&writable.path)).collect()
-            };
-            Grant {
-                path: writable.path.clone(),
-                except,
-                closed: alone && writable.kind == Kind::Tree,
-            }
-        });
-        Plan {
-            alone,
-            write: (self.wanted.mode != Mode::Off).then(|| grants.collect()),
-            hidden: self.ground.hidden.clone(),
-            no_network: self.wanted.no_network,
-            own_network: !alone && self.wanted.no_network,
-            report,
-            probe: false,
-        }
-    }
-
-    fn layout(
-        &self,
-        cwd: &Path,
-        surveys: &[(&Writable, Survey)],
-        ghosts: &[(PathBuf, Ghost)],
-    ) -> Layout {
-        let ground = &self.ground;
-        let mut mounts: Vec<(PathBuf, Mount)> = Vec::new();
-        mounts.extend(ground.hidden.iter().map(|path| {
-            (path.clone(), if path.is_dir() { Mount::HideFolder } else { Mount::HideFile })
-        }));
-        mounts.extend(ground.writable.iter().map(|writable| (writable.path.clone(), Mount::Write)));
-        let read = |path: &PathBuf| (path.clone(), Mount::Read);
-        mounts.extend(ghosts.iter().map(|(path, _)| read(path)));
-        mounts.extend(surveys.iter().flat_map(|(_, survey)| &survey.kept).map(read));
-        // A bare repository may be a working tree's top, and be named like any folder.
-        let repositories = ground.writable.iter().filter(|writable| {
-            writable.kind == Kind::Git
-                || writable.kind != Kind::Temp && is_git_folder(&writable.path)
-        });
-        mounts.extend(
-            repositories.flat_map(|writable| kept_of_git(&writable.path)).map(|path| read(&path)),
-        );
-        mounts.extend(ground.kept.iter().map(read));
-        mounts.extend(ground.starters.iter().map(read));
-        // A folder above a mount can be moved away, and another one put in its place; one that is a mount itself cannot.
-        let pinned = ground
-            .hidden
-            .iter()
-            .chain(&ground.kept)
-            .chain(ground.writable.iter().map(|writable| &writable.path))
-            .chain(ghosts.iter().map(|(path, _)| path));
-        let pins: Vec<PathBuf> = pinned.flat_map(|path| self.between(path)).collect();
-        mounts.extend(pins.into_iter().map(|path| (path, Mount::Write)));
-        if ground.hidden.iter().any(|hidden| ground.inner.starts_with(hidden)) {
-            mounts.push((ground.inner.clone(), Mount::Show));
-        }
-        Layout {
-            open: self.wanted.mode == Mode::Off,
-            mounts,
-            instead: Vec::new(),
-            empty: ground.walls.join("empty"),
-            cwd: cwd.to_owned(),
-        }
-    }
-
-    /// The folders between a path and the writable folder that it lies in.
-    fn between(&self, path: &Path) -> Vec<PathBuf> {
-        let above = path.ancestors().skip(1);
-        let is_inside = |folder: &&Path| {
-            self.ground
-                .writable
-                .iter()
-                .any(|writable| **folder != writable.path && folder.starts_with(&writable.path))
+    /// Puts `bwrap` and the inner stage before the job's program. Their instructions are files in memory that they inherit.
+    fn put_around(&self, job: &mut Job, policy: &SandboxPolicy, control: File) -> io::Result<()> {
+        let mut inherit = |file: File| -> RawFd {
+            let number = file.as_raw_fd();
+            job.inherit.push(OwnedFd::from(file));
+            number
         };
-        above.take_while(is_inside).map(Path::to_owned).collect()
-    }
-
-    /// git's list of names to ignore, with those stand-ins in it that git would otherwise show.
-    fn ignored(&self, hold: &Hold, ghosts: &[(PathBuf, Ghost)]) -> Option<(PathBuf, PathBuf)> {
-        let top = self.ground.repository.as_deref()?;
-        let files =
-            ghosts.iter().filter(|(path, kind)| *kind == Ghost::File && path.starts_with(top));
-        let names: Vec<&str> =
-            files.filter_map(|(path, _)| path.strip_prefix(top).ok()?.to_str()).collect();
-        let common = survey::git_folders(&top.join(".git")).pop()?;
-        let list = common.join("info/exclude");
-        if names.is_empty() || !list.is_file() {
-            return None;
-        }
-        Some((hold.ignore(&list, &names)?, list))
-    }
-
-    fn argv(
-        &self,
-        layout: &Layout,
-        plan: &Plan,
-        command: Vec<OsString>,
-    ) -> Result<Vec<OsString>, Missing> {
-        let text = serde_json::to_string(plan).map_err(|error| {
-            Missing(format!("the plan of the walls cannot be passed on: {error}"))
-        })?;
-        let mut argv = Vec::new();
+        let mut argv: Vec<OsString> = Vec::new();
         if let Some(bwrap) = &self.bwrap {
-            argv.push(bwrap.into());
-            argv.extend(bwrap::arguments(layout, self.how));
+            let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
+            let empty: io::Result<Vec<RawFd>> =
+                files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect();
+            let words =
+                bwrap::arguments(policy, self.options, &job.cwd, &self.paths.inner, &empty?);
+            let mut bytes = Vec::new();
+            for word in words {
+                bytes.extend_from_slice(word.as_bytes());
+                bytes.push(0);
+            }
+            let number = inherit(run::memory_file(&bytes)?).to_string();
+            argv.extend([bwrap.into(), "--args".into(), number.into(), "--".into()]);
         }
-        argv.push(self.ground.inner.clone().into());
-        argv.extend(["--within".into(), text.into(), "--".into()]);
-        argv.extend(command);
-        Ok(argv)
+        let number = inherit(control).to_string();
+        argv.extend([
+            self.paths.inner.clone().into(),
+            "--within".into(),
+            number.into(),
+            "--".into(),
+        ]);
+        argv.append(&mut job.argv);
+        job.argv = argv;
+        Ok(())
     }
 
-    fn is_bwrap(&self) -> bool {
-        self.bwrap.is_some()
+    fn is_alone(&self) -> bool {
+        self.bwrap.is_none()
     }
 
     /// What was asked for.
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub fn request(&self) -> &SandboxRequest {
+        &self.request
     }
 
-    /// `bwrap` or `landlock`: what the walls are made of.
+    /// What the sandbox is built with: `bwrap` or `landlock`.
     pub fn kind(&self) -> &'static str {
-        if self.is_bwrap() { "bwrap" } else { "landlock" }
+        if self.is_alone() { "landlock" } else { "bwrap" }
     }
 
-    /// What the walls are made of.
-    pub fn materials(&self) -> &Materials {
-        &self.materials
+    /// What the sandbox is built with.
+    pub fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
     }
 
-    /// The version of the `bwrap` among them.
+    /// The version of `bwrap`, if it is used.
     pub fn bwrap_version(&self) -> Option<String> {
-        self.bwrap.as_deref().map(version_of)
+        self.bwrap.as_deref().map(bwrap_version)
     }
 
-    /// Folders, by their true paths, that commands may write in. Empty with mode off: then everywhere.
-    pub fn writable(&self) -> &[PathBuf] {
-        &self.writable
+    /// The folders that commands may write in, without links. Empty with mode off: then everywhere.
+    pub fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.paths.policy.writable.iter().map(|folder| folder.path.as_path())
     }
 
-    /// What these walls leave open, a sentence each.
+    /// Describes what this sandbox leaves open, one sentence each.
     pub fn gaps(&self) -> Vec<String> {
-        let gives_git = self.ground.writable.iter().any(|writable| writable.kind == Kind::Git);
-        materials::gaps(&self.wanted, &self.materials, gives_git)
+        let is_git = |folder: &WritableFolder| folder.kind == FolderKind::Git;
+        self.mechanism.gaps(&self.request, self.paths.policy.writable.iter().any(is_git))
     }
 
-    /// What a failed command's output says of the walls: which setting would allow what was denied. `None` when nothing in
-    /// it looks like a denial.
-    /// `links`: those with protected names, beside which nothing new could be made.
-    pub fn advice(&self, output: &str, links: &[PathBuf]) -> Option<String> {
-        let said = advice::advice(&self.wanted, !self.is_bwrap(), output)?;
-        let is_closed = self.is_bwrap() && output.contains("Permission denied");
-        Some(match links.first().filter(|_| is_closed) {
-            None => said,
-            Some(link) => format!(
-                "{said}; nothing new can be made beside the link {}, whose name tools go by: --write with that folder gives the whole of it",
-                link.display()
-            ),
-        })
+    /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it
+    /// looks like a denial.
+    pub fn advise(&self, output: &str) -> Option<String> {
+        advice::advise(&self.request, self.is_alone(), output)
     }
 }

@@ -1,4 +1,4 @@
-//! The `bwrap` of the system: where it is, and which it is. It is never looked for in `PATH`.
+//! Finds the `bwrap` of the system.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::Job;
 
-/// Where `bwrap` is looked for. `PATH` may lead into the working tree.
+/// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// `bwrap`, if the system has one that only the superuser can change; else why there is none.
+/// Returns the path of `bwrap` if the system has one that only the superuser can change, else why there is none.
 pub(super) fn find_bwrap() -> Result<PathBuf, String> {
     let is_fine = |path: &&Path| {
         std::fs::metadata(path)
@@ -26,8 +26,8 @@ pub(super) fn find_bwrap() -> Result<PathBuf, String> {
     })
 }
 
-/// The version of it, as it says itself; empty where it says none.
-pub(super) fn version_of(bwrap: &Path) -> String {
+/// Asks `bwrap` for its version; empty if it does not answer.
+pub(super) fn bwrap_version(bwrap: &Path) -> String {
     let mut job = Job::new(vec![bwrap.into(), "--version".into()], PathBuf::from("/"), Vec::new());
     job.timeout = Some(PROBE_TIME);
     let finished = Interrupts::deaf().ok().and_then(|quiet| process::run(job, &quiet).ok());

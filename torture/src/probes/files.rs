@@ -33,7 +33,7 @@ pub(super) const PROBES: &[Probe] = &[
         .files(),
     probe("system-folders", "make a file in /etc, /usr, /opt and others", |i| {
         i.each(["/etc", "/usr", "/opt", "/var/lib", "/root", "/boot", "/home", "/"], |folder| {
-            if !i.is_walled() && *folder == "/" {
+            if !i.is_sandboxed() && *folder == "/" {
                 return Ok(());
             }
             cover(i, folder)?;
@@ -313,7 +313,7 @@ pub(super) const PROBES: &[Probe] = &[
         Ok(())
     })
     .files(),
-    probe("nested-sandbox", "start nagent-sandbox again with wider walls", |i| {
+    probe("nested-sandbox", "start nagent-sandbox again with a wider sandbox", |i| {
         let (sandbox, outside) = (i.text("sandbox").to_owned(), i.at("outside"));
         let (outside, victim) =
             (outside.display().to_string(), i.victim_file().display().to_string());

@@ -33,9 +33,9 @@ impl Inside {
         self.text(key).parse().unwrap_or_default()
     }
 
-    /// Whether there are walls around. Without, a probe keeps to victims of its own.
-    pub(super) fn is_walled(&self) -> bool {
-        self.text("walled") == "1"
+    /// Whether there is a sandbox. Without, a probe keeps to victims of its own.
+    pub(super) fn is_sandboxed(&self) -> bool {
+        self.text("sandboxed") == "1"
     }
 
     pub(super) fn token(&self) -> &str {
@@ -59,7 +59,7 @@ impl Inside {
         self.number("victim")
     }
 
-    /// Tries each: without walls all have to work, within walls none may.
+    /// Tries each: without the sandbox all have to work, in the sandbox none may.
     pub(super) fn each<T: std::fmt::Debug>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -72,7 +72,7 @@ impl Inside {
                 Err(why) => stopped.push(format!("{item:?}: {why}")),
             }
         }
-        if !through.is_empty() && (self.is_walled() || stopped.is_empty()) {
+        if !through.is_empty() && (self.is_sandboxed() || stopped.is_empty()) {
             say(&format!("through: {}", through.join(", ")));
             return Ok(());
         }

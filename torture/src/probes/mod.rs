@@ -1,9 +1,9 @@
-//! Escape probes: each tries one way out of the walls for real, without them (it must get through: a dead probe shows
+//! Escape probes: each tries one way out of the sandbox for real, without them (it must get through: a dead probe shows
 //! nothing), then within them, made of `bwrap` and of Landlock alone, as root and as nobody; it must not.
 //!
 //! A probe is a function in this executable, which is started as `torture --probe NAME key=value…`. Its exit says what it
 //! believes; besides, the outside looks at what has become of victims, listeners, secrets, terminals and files ([`world`]).
-//! Either is enough for "through". Needs root, user namespaces, `bwrap`. Nothing of the machine is harmed without walls:
+//! Either is enough for "through". Needs root, user namespaces, `bwrap`. Nothing of the machine is harmed without the sandbox:
 //! victims are the world's own, mounts are made in namespaces of their own, global values are written back as they were.
 #![expect(
     unsafe_code,
@@ -60,7 +60,7 @@ struct Probe {
     flavor: Flavor,
     with: With,
     modes: Modes,
-    /// Words of the gap that the walls themselves may name for it.
+    /// Words of the gap that the sandbox itself may name for it.
     gap: Option<&'static str>,
     /// Its exit says nothing: the outside sees.
     is_effect: bool,
@@ -136,7 +136,7 @@ impl Probe {
         self
     }
 
-    /// Where the walls name a gap with these words, it may get through, and is listed.
+    /// Where the sandbox names a gap with these words, it may get through, and is listed.
     const fn gap(mut self, words: &'static str) -> Self {
         self.gap = Some(words);
         self
@@ -214,7 +214,7 @@ pub(crate) fn run(figures: &mut Figures) {
         Variant::within().map(|variant| (variant, runs::gaps(&ground, variant))).collect();
     for (variant, said) in &gaps {
         if let Some(why) = said.strip_prefix("MISSING ") {
-            figures.miss(format!("{variant}: the walls say nothing of themselves: {why}"));
+            figures.miss(format!("{variant}: the sandbox says nothing of itself: {why}"));
         }
     }
 
@@ -266,7 +266,7 @@ fn tell(
     let live = of(Variant::CONTROL).filter(|(probe, _, outcome)| {
         if outcome.through.is_none() {
             figures.miss(format!(
-                "{} is dead: without walls it did not get through ({})",
+                "{} is dead: without the sandbox it did not get through ({})",
                 probe.name, outcome.said
             ));
         }

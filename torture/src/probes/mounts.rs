@@ -1,6 +1,6 @@
 //! Mounts, namespaces and roots: ways to another view of the file system.
 //!
-//! Without walls, whatever mounts does so in a namespace of its own; the machine's mounts are never touched.
+//! Without the sandbox, whatever mounts does so in a namespace of its own; the machine's mounts are never touched.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -11,18 +11,18 @@ use std::ptr::null;
 use super::inside::{Inside, Through, any, c, create, done, ok, run, write_to};
 use super::{Probe, probe};
 
-/// A mount namespace of its own, whose changes nobody sees. Within walls it is tried, and what follows is tried anyway.
+/// A mount namespace of its own, whose changes nobody sees. In the sandbox it is tried, and what follows is tried anyway.
 pub(super) fn private(i: &Inside) -> Through {
     // SAFETY: no pointers.
     let alone = done(unsafe { libc::unshare(libc::CLONE_NEWNS) }, "unshare(CLONE_NEWNS)");
     let alone =
         alone.and_then(|_| mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE));
-    if i.is_walled() { Ok(()) } else { alone }
+    if i.is_sandboxed() { Ok(()) } else { alone }
 }
 
-/// Without walls: an empty folder of its own in the place of a folder of the system.
+/// Without the sandbox: an empty folder of its own in the place of a folder of the system.
 pub(super) fn cover(i: &Inside, folder: &str) -> Through {
-    if i.is_walled() {
+    if i.is_sandboxed() {
         return Ok(());
     }
     private(i)?;
@@ -41,10 +41,10 @@ fn bind(from: &Path, to: &Path) -> Through {
     mount(Some(&c(from)), to, None, libc::MS_BIND)
 }
 
-/// Without walls: a folder outside that is read-only, as it would be within.
+/// Without the sandbox: a folder outside that is read-only, as it would be within.
 fn read_only(i: &Inside, folder: &Path) -> Through {
     private(i)?;
-    if i.is_walled() {
+    if i.is_sandboxed() {
         return Ok(());
     }
     bind(folder, folder)?;
@@ -57,8 +57,8 @@ pub(super) const PROBES: &[Probe] = &[
         read_only(i, &outside)?;
         let remounted = mount(None, &outside, None, libc::MS_BIND | libc::MS_REMOUNT);
         let remounted = remounted.or_else(|why| {
-            // Within walls all of it is one mount; without, the first one was enough.
-            if i.is_walled() {
+            // In the sandbox all of it is one mount; without, the first one was enough.
+            if i.is_sandboxed() {
                 mount(None, Path::new("/"), None, libc::MS_BIND | libc::MS_REMOUNT)
             } else {
                 Err(why)
@@ -88,7 +88,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("unmount-protection", "take the mounts over .git and the root away", |i| {
         private(i)?;
         i.each([i.tree(".git"), i.at("home/.nagent")], |folder| {
-            if !i.is_walled() {
+            if !i.is_sandboxed() {
                 bind(folder, folder)?;
             }
             let folder = c(folder);
@@ -142,7 +142,7 @@ pub(super) const PROBES: &[Probe] = &[
         let outside = i.at("outside");
         read_only(i, &outside)?;
         let attributes: [u64; 4] = [0, 1, 0, 0]; // clear MOUNT_ATTR_RDONLY
-        i.each([if i.is_walled() { Path::new("/") } else { &outside }], |folder| {
+        i.each([if i.is_sandboxed() { Path::new("/") } else { &outside }], |folder| {
             let folder = c(folder);
             // SAFETY: a string and attributes of the length given.
             let set = unsafe {
@@ -163,7 +163,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("pivot-root", "make the tree the root", |i| {
         private(i)?;
         let folder = i.tree("work");
-        if !i.is_walled() {
+        if !i.is_sandboxed() {
             bind(&folder, &folder)?;
         }
         let (new, old) = (c(&folder), c(folder.join("folder")));
@@ -319,7 +319,7 @@ pub(super) const PROBES: &[Probe] = &[
         ok(File::options().read(true).write(true).open("/dev/loop0")).map(drop)
     }),
     probe("devices-folder", "make a file in /dev and /dev/shm of the system", |i| {
-        // Within walls of their own /dev, what is made is seen by nobody; so the outside looks.
+        // In a sandbox with their own /dev, what is made is seen by nobody; so the outside looks.
         let name = format!("nagent-probe-{}", i.token());
         create(Path::new("/dev/shm").join(name))
     })

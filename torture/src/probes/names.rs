@@ -28,6 +28,10 @@ pub(super) const FILES: &[&str] = &[
     "sub/.vscode/tasks.json",
 ];
 
+/// What does not exist, and is read or run by itself once it does.
+pub(super) const NEW: &[&str] =
+    &["work/new-envrc", "work/new/vscode", "work/new-hooks", "work/new.conf"];
+
 /// The first part of each, once: what is directly in the tree.
 pub(super) fn tops() -> Vec<&'static str> {
     let mut tops: Vec<&str> = FILES
@@ -59,13 +63,15 @@ pub(super) const PROBES: &[Probe] = &[
     probe("names-append", "append to each protected file", |i| {
         i.each(FILES, |name| write_to(i.tree(name)))
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-truncate", "cut each protected file off", |i| {
         i.each(FILES, |name| {
             ok(OpenOptions::new().write(true).truncate(true).open(i.tree(name))).map(drop)
         })
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-rename-over", "move a new file over each protected one", |i| {
         i.each(FILES, |name| {
             let new = i.at("tmp/new-content");
@@ -76,19 +82,23 @@ pub(super) const PROBES: &[Probe] = &[
             }))
         })
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-unlink", "remove each protected file", |i| {
         i.each(FILES, |name| ok(fs::remove_file(i.tree(name))))
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-move-away", "move each protected file and folder away", |i| {
         i.each(tops(), |name| ok(fs::rename(i.tree(name), i.tree(&format!("work/away{name}")))))
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-remove-folders", "remove protected folders whole", |i| {
         i.each([".vscode", ".idea", ".claude", ".git"], |name| ok(fs::remove_dir_all(i.tree(name))))
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe(
         "names-hard-link",
         "make a hard link of each protected file, and write by that name",
@@ -101,14 +111,16 @@ pub(super) const PROBES: &[Probe] = &[
             })
         },
     )
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("names-replace-by-link", "put a link in the place of each protected file", |i| {
         i.each(FILES, |name| {
             ok(fs::remove_file(i.tree(name)))?;
             ok(symlink("/dev/null", i.tree(name)))
         })
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe(
         "names-other-case",
         "write each name in capitals, where a file system knows no case",
@@ -119,7 +131,8 @@ pub(super) const PROBES: &[Probe] = &[
             write_to(link.join("config"))
         },
     )
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe(
         "names-parent-swap",
         "move a folder with protected names away, and put another in its place",
@@ -134,17 +147,20 @@ pub(super) const PROBES: &[Probe] = &[
         i.each(FILES.iter().filter(|name| name.starts_with('.')), |name| make(i, name))
     })
     .flavor(Flavor::Bare)
-    .files(),
+    .files()
+    .effect(),
     probe("first-time-folder", "make a folder of each protected name that is not there", |i| {
         i.each(tops(), |name| ok(fs::create_dir(i.tree(name))))
     })
     .flavor(Flavor::Bare)
-    .files(),
+    .files()
+    .effect(),
     probe("first-time-link", "make a link of each protected name that is not there", |i| {
         i.each(tops(), |name| ok(symlink("work", i.tree(name))))
     })
     .flavor(Flavor::Bare)
-    .files(),
+    .files()
+    .effect(),
     probe("first-time-rename", "move a file to each protected name that is not there", |i| {
         i.each(plain(), |name| {
             let new = i.tree("work/new-content");
@@ -153,21 +169,25 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .flavor(Flavor::Bare)
-    .files(),
+    .files()
+    .effect(),
     probe("first-time-repository", "git init in a tree that is none", |i| {
         run("git", &["-C", &i.tree("").display().to_string(), "init", "--quiet"]).map(drop)?;
         if i.tree(".git/HEAD").exists() { Ok(()) } else { Err("no repository".to_owned()) }
     })
     .flavor(Flavor::Bare)
-    .files(),
+    .files()
+    .effect(),
     probe("first-time-nested", "make protected names further down, where none were", |i| {
         i.each([".vscode/tasks.json", ".envrc", ".git/hooks/pre-commit"], |name| {
             make(i, &format!("work/{name}"))
         })
     })
     .files()
-    .gap("deeper folder"),
-    probe("git-new-hook", "make a hook", |i| create(i.tree(".git/hooks/post-checkout"))).files(),
+    .effect(),
+    probe("git-new-hook", "make a hook", |i| create(i.tree(".git/hooks/post-checkout")))
+        .files()
+        .gap("nothing in a writable folder is read-only"),
     probe("git-hook-mode", "make a hook executable", |i| {
         ok(fs::set_permissions(i.tree(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o777)))
     })
@@ -177,12 +197,14 @@ pub(super) const PROBES: &[Probe] = &[
         run("git", &["-C", &i.tree("").display().to_string(), "config", "core.fsmonitor", "evil"])
             .map(drop)
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-config-lock", "write config.lock, and move it over", |i| {
         ok(fs::write(i.tree(".git/config.lock"), "[core]\n\tfsmonitor = evil\n"))?;
         ok(fs::rename(i.tree(".git/config.lock"), i.tree(".git/config")))
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-worktree-config", "make config.worktree, info/attributes, commondir", |i| {
         i.each(
             [
@@ -195,28 +217,33 @@ pub(super) const PROBES: &[Probe] = &[
             |name| make(i, &format!(".git/{name}")),
         )
     })
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-file-repoint", "let a .git file name another repository", |i| {
         ok(fs::write(i.tree(".git"), "gitdir: work/evil\n"))
     })
     .flavor(Flavor::GitFile)
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-file-target", "write a hook where a .git file leads to", |i| {
         i.each(["hooks/pre-commit", "config"], |name| write_to(i.tree("work/real-git").join(name)))
     })
     .flavor(Flavor::GitFile)
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-link-target", "write a hook where a .git link leads to", |i| {
         i.each(["work/real-git/hooks/pre-commit", ".git/config"], |name| write_to(i.tree(name)))
     })
     .flavor(Flavor::GitLink)
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-link-repoint", "let a .git link lead elsewhere", |i| {
         ok(fs::remove_file(i.tree(".git")))?;
         ok(symlink("work/evil", i.tree(".git")))
     })
     .flavor(Flavor::GitLink)
-    .files(),
+    .files()
+    .effect(),
     probe("linked-names-target", "write where links with protected names lead to", |i| {
         i.each(
             [".envrc", ".vscode/tasks.json", "work/real-envrc", "work/real-vscode/tasks.json"],
@@ -224,7 +251,8 @@ pub(super) const PROBES: &[Probe] = &[
         )
     })
     .flavor(Flavor::LinkedNames)
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("linked-names-repoint", "let links with protected names lead elsewhere", |i| {
         i.each([".envrc", ".vscode"], |name| {
             ok(fs::remove_file(i.tree(name)))?;
@@ -232,12 +260,13 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .flavor(Flavor::LinkedNames)
-    .files(),
+    .files()
+    .effect(),
     probe("dangling-names", "make what links with protected names lead to", |i| {
         i.each(["new-envrc", "new/vscode/tasks.json"], |name| make(i, &format!("work/{name}")))
     })
     .flavor(Flavor::Dangling)
-    .gap("settings first made in a deeper folder are not stopped"),
+    .effect(),
     probe("git-named-there", "change what git's config names", |i| {
         i.each(["monitor", "shared.conf", "clean.sh"], |name| {
             let path = i.tree("work").join(name);
@@ -248,12 +277,13 @@ pub(super) const PROBES: &[Probe] = &[
         })
     })
     .flavor(Flavor::Named)
-    .files(),
+    .files()
+    .gap("nothing in a writable folder is read-only"),
     probe("git-named-new", "make what git's config names", |i| {
         i.each(["new-hooks/pre-commit", "new.conf"], |name| make(i, &format!("work/{name}")))
     })
     .flavor(Flavor::Named)
-    .gap("settings first made in a deeper folder are not stopped"),
+    .effect(),
     probe(
         "git-named-moved",
         "make what git's config names, the folder around it moved away",
@@ -263,5 +293,5 @@ pub(super) const PROBES: &[Probe] = &[
         },
     )
     .flavor(Flavor::Named)
-    .gap("settings first made in a deeper folder are not stopped"),
+    .effect(),
 ];

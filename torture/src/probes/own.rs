@@ -169,10 +169,10 @@ pub(super) const PROBES: &[Probe] = &[
         shown(all.join("\n").as_bytes())
     }),
     probe("environment-of-others", "read keys in the environment of every process", |i| {
-        all_of_proc("environ", i.is_walled())
+        all_of_proc("environ", i.is_sandboxed())
     }),
     probe("command-lines", "read keys in the command line of every process", |i| {
-        all_of_proc("cmdline", i.is_walled())
+        all_of_proc("cmdline", i.is_sandboxed())
     })
     .gap("command lines"),
     probe("inherited-secret", "read by a descriptor that was open before", |_| {
@@ -206,7 +206,7 @@ pub(super) const PROBES: &[Probe] = &[
 ];
 
 /// Looks for a secret in a file of every process.
-fn all_of_proc(file: &str, _is_walled: bool) -> Through {
+fn all_of_proc(file: &str, _is_sandboxed: bool) -> Through {
     let own = std::process::id().to_string();
     for process in ok(fs::read_dir("/proc"))?.flatten() {
         let name = process.file_name();

@@ -1,4 +1,4 @@
-//! One run of one probe: starting it, with or without walls, and judging it by its exit and by what became of its world.
+//! One run of one probe: starting it, with or without the sandbox, and judging it by its exit and by what became of its world.
 
 use std::fmt;
 use std::fs::File;
@@ -19,11 +19,11 @@ const TIME: Duration = Duration::from_secs(30);
 /// How long after its end a process that was left behind is waited for.
 const AFTERWARDS: Duration = Duration::from_millis(900);
 
-/// Which walls are around it, and who runs it.
+/// Which sandbox is around it, and who runs it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Variant {
-    /// `None`: no walls.
-    walls: Option<Kind>,
+    /// `None`: no sandbox.
+    sandbox: Option<Kind>,
     read_only: bool,
     nobody: bool,
 }
@@ -35,16 +35,16 @@ enum Kind {
 }
 
 impl Variant {
-    pub(super) const CONTROL: Self = Self { walls: None, read_only: false, nobody: false };
+    pub(super) const CONTROL: Self = Self { sandbox: None, read_only: false, nobody: false };
     pub(super) const CONTROL_NOBODY: Self = Self { nobody: true, ..Self::CONTROL };
 
-    /// All with walls.
+    /// All with a sandbox.
     pub(super) fn within() -> impl Iterator<Item = Self> {
         let kinds = [false, true]
             .into_iter()
             .flat_map(|read_only| [Kind::Bwrap, Kind::Landlock].map(|kind| (read_only, kind)));
         kinds.flat_map(|(read_only, kind)| {
-            [false, true].map(|nobody| Self { walls: Some(kind), read_only, nobody })
+            [false, true].map(|nobody| Self { sandbox: Some(kind), read_only, nobody })
         })
     }
 
@@ -59,7 +59,7 @@ impl Variant {
     }
 
     pub(super) fn kind(self) -> &'static str {
-        match self.walls {
+        match self.sandbox {
             None => "nothing",
             Some(Kind::Bwrap) => "bwrap",
             Some(Kind::Landlock) => "Landlock alone",
@@ -76,8 +76,8 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if self.read_only { "read-only" } else { "workspace" };
         let who = if self.nobody { "nobody" } else { "root" };
-        if self.walls.is_none() {
-            write!(f, "no walls, {who}")
+        if self.sandbox.is_none() {
+            write!(f, "no sandbox, {who}")
         } else {
             write!(f, "{} {mode}, {who}", self.kind())
         }
@@ -95,7 +95,7 @@ pub(super) struct Outcome {
     pub(super) said: String,
 }
 
-/// What the walls say of their gaps, in small letters; with `MISSING ` before it, why they say nothing.
+/// What the sandbox says of their gaps, in small letters; with `MISSING ` before it, why they say nothing.
 pub(super) fn gaps(ground: &Ground, variant: Variant) -> String {
     let world = World::make(ground, Flavor::Full, variant.uid());
     let mut command = sandbox(ground, &world, variant);
@@ -105,7 +105,7 @@ pub(super) fn gaps(ground: &Ground, variant: Variant) -> String {
             let status: serde_json::Value =
                 serde_json::from_slice(&output.stdout).unwrap_or_default();
             let kind = status["kind"].as_str().unwrap_or_default();
-            let wanted = if variant.walls == Some(Kind::Bwrap) { "bwrap" } else { "landlock" };
+            let wanted = if variant.sandbox == Some(Kind::Bwrap) { "bwrap" } else { "landlock" };
             if kind != wanted {
                 return format!("MISSING they are made of {kind:?}, not of {wanted}");
             }
@@ -120,7 +120,7 @@ fn sandbox(ground: &Ground, world: &World, variant: Variant) -> Command {
     let mut command = world.command(&ground.sandbox());
     let mode = if variant.read_only { "read-only" } else { "workspace" };
     command.args(["--sandbox", mode, "--no-network", "--root"]).arg(world.at("home/.nagent"));
-    if variant.walls == Some(Kind::Landlock) {
+    if variant.sandbox == Some(Kind::Landlock) {
         command.arg("--only-landlock");
     }
     command
@@ -130,14 +130,14 @@ pub(super) fn run(ground: &Ground, probe: &Probe, variant: Variant) -> Outcome {
     let mut world = World::make(ground, probe.flavor, variant.uid());
     world.begin();
     let before = world.picture(variant.read_only);
-    let mut command = if variant.walls.is_some() {
+    let mut command = if variant.sandbox.is_some() {
         let mut command = sandbox(ground, &world, variant);
         command.arg("--").arg(ground.torture());
         command
     } else {
         world.command(&ground.torture())
     };
-    command.args(["--probe", probe.name]).args(world.words(variant.walls.is_some()));
+    command.args(["--probe", probe.name]).args(world.words(variant.sandbox.is_some()));
     let mut log = tempfile::tempfile().unwrap();
     command.stdout(log.try_clone().unwrap()).stderr(log.try_clone().unwrap()).stdin(Stdio::null());
     let kept = equip(&mut command, probe.with, &world);
@@ -158,7 +158,7 @@ pub(super) fn run(ground: &Ground, probe: &Probe, variant: Variant) -> Outcome {
         effects.push("somebody could connect to it".to_owned());
     }
     let after = world.picture(variant.read_only);
-    let is_control = variant.walls.is_none();
+    let is_control = variant.sandbox.is_none();
     effects.extend(changes(&before, &after));
     if said.contains(secret()) {
         effects.push("a secret was printed".to_owned());
@@ -175,7 +175,7 @@ pub(super) fn run(ground: &Ground, probe: &Probe, variant: Variant) -> Outcome {
         };
         outcome.broken = Some(why);
     } else if ended.is_none() && probe.with != With::Kill {
-        // Its end was waited for in vain, or a signal ended it: by the walls or by itself.
+        // Its end was waited for in vain, or a signal ended it: by the sandbox or by itself.
         outcome.broken = (is_control || said.contains("TIMEOUT"))
             .then(|| format!("it did not end by itself; it said: {said}"));
     }

@@ -1,4 +1,4 @@
-//! The same walls by `nagent --sandbox workspace --no-network` itself: around the shell, `--check`, a child's shell. What is
+//! The same sandbox by `nagent --sandbox workspace --no-network` itself: around the shell, `--check`, a child's shell. What is
 //! tried gets through without them.
 
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ pub(super) fn run(figures: &mut Figures) {
         live += usize::from(without.len() == 5);
         if without.len() != 5 {
             figures.miss(format!(
-                "by nagent, {way:?}: without walls only this got through: {without:?}"
+                "by nagent, {way:?}: without the sandbox only this got through: {without:?}"
             ));
         }
         let (within, said) = attempt(figures, way, &["--sandbox", "workspace", "--no-network"]);
@@ -43,7 +43,7 @@ pub(super) fn run(figures: &mut Figures) {
         live,
         3,
     );
-    figures.exactly(&format!("{tried} attempts by nagent within walls: through"), through, 0);
+    figures.exactly(&format!("{tried} attempts by nagent in the sandbox: through"), through, 0);
 }
 
 /// What got through, and all that stands in conversations.

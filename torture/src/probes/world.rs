@@ -82,7 +82,8 @@ impl Ground {
             .map_err(|error| error.to_string())?;
         let sandbox = Path::new(crate::sandbox::NAGENT).with_file_name("nagent-sandbox");
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        for (from, name) in [(sandbox, "nagent-sandbox"), (own, "torture")] {
+        let nagent = PathBuf::from(crate::sandbox::NAGENT);
+        for (from, name) in [(sandbox, "nagent-sandbox"), (nagent, "nagent"), (own, "torture")] {
             let to = bin.join(name);
             fs::hard_link(&from, &to)
                 .or_else(|_| fs::copy(&from, &to).map(drop))
@@ -338,7 +339,7 @@ impl World {
     }
 
     /// What a probe is told.
-    pub(super) fn words(&self, is_walled: bool) -> Vec<String> {
+    pub(super) fn words(&self, is_sandboxed: bool) -> Vec<String> {
         let live = self.live.as_ref().unwrap();
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
         let datagrams = |socket: &UdpSocket| socket.local_addr().unwrap().port().to_string();
@@ -346,7 +347,7 @@ impl World {
         let disk = disk.into_iter().find(|disk| File::open(disk).is_ok()).unwrap_or_default();
         [
             ("base", self.base.path().display().to_string()),
-            ("walled", u8::from(is_walled).to_string()),
+            ("sandboxed", u8::from(is_sandboxed).to_string()),
             ("token", self.token.clone()),
             ("sandbox", self.sandbox.display().to_string()),
             ("suid", SUID.to_string()),
@@ -595,7 +596,7 @@ impl World {
         effects
     }
 
-    /// All that may not change: everything but the temp folder, what the walls keep in the root, and, where the tree is
+    /// All that may not change: everything but the temp folder, what the sandbox keep in the root, and, where the tree is
     /// writable, what of it is not protected.
     pub(super) fn picture(&self, is_read_only: bool) -> Picture {
         let mut picture = Picture::new();
@@ -605,7 +606,9 @@ impl World {
                 fs::read_dir(self.base.path().join(&folder)).into_iter().flatten().flatten()
             {
                 let path = folder.join(entry.file_name());
-                if path.starts_with("tmp") || path.starts_with("home/.nagent/walls") {
+                if path.starts_with("tmp")
+                    || path.display().to_string().starts_with("home/.nagent/outputs/created-")
+                {
                     continue;
                 }
                 let there = entry.metadata().unwrap();
@@ -619,6 +622,7 @@ impl World {
                             || inside.starts_with("work/real-git")
                             || inside.starts_with("work/real-envrc")
                             || inside.starts_with("work/real-vscode")
+                            || names::NEW.iter().any(|name| inside.starts_with(name))
                     }
                     Err(_) => true,
                 };

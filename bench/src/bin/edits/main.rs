@@ -2,7 +2,7 @@
 //! the file. One round has each case once, so that what the host does to one it does to all.
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml --bin nagent-bench-edits -- [ROUNDS]` prints a Markdown table.
-#![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
+#![expect(clippy::disallowed_methods, reason = "the toolkit's layers are not this program's")]
 
 #[path = "../../stats.rs"]
 mod stats;

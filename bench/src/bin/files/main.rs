@@ -6,7 +6,7 @@
 //!   in memory, and prints a table by type. It fails when a file does not come out byte for byte, or when a definition
 //!   that fits was cut.
 //! - `nagent-bench-files parse TYPE FILE` is the bare parse.
-#![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
+#![expect(clippy::disallowed_methods, reason = "the toolkit's layers are not this program's")]
 
 mod quality;
 mod speed;

@@ -5,7 +5,7 @@
 //!   and its first words, to which `--file FILE --root ROOT` is added.
 //! - `nagent-bench-history look --file FILE --root ROOT` looks once, and prints the figures.
 //! - `nagent-bench-history make DIR COMMITS` makes a repository, to look at by hand.
-#![expect(clippy::disallowed_methods, reason = "the toolkit's walls are not this program's")]
+#![expect(clippy::disallowed_methods, reason = "the toolkit's layers are not this program's")]
 
 mod repository;
 mod speed;

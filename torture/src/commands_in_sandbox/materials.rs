@@ -1,8 +1,8 @@
-//! What walls are made of fails, piece by piece: no command runs outside of them then.
+//! What sandbox are made of fails, piece by piece: no command runs outside of them then.
 //!
 //! The calls that build them are made to fail by strace, which follows into the namespaces of `bwrap` and counts calls for
 //! each process by itself; `bwrap` is hidden by a mount, namespaces are used up by a limit. A command that runs has to find
-//! all walls around it; else the run is refused, says what is missing and what to do, and is exit code 1.
+//! all sandbox around it; else the run is refused, says what is missing and what to do, and is exit code 1.
 
 use std::fs;
 use std::process::Output;
@@ -10,14 +10,12 @@ use std::process::Output;
 use super::{VARIANTS, Variant, World};
 use crate::figures::Figures;
 
-const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
-
 /// What comes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// Walls of `bwrap`, with or without Landlock.
+    /// A sandbox of `bwrap`, with or without Landlock.
     Bwrap,
-    /// Walls of Landlock alone.
+    /// A sandbox of Landlock alone.
     Landlock,
     /// No run.
     Refused,
@@ -67,9 +65,9 @@ const CASES: &[Case] = &[
     ("no seccomp", Lack::Nothing, &["seccomp:error=EINVAL"], Refused, "cannot filter system calls"),
     ("no prctl", Lack::Nothing, &["prctl:error=EINVAL"], Refused, "cannot start"),
     ("no processes", Lack::Nothing, &["clone,clone3,vfork:error=EPERM"], Refused, "cannot start"),
-    ("no mounts", Lack::Nothing, &["mount:error=EPERM"], Landlock, "gap: there are no namespaces"),
-    ("no namespaces", Lack::Namespaces, &[], Landlock, "gap: there are no namespaces"),
-    ("no bwrap", Lack::Program, &[], Landlock, "gap: there are no namespaces"),
+    ("no mounts", Lack::Nothing, &["mount:error=EPERM"], Landlock, "gap: without namespaces"),
+    ("no namespaces", Lack::Namespaces, &[], Landlock, "gap: without namespaces"),
+    ("no bwrap", Lack::Program, &[], Landlock, "gap: without namespaces"),
     (
         "neither bwrap nor Landlock",
         Lack::Program,
@@ -107,7 +105,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// The calls that build walls, each of which fails once, one after the other. Limits are not among them: who only asks for
+/// The calls that build sandbox, each of which fails once, one after the other. Limits are not among them: who only asks for
 /// one takes no failure.
 const CALLS: &[(&str, &str)] = &[
     ("landlock_create_ruleset", "ENOSYS"),
@@ -132,7 +130,7 @@ const COMMAND: &str = "echo began; : > $B/outside/marker; : > sub/marker; read -
     while read -r name value; do case $name in Seccomp:|NoNewPrivs:|CapEff:|CapPrm:) echo $name $value;; esac; \
     done < /proc/self/status";
 
-/// What the command finds within walls.
+/// What the command finds in the sandbox.
 const AROUND: [&str; 4] =
     ["CapPrm: 0000000000000000", "CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2"];
 
@@ -157,9 +155,9 @@ pub(super) fn run(figures: &mut Figures) {
             one_by_one(figures, &mut seen, *variant, call, error);
         }
     }
-    figures.at_least("calls of walls that failed, one by one", seen.fired, 100);
-    figures.at_least("of them with walls all the same", seen.ran, 1);
-    figures.exactly("commands without walls", seen.outside, 0);
+    figures.at_least("calls that build the sandbox that failed, one by one", seen.fired, 100);
+    figures.at_least("of them with a sandbox all the same", seen.ran, 1);
+    figures.exactly("commands without the sandbox", seen.outside, 0);
 }
 
 /// The words that start a program on a machine that lacks something.
@@ -200,7 +198,7 @@ fn execute(world: &World, before: &[String], program: &[&str]) -> Output {
     world.command(&words).output().unwrap()
 }
 
-/// What a run came to, and whether a command was outside of the walls.
+/// What a run came to, and whether a command was outside of the sandbox.
 fn judge(world: &World, got: &Output) -> Result<bool, String> {
     let (stdout, stderr) =
         (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
@@ -211,7 +209,7 @@ fn judge(world: &World, got: &Output) -> Result<bool, String> {
     if stdout.contains("began") {
         let stands = AROUND.iter().all(|line| stdout.lines().any(|found| found == *line));
         let is_open = stdout.lines().any(|line| line == "key");
-        return if stands && !is_open { Ok(true) } else { Err(format!("no walls: {}", told())) };
+        return if stands && !is_open { Ok(true) } else { Err(format!("no sandbox: {}", told())) };
     }
     if world.path("work/sub/marker").exists() {
         return Err(format!("a command that said nothing: {}", told()));
@@ -265,7 +263,6 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
 
     // The run itself: refused before the model is asked, which cannot be here.
     let nagent = world.path("bin/nagent").display().to_string();
-    fs::copy(NAGENT, &nagent).unwrap();
     let config = r#"{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}"#;
     fs::write(world.path("home/.nagent/config.json"), config).unwrap();
     let task =

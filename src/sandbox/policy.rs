@@ -1,0 +1,127 @@
+//! What commands in a sandbox may write and read. The mounts of `bwrap` and the rules of Landlock are made from this one
+//! value, and it answers whether a path may be written.
+
+use std::path::{Path, PathBuf};
+
+use super::SandboxMode;
+use super::protected::is_protected;
+
+/// What kind of folder is writable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderKind {
+    /// A temp folder: nothing in it is protected.
+    Temp,
+    /// The working tree.
+    Tree,
+    /// A folder that the user named.
+    Named,
+    /// A git repository's own folder that the user named.
+    Git,
+}
+
+/// A folder that commands may write in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WritableFolder {
+    /// Its path, without links.
+    pub path: PathBuf,
+    /// What kind of folder it is.
+    pub kind: FolderKind,
+}
+
+/// A path that commands cannot read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenPath {
+    /// The path, without links.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+/// What commands may write and read. With mode `off` everything, and only the network can be cut. No path has links.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SandboxPolicy {
+    /// The mode that the user asked for.
+    pub mode: SandboxMode,
+    /// Whether there is no network.
+    pub no_network: bool,
+    /// Folders that commands may write in.
+    pub writable: Vec<WritableFolder>,
+    /// Files and folders in them that stay read-only.
+    pub read_only: Vec<PathBuf>,
+    /// Folders in them that cannot be renamed, because something in them must keep its path.
+    pub pinned: Vec<PathBuf>,
+    /// Paths that cannot be read, wherever they are.
+    pub hidden: Vec<HiddenPath>,
+}
+
+impl SandboxPolicy {
+    /// Returns whether a path is in a writable folder, whatever else is said of it.
+    pub fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|folder| path.starts_with(&folder.path))
+    }
+
+    /// Checks whether commands may write a file, whether it exists or not.
+    ///
+    /// # Errors
+    /// They may not. The message says why, and which setting would allow it.
+    pub fn check_write(&self, path: &Path) -> Result<(), String> {
+        if self.mode == SandboxMode::Off {
+            return Ok(());
+        }
+        let (mode, shown) = (self.mode.name(), path.display());
+        if !self.is_writable(path)
+            || self.hidden.iter().any(|hidden| path.starts_with(&hidden.path))
+        {
+            return Err(format!(
+                "{shown} is outside of what the sandbox ({mode}) lets commands write; --write DIR adds a folder"
+            ));
+        }
+        let has_protected_name = |folder: &WritableFolder| {
+            path.strip_prefix(&folder.path).is_ok_and(|below| below.iter().any(is_protected))
+        };
+        let mut folders = self.writable.iter().filter(|folder| folder.kind != FolderKind::Temp);
+        if folders.any(has_protected_name)
+            || self.read_only.iter().any(|kept| path.starts_with(kept))
+        {
+            return Err(format!(
+                "{shown} is a file that tools run by themselves, which the sandbox ({mode}) keeps read-only; only the user \
+                 can change it, or turn the sandbox off (--sandbox off)"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_be_written_in_a_writable_folder_unless_it_is_protected_or_hidden() {
+        let folder = |path: &str, kind| WritableFolder { path: path.into(), kind };
+        let policy = SandboxPolicy {
+            mode: SandboxMode::Workspace,
+            writable: vec![folder("/w", FolderKind::Tree), folder("/tmp", FolderKind::Temp)],
+            read_only: vec!["/w/tools/hooks".into()],
+            hidden: vec![HiddenPath { path: "/w/key".into(), is_folder: false }],
+            ..SandboxPolicy::default()
+        };
+        for (path, word) in [
+            ("/w/a", None),
+            ("/tmp/.envrc", None),
+            ("/w2/a", Some("--write DIR")),
+            ("/w/key", Some("--write DIR")),
+            ("/w/sub/.envrc", Some("--sandbox off")),
+            ("/w/.GIT/config", Some("--sandbox off")),
+            ("/w/tools/hooks/x", Some("--sandbox off")),
+        ] {
+            let got = policy.check_write(Path::new(path));
+            match word {
+                None => assert_eq!(got, Ok(()), "{path}"),
+                Some(word) => assert!(got.unwrap_err().contains(word), "{path}"),
+            }
+        }
+        let off = SandboxPolicy { mode: SandboxMode::Off, ..policy };
+        assert_eq!(off.check_write(Path::new("/w2/a")), Ok(()));
+    }
+}

@@ -1,0 +1,259 @@
+//! Looks up the folders and files that a policy is made of, once a run: from flags, config and environment, and from the
+//! configuration of the user's repository. What else is in the working tree has no say.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::git_config_paths::paths_named_by_git;
+use super::scan::is_git_folder;
+use super::{INNER, Places, Unavailable};
+use crate::sandbox::policy::{FolderKind, HiddenPath, SandboxPolicy, WritableFolder};
+use crate::sandbox::protected::{CREDENTIALS_IN_HOME, STARTERS_IN_HOME, names_in};
+use crate::sandbox::{SandboxMode, SandboxRequest};
+use crate::sys::names::expand_home;
+
+/// The policy of a run, and where things are.
+#[derive(Debug)]
+pub(super) struct PolicyPaths {
+    /// The policy, except for what a scan of the writable folders finds.
+    pub(super) policy: SandboxPolicy,
+    /// Paths that are read or run by themselves and do not exist yet.
+    pub(super) missing: Vec<PathBuf>,
+    /// nagent's root.
+    pub(super) root: PathBuf,
+    /// The executable of the inner stage.
+    pub(super) inner: PathBuf,
+    /// The folder in which a scratch folder can be made.
+    pub(super) temp: Option<PathBuf>,
+    /// Whether commands may write in `TMPDIR`, or in `/tmp` without it.
+    pub(super) is_tmpdir_writable: bool,
+}
+
+impl PolicyPaths {
+    pub(super) fn resolve(
+        request: &SandboxRequest,
+        places: Places<'_>,
+    ) -> Result<Self, Unavailable> {
+        let folder = resolve_folder(places.folder)?;
+        let root = places.folder.join(places.root);
+        let root = fs::canonicalize(&root).unwrap_or(root);
+        let home = places.home.and_then(|home| fs::canonicalize(home).ok());
+        let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
+        let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
+        let temp = temp_folders(places.tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
+
+        let mut policy = SandboxPolicy {
+            mode: request.mode,
+            no_network: request.no_network,
+            ..SandboxPolicy::default()
+        };
+        if request.mode == SandboxMode::Workspace {
+            for folder in &temp {
+                add_writable(&mut policy, folder.clone(), FolderKind::Temp);
+            }
+            if !places.per_file && !temp.contains(&tree) {
+                check_tree(&tree, home.as_deref(), &root)?;
+                add_writable(&mut policy, tree.clone(), FolderKind::Tree);
+            }
+        }
+        let mut named_folders = Vec::new();
+        if request.mode != SandboxMode::Off {
+            for named in &request.write {
+                let (path, kind) = resolve_named_folder(named, &folder, &tree, places.home)?;
+                if path.starts_with(&root) {
+                    return Err(Unavailable(format!(
+                        "--write {} is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
+                        named.display(),
+                        root.display()
+                    )));
+                }
+                add_writable(&mut policy, path.clone(), kind);
+                named_folders.push(path);
+            }
+            policy.hidden = hidden_paths(&root, home.as_deref(), &named_folders);
+        }
+
+        let inner = find_inner(places.executable)?;
+        let mut missing = Vec::new();
+        let mut keep =
+            |path: PathBuf, is_kept: &dyn Fn(&Path) -> bool| match fs::canonicalize(&path) {
+                Ok(path) if policy.is_writable(&path) && is_kept(&path) => Some(path),
+                Ok(_) => None,
+                Err(_) => {
+                    missing.push(path);
+                    None
+                }
+            };
+        let mut read_only: Vec<PathBuf> = toolkit(&inner)
+            .into_iter()
+            .chain(places.config.map(|config| folder.join(config)))
+            .filter_map(|path| keep(path, &|_| true))
+            .collect();
+        let by_git = toplevel.iter().flat_map(|top| paths_named_by_git(top, home.as_deref()));
+        // A folder of hooks that is the tree itself would leave nothing to write in.
+        read_only.extend(by_git.filter_map(|path| keep(path, &|path| !tree.starts_with(path))));
+        // Whoever works in such a folder itself, or names it, works on just that.
+        let starters =
+            home.iter().flat_map(|home| names_in(STARTERS_IN_HOME).map(|name| home.join(name)));
+        let starters: Vec<PathBuf> = starters
+            .filter_map(|path| keep(path, &|path| policy.writable.iter().all(|w| w.path != path)))
+            .collect();
+
+        // A folder above a mount can be moved away, and another one made in its place; one that is a mount itself cannot.
+        let hidden = policy.hidden.iter().map(|hidden| &hidden.path);
+        let writable = policy.writable.iter().map(|folder| &folder.path);
+        let fixed = hidden.chain(writable).chain(&read_only);
+        let pinned = fixed.flat_map(|path| folders_above(path, &policy)).collect();
+        let tmpdir = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty());
+        let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
+            fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| policy.is_writable(&tmpdir))
+        });
+        read_only.extend(starters);
+        policy.read_only = read_only;
+        policy.pinned = pinned;
+        let temp = temp.into_iter().next();
+        Ok(Self { policy, missing, root, inner, temp, is_tmpdir_writable })
+    }
+}
+
+fn add_writable(policy: &mut SandboxPolicy, path: PathBuf, kind: FolderKind) {
+    if policy.writable.iter().all(|folder| folder.path != path) {
+        policy.writable.push(WritableFolder { path, kind });
+    }
+}
+
+fn resolve_folder(path: &Path) -> Result<PathBuf, Unavailable> {
+    fs::canonicalize(path)
+        .map_err(|error| Unavailable(format!("cannot find the folder {}: {error}", path.display())))
+}
+
+/// Returns nagent's root and the credentials in the home folder, as far as they exist. What the user named is not hidden.
+fn hidden_paths(root: &Path, home: Option<&Path>, named: &[PathBuf]) -> Vec<HiddenPath> {
+    let credentials = home.iter().flat_map(|home| {
+        names_in(CREDENTIALS_IN_HOME).filter_map(|name| fs::canonicalize(home.join(name)).ok())
+    });
+    let credentials = credentials.filter(|path| !named.iter().any(|named| named.starts_with(path)));
+    let mut paths: Vec<PathBuf> = credentials.collect();
+    paths.extend(root.exists().then(|| root.to_owned()));
+    paths.sort();
+    paths.dedup();
+    let hidden = paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path });
+    hidden.collect()
+}
+
+/// Checks that the working tree does not hold too much.
+fn check_tree(tree: &Path, home: Option<&Path>, root: &Path) -> Result<(), Unavailable> {
+    let why = if tree.parent().is_none() {
+        "is the root of the file system"
+    } else if home.is_some_and(|home| home.starts_with(tree)) {
+        "holds the home folder"
+    } else if root.starts_with(tree) {
+        "holds nagent's own folder"
+    } else if tree.starts_with(root) {
+        "is in nagent's own folder"
+    } else {
+        return Ok(());
+    };
+    Err(Unavailable(format!(
+        "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
+        tree.display()
+    )))
+}
+
+/// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it holds one of `others`.
+fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    let tmpdir = tmpdir.map(Path::new).filter(|tmpdir| tmpdir.is_absolute());
+    let candidates = [Path::new("/tmp"), Path::new("/var/tmp")].into_iter().chain(tmpdir);
+    for (at, candidate) in candidates.enumerate() {
+        let Ok(folder) = fs::canonicalize(candidate) else { continue };
+        let holds = || others.iter().flatten().any(|other| other.starts_with(&folder));
+        let is_fine = folder.is_dir() && folder.parent().is_some() && (at < 2 || !holds());
+        if is_fine && !folders.iter().any(|known| folder.starts_with(known)) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+/// Resolves the folder of a `--write`.
+fn resolve_named_folder(
+    named: &Path,
+    folder: &Path,
+    tree: &Path,
+    home: Option<&Path>,
+) -> Result<(PathBuf, FolderKind), Unavailable> {
+    let wrong = |why: &str| Unavailable(format!("--write {}: {why}", named.display()));
+    let named_path = folder.join(expand_home(named, home));
+    let path = fs::canonicalize(&named_path).map_err(|error| {
+        wrong(&format!("{error}; name a folder that exists (mkdir creates one)"))
+    })?;
+    // A command may have put that link into the tree.
+    if remove_dots(&named_path).starts_with(tree) && !path.starts_with(tree) {
+        return Err(wrong(&format!(
+            "it leads out of the working tree, to {}; name that folder itself if it is the one",
+            path.display()
+        )));
+    }
+    if path.file_name().is_some_and(|name| name == ".git") && path.is_file() {
+        return Err(wrong(
+            "it is a file that names the repository's folder; name that folder itself, and for a linked working tree also \
+             the one that commondir in it names",
+        ));
+    }
+    if !path.is_dir() {
+        return Err(wrong("it is not a folder; name one that exists (mkdir creates one)"));
+    }
+    if path.parent().is_none() {
+        return Err(wrong("it is the root of the file system; --sandbox off restricts no files"));
+    }
+    let kind = if is_git_folder(&path) { FolderKind::Git } else { FolderKind::Named };
+    Ok((path, kind))
+}
+
+/// Removes `.` and `..` from a path without looking at links.
+fn remove_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for step in path.components() {
+        match step {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            _ => plain.push(step),
+        }
+    }
+    plain
+}
+
+/// Returns the folders between a path and the top of the writable folder that it is in.
+fn folders_above(path: &Path, policy: &SandboxPolicy) -> Vec<PathBuf> {
+    let is_inside = |above: &&Path| {
+        policy
+            .writable
+            .iter()
+            .any(|folder| **above != folder.path && above.starts_with(&folder.path))
+    };
+    path.ancestors().skip(1).take_while(is_inside).map(Path::to_owned).collect()
+}
+
+/// Finds the executable of the inner stage.
+fn find_inner(executable: Option<&Path>) -> Result<PathBuf, Unavailable> {
+    let executable = executable.and_then(|executable| fs::canonicalize(executable).ok());
+    let inner = executable.as_deref().and_then(Path::parent).map(|folder| folder.join(INNER));
+    inner.filter(|inner| inner.is_file()).ok_or_else(|| {
+        Unavailable(format!(
+            "the executable {INNER}, which builds the sandbox from inside, is not beside this one{}; install it there",
+            executable.map(|path| format!(" ({})", path.display())).unwrap_or_default()
+        ))
+    })
+}
+
+/// Returns the toolkit's executables, which are in one folder.
+fn toolkit(inner: &Path) -> Vec<PathBuf> {
+    let entries = inner.parent().and_then(|folder| fs::read_dir(folder).ok());
+    let is_tool = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        (name == "nagent" || name.starts_with("nagent-") && !name.contains('.')) && path.is_file()
+    };
+    entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_tool).collect()
+}

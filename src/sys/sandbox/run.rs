@@ -1,0 +1,298 @@
+//! One command in the sandbox: how it started, and what it left. Protected names that it created are moved out of the tree
+//! when it ends, into `outputs/created-{uuid}/` of nagent's root; nothing of ours is ever put into the tree.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use uuid::Uuid;
+
+use super::inner::STARTED;
+use super::scan::{PROTECTED_IN_GIT, TreeScan, scan_tree};
+use crate::sandbox::inner::InnerPlan;
+use crate::sandbox::policy::{FolderKind, WritableFolder};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::process;
+use crate::sys::process::job::{Job, Outcome, Output};
+
+/// Why a command was not started, when the inner stage could not say it.
+pub const NO_REASON: &str = "the sandbox could not be built; the output says why";
+
+/// Maximum number of paths that a note names.
+const MAX_NAMED: usize = 5;
+
+/// How long moving to another file system may take.
+const MOVE_TIME: Duration = Duration::from_mins(1);
+
+/// The entries of a protected path, each with its inode and the time when it was last changed.
+type PathState = Vec<(u64, i64, i64)>;
+
+/// A command that runs in the sandbox. To be finished, or dropped, when it has ended.
+#[derive(Debug)]
+pub struct SandboxedRun {
+    /// A file in memory: the plan until the inner stage reads it, then its report.
+    control: File,
+    /// Removed when the command has ended.
+    scratch: Option<PathBuf>,
+    /// Where what the command created is moved to.
+    outputs: PathBuf,
+    /// The folders that were searched, and what was found.
+    trees: Vec<(WritableFolder, TreeScan)>,
+    /// Device and inode of every protected path: one that was renamed with its folder is not new.
+    identities: HashSet<(u64, u64)>,
+    /// The state of protected paths that nothing keeps from being changed.
+    states: HashMap<PathBuf, PathState>,
+    /// Paths that did not exist, and are read or run by themselves once they do.
+    missing: Vec<PathBuf>,
+}
+
+/// What is to be reported of a command that has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxOutcome {
+    /// Why the command was not started; `None`: it was.
+    pub refused: Option<String>,
+    /// What whoever reads its result should know.
+    pub notes: Vec<String>,
+}
+
+impl SandboxedRun {
+    pub(super) fn new(plan: &InnerPlan, outputs: PathBuf) -> io::Result<Self> {
+        Ok(Self {
+            control: memory_file(&plan.to_bytes())?,
+            scratch: None,
+            outputs,
+            trees: Vec::new(),
+            identities: HashSet::new(),
+            states: HashMap::new(),
+            missing: Vec::new(),
+        })
+    }
+
+    /// The descriptor that the inner stage reads its plan from.
+    pub(super) fn control(&self) -> io::Result<File> {
+        self.control.try_clone()
+    }
+
+    pub(super) fn make_scratch(&mut self, scratch: PathBuf) -> io::Result<()> {
+        fs::create_dir(&scratch)?;
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o700))?;
+        self.scratch = Some(scratch);
+        Ok(())
+    }
+
+    /// Remembers what there was before the command. `may_change`: nothing keeps protected paths from being changed.
+    pub(super) fn remember(
+        &mut self,
+        trees: Vec<(WritableFolder, TreeScan)>,
+        missing: Vec<PathBuf>,
+        may_change: bool,
+    ) {
+        let protected = || trees.iter().flat_map(|(_, scan)| &scan.protected);
+        self.identities = protected().filter_map(|path| identity(path)).collect();
+        if may_change {
+            self.states = protected().map(|path| (path.clone(), path_state(path))).collect();
+        }
+        self.missing = missing;
+        self.trees = trees;
+    }
+
+    /// Reports how the command started, and moves the protected names that it created out of the tree.
+    pub fn finish(self) -> SandboxOutcome {
+        let mut report = vec![0; 4096];
+        let length = self.control.read_at(&mut report, 0).unwrap_or(0);
+        let report = String::from_utf8_lossy(report.get(..length).unwrap_or_default());
+        let refused = match report.strip_prefix(STARTED) {
+            Some("") => None,
+            Some(why) => Some(why.to_owned()),
+            None => Some(NO_REASON.to_owned()),
+        };
+        SandboxOutcome { refused, notes: self.clean_up() }
+    }
+
+    fn clean_up(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut unsearched = Vec::new();
+        let mut created: Vec<PathBuf> = Vec::new();
+        for (folder, before) in &self.trees {
+            // In a repository's own folder, what can be created is among `missing`.
+            let after = match folder.kind {
+                FolderKind::Git => TreeScan::default(),
+                _ => scan_tree(&folder.path, &|_| false),
+            };
+            let is_new = |path: &PathBuf| {
+                !self.states.contains_key(path)
+                    && identity(path).is_some_and(|identity| !self.identities.contains(&identity))
+            };
+            created.extend(after.protected.into_iter().filter(is_new));
+            let links = after.links.into_iter().filter(|link| !before.links.contains(link));
+            created.extend(links.map(|link| link.path));
+            if before.is_cut || after.is_cut {
+                unsearched.push(folder.path.clone());
+            }
+            let unreadable = after.unreadable.into_iter();
+            unsearched.extend(unreadable.filter(|folder| !before.unreadable.contains(folder)));
+        }
+        let mut moved = self.move_out(created, &mut notes);
+        // Before what was missing, which may be the target of such a link.
+        let restored = self.restore_links();
+        let missing = self.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
+        moved.extend(self.move_out(missing.collect(), &mut notes));
+        notes.extend(name_some(
+            "the command created what tools run by themselves, so it was moved; to put it back",
+            &moved,
+        ));
+        notes.extend(name_some("links that the command removed or replaced are back", &restored));
+        let changed: Vec<String> = self
+            .states
+            .iter()
+            .filter(|(path, before)| path_state(path) != **before)
+            .map(|(path, _)| path.display().to_string())
+            .collect();
+        notes.extend(name_some(
+            "the command changed what tools run by themselves; look at it before you work there",
+            &changed,
+        ));
+        let unsearched: Vec<String> =
+            unsearched.iter().map(|path| path.display().to_string()).collect();
+        notes.extend(name_some("not searched to the end for what tools run by themselves (too large, too slow or unreadable), so it may hold more", &unsearched));
+        notes
+    }
+
+    /// Moves paths out of the trees. Returns the command that moves each one back.
+    fn move_out(&self, mut created: Vec<PathBuf>, notes: &mut Vec<String>) -> Vec<String> {
+        created.sort();
+        created.dedup();
+        let mut moved = Vec::new();
+        for top in self.trees.iter().map(|(folder, _)| &folder.path) {
+            let folder = self.outputs.join(format!("created-{}", Uuid::new_v4().simple()));
+            let here = created.extract_if(.., |path| path.starts_with(top) && path != top);
+            for path in here.collect::<Vec<_>>() {
+                // Gone with a folder that was moved before.
+                if fs::symlink_metadata(&path).is_err() {
+                    continue;
+                }
+                let target = folder.join(path.strip_prefix(top).unwrap_or(&path));
+                match move_path(&path, &target) {
+                    Ok(()) => moved.push(format!("mv {} {}", quote(&target), quote(&path))),
+                    Err(why) => notes.push(format!(
+                        "the command created {}, which tools run by themselves, and it cannot be moved to {} ({why}); look at it before you work there",
+                        path.display(),
+                        target.display()
+                    )),
+                }
+            }
+        }
+        moved
+    }
+
+    /// Puts links with protected names back that the command removed or replaced: no mount protects a link.
+    fn restore_links(&self) -> Vec<String> {
+        let links = self.trees.iter().flat_map(|(_, scan)| &scan.links);
+        let is_gone = |path: &Path| fs::symlink_metadata(path).is_err();
+        links
+            .filter(|link| is_gone(&link.path) && symlink(&link.target, &link.path).is_ok())
+            .map(|link| link.path.display().to_string())
+            .collect()
+    }
+}
+
+impl Drop for SandboxedRun {
+    fn drop(&mut self) {
+        if let Some(scratch) = &self.scratch {
+            remove_folder(scratch);
+        }
+    }
+}
+
+/// A file in memory with this content.
+pub(super) fn memory_file(content: &[u8]) -> io::Result<File> {
+    let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
+    file.write_all_at(content, 0)?;
+    Ok(file)
+}
+
+fn name_some(what: &str, names: &[String]) -> Option<String> {
+    let (first, rest) = names.split_at(names.len().min(MAX_NAMED));
+    let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
+    (!first.is_empty()).then(|| format!("{what}: {}{more}", first.join("; ")))
+}
+
+/// Quotes a path for a shell.
+fn quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Moves a file or folder, to another file system too.
+fn move_path(from: &Path, to: &Path) -> Result<(), String> {
+    let parent = to.parent().unwrap_or(to);
+    crate::sys::fs::make_folders(parent, 0o700, &mut Vec::new())
+        .map_err(|error| error.to_string())?;
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        done => return done.map_err(|error| error.to_string()),
+    }
+    let program = ["/bin/mv", "/usr/bin/mv"].into_iter().find(|path| Path::new(path).exists());
+    let program = program.ok_or("it is on another file system, and there is no mv")?;
+    let argv = vec![program.into(), "--".into(), from.into(), to.into()];
+    let job = Job {
+        output: Output::Merged,
+        timeout: Some(MOVE_TIME),
+        ..Job::new(argv, "/".into(), vec![])
+    };
+    let interrupts = Interrupts::deaf().map_err(|error| error.to_string())?;
+    let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
+    match finished.outcome {
+        Outcome::Ended { code: 0 } => Ok(()),
+        _ => Err(finished.stdout.head_text().trim().to_owned()),
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|there| (there.dev(), there.ino()))
+}
+
+/// Reads the state of a protected path: of a repository only what runs programs, since git changes the rest all the time.
+fn path_state(path: &Path) -> PathState {
+    let is_repository = path.join("HEAD").exists();
+    let mut ahead: Vec<PathBuf> = if is_repository {
+        PROTECTED_IN_GIT.iter().map(|name| path.join(name)).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    let mut state = PathState::new();
+    while let Some(path) = ahead.pop()
+        && state.len() < 1000
+    {
+        let Ok(there) = fs::symlink_metadata(&path) else { continue };
+        state.push((there.ino(), there.ctime(), there.ctime_nsec()));
+        if there.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+            let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            entries.sort();
+            ahead.extend(entries);
+        }
+    }
+    state
+}
+
+/// Removes a folder whatever modes a command gave to folders in it.
+fn remove_folder(folder: &Path) {
+    if fs::remove_dir_all(folder).is_ok() {
+        return;
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if !fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) {
+            continue;
+        }
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        folders.extend(
+            fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()),
+        );
+    }
+    let _ = fs::remove_dir_all(folder);
+}
