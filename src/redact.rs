@@ -1,12 +1,11 @@
-//! Masks credentials in what a model is to read: those that this process knows by their values, and, where it is asked
-//! for, well-known shapes. Bytes in, bytes out; it knows no files and no blocks.
+//! Masks credentials in text that a model is to read: values that this process knows, and on request well-known shapes. Bytes
+//! in, bytes out.
 //!
-//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word comes from the secret
-//! and from a key that stays on this machine: the same secret has the same mask wherever it turns up, another has another,
-//! and nobody who sees the word can try guesses against it. What a mask covers is not shown in part: a private key whose
-//! lines turn up one by one later is masked line by line.
+//! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word is a hash of the secret and
+//! of a key that stays on this machine: the same secret always has the same mask, and nobody can test guesses against the
+//! word. A private key whose lines turn up one by one later is masked line by line.
 //!
-//! It does not find what was encoded, encrypted, split or turned around.
+//! Secrets that were encoded, encrypted, split or reversed are not found.
 
 mod private_key;
 pub mod shapes;
@@ -26,9 +25,9 @@ pub const SHORTEST: usize = 8;
 
 /// A stream is masked in pieces of about this many bytes.
 const WINDOW: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
-/// So many bytes of a piece wait for the next one: no secret that is found is longer.
+/// This many bytes of a piece wait for the next one: no secret that is found is longer.
 const HELD: usize = private_key::LONGEST + (32 << 10);
-/// The longest word at a cut that is taken away for what it may be part of, in bytes.
+/// Maximum length of a word beside a cut that is removed because it may be part of a secret, in bytes.
 const RAGGED: usize = 512;
 
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -65,7 +64,7 @@ pub struct Redactor {
     /// The values, the longest first, and the names of their variables.
     known: Vec<(Vec<u8>, String)>,
     any_known: Option<Regex>,
-    /// What words are made with; `None`: shapes are not looked for.
+    /// The key of the masks' words; `None`: shapes are not searched for.
     salt: Option<Vec<u8>>,
     /// Lines of private keys that were seen, with the mask of the key.
     learned: HashMap<Vec<u8>, String>,
@@ -127,31 +126,31 @@ impl Redactor {
         Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: HashMap::new() }
     }
 
-    /// Whether it would change nothing, whatever comes.
+    /// Whether it never changes anything.
     pub fn is_idle(&self) -> bool {
         self.any_known.is_none() && self.salt.is_none()
     }
 
-    /// Whether shapes are looked for.
+    /// Whether shapes are searched for.
     pub fn finds_shapes(&self) -> bool {
         self.salt.is_some()
     }
 
     /// The bytes with masks, and how many; `None`: there is nothing to mask.
-    pub fn mask(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
+    pub fn redact_bytes(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
         let spans = self.spans(bytes);
         (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
     }
 
-    /// The same for text, which stays text.
+    /// Like [`Redactor::redact_bytes`], for text.
     pub fn redact_text(&mut self, text: String) -> (String, u64) {
-        match self.mask(text.as_bytes()) {
+        match self.redact_bytes(text.as_bytes()) {
             Some((bytes, count)) => (String::from_utf8_lossy(&bytes).into_owned(), count),
             None => (text, 0),
         }
     }
 
-    /// The same for text in which `…` stands for what was cut away: what may be part of a secret beside it goes.
+    /// Like [`Redactor::redact_text`], for text that was cut where `…` is: what may be part of a secret beside a cut is removed.
     pub fn redact_cut_lines(&mut self, text: String) -> (String, u64) {
         let (text, count) = self.redact_text(text);
         if self.is_idle() || !text.contains('…') {
@@ -177,7 +176,7 @@ impl Redactor {
         (out, count)
     }
 
-    /// Where a text ends that was cut behind its last byte, so that it ends in no part of a secret.
+    /// Where a text that was cut must end, so that it does not end in a part of a secret.
     pub fn clean_end(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let mut end = text.len();
@@ -215,7 +214,7 @@ impl Redactor {
         start
     }
 
-    /// The first mask in a text, if one stands there.
+    /// The first mask in a text, if there is one.
     pub fn find_mask<'a>(&self, text: &'a str) -> Option<&'a str> {
         let is_ours = |name: &str| self.known.iter().any(|(_, known)| known == name);
         MASK.captures_iter(text)
@@ -287,7 +286,7 @@ impl Redactor {
             if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
                 let lines: Vec<Vec<u8>> = private_key::lines(secret).map(<[u8]>::to_vec).collect();
                 self.learned.extend(lines.into_iter().map(|line| (line, mask.clone())));
-                // The line feed behind it is none of the key's.
+                // The line feed behind it is not part of the key.
                 out.extend_from_slice(mask.as_bytes());
                 if secret.ends_with(b"\n") {
                     out.push(b'\n');
@@ -336,7 +335,7 @@ impl Stream {
         }
         let spans = redactor.spans(&self.held);
         let mut cut = self.held.len() - HELD;
-        // Best between lines: what stands before a secret tells that it is one.
+        // Best between lines: what is before a secret shows that it is one.
         if let Some(feed) = memchr::memrchr(b'\n', &self.held[cut - (32 << 10)..cut]) {
             cut = cut - (32 << 10) + feed + 1;
         }
@@ -355,7 +354,7 @@ impl Stream {
     /// Gives the rest.
     pub fn finish(&mut self, redactor: &mut Redactor) -> Vec<u8> {
         let rest = std::mem::take(&mut self.held);
-        match redactor.mask(&rest) {
+        match redactor.redact_bytes(&rest) {
             Some((bytes, count)) => {
                 self.count += count;
                 bytes

@@ -60,7 +60,7 @@ impl Recorder {
             reply: reply.text.clone(),
             usage: Some(reply.usage),
         };
-        fs::append(&self.path, &entry.format())
+        fs::append_text(&self.path, &entry.format())
     }
 }
 

@@ -177,7 +177,7 @@ impl Upload<'_> {
 
 /// Removes a file with a client of its own, which has short limits and which the signal that has come does not stop.
 fn remove_at_once(server: &Server, remote: &RemoteFile) -> Result<(), RequestError> {
-    let deaf = Interrupts::deaf()
+    let deaf = Interrupts::without_handlers()
         .map_err(|error| ApiError::new(ErrorKind::Other, &format!("no descriptors: {error}")))?;
     let request = server.endpoint.files()?.removal_request(remote);
     let head = HttpClient::new(LAST_REMOVAL, LAST_REMOVAL)

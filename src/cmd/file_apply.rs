@@ -15,8 +15,8 @@ use crate::format::edit::{self, Block};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
-use crate::sys::denied::Denied;
 use crate::sys::env::Env;
+use crate::sys::file_error::FileError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::{expand_home, shown};
 use crate::sys::root::Root;
@@ -92,8 +92,8 @@ fn refused(message: impl Into<String>) -> Problem {
     Problem::failed(message.into())
 }
 
-fn denied(denied: Denied) -> Problem {
-    refused(denied.to_string())
+fn denied(denied: FileError) -> Problem {
+    refused(denied.problem())
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         )));
     }
     let interrupts = Interrupts::install()?;
-    let input = match stdin::read(&interrupts)? {
+    let input = match stdin::read_to_end(&interrupts)? {
         Ok(input) => input,
         Err(signal) => {
             return Err(Problem::new(Exit::Signal(signal), "interrupted".to_owned()));
@@ -149,7 +149,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     }
     if let Edits::Hunks(FileDiff { creates: true, .. }) = &edits
         && is_there
-        && fs::size(&target).is_some_and(|size| size > 0)
+        && fs::file_size(&target).is_some_and(|size| size > 0)
     {
         return Err(refused(format!(
             "the diff makes {}, which is there already",
@@ -182,8 +182,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
             if !args.dry_run
                 && let Some(opened) = opened
             {
-                let mut keep = |file: &mut File| fs::keep_file(&outputs, file);
-                previous = replace::replace(opened, &new, &mut keep).map_err(denied)?.previous;
+                let mut keep = |file: &mut File| fs::store_file(&outputs, file);
+                previous = replace::replace_file(opened, &new, &mut keep).map_err(denied)?.previous;
             }
             Ok(done(args, &path, &applied, &changes, previous.as_deref()))
         }

@@ -221,7 +221,8 @@ fn told_before(start: &Start<'_>, file: &Path, history: &History) -> Option<Stri
     let block = text::told_summary(section, file.as_os_str().as_encoded_bytes())?;
     let is_known = history.touches.first().is_none_or(|touch| text::told_step(section, touch));
     let (_, bytes) = read_range::read_range(file, 0, LONG).ok()?;
-    (is_known && start.told.sha256.as_deref() == Some(&fs::hash(&bytes))).then(|| block.to_owned())
+    (is_known && start.told.sha256.as_deref() == Some(&fs::sha256(&bytes)))
+        .then(|| block.to_owned())
 }
 
 /// Requests that run side by side.

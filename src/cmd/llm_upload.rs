@@ -17,7 +17,6 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::read_error::ReadError;
 use crate::sys::{fs, read};
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
@@ -173,7 +172,8 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
             attachment::LIMIT
         ))
     };
-    let (file, meta) = read::open_regular(path).map_err(|error| failed(refusal(&error)))?;
+    let (file, meta) =
+        read::open_regular(path).map_err(|error| failed(error.problem().to_owned()))?;
     if meta.len() > attachment::LIMIT {
         return Err(too_large(meta.len()));
     }
@@ -186,15 +186,6 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
         return Err(too_large(bytes.len() as u64));
     }
     Ok(bytes)
-}
-
-/// The reason without the advice, which is for models and names tags.
-fn refusal(error: &ReadError) -> String {
-    if let ReadError::Missing { path, hint } = error {
-        return format!("file not found: {path}{hint}");
-    }
-    let text = error.to_string();
-    text.split("; ").next().unwrap_or(&text).to_owned()
 }
 
 /// A text file as a part of the prompt, with its name around it. The bytes were found to be UTF-8.

@@ -15,9 +15,9 @@ use super::runner::Runner;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::protocol::Action;
+use crate::sys::file_error::{FileError, FileErrorKind};
 use crate::sys::list_dir::{self, Found};
 use crate::sys::read::{self, Range, TextRead};
-use crate::sys::read_error::ReadError;
 use crate::sys::{fs, grep};
 
 /// Maximum size of a file that is kept whole because it is not UTF-8, in bytes.
@@ -31,7 +31,7 @@ impl Runner<'_> {
             let block = error(with_target(block, action), why);
             return Ok((self.context.redactor.redact_block(block), None));
         }
-        let stop = self.context.stop();
+        let stop = self.context.stop_check();
         let block = match action {
             Action::Shell { commands, timeout } => {
                 let parents = self.children.parents_of_commands();
@@ -44,7 +44,7 @@ impl Runner<'_> {
                 self.read_lines(block, path, *offset, *limit)?
             }
             Action::FileRead { path } => self.read_or_split(block, path)?,
-            Action::FilePatch { index } => large_files::patch(
+            Action::FilePatch { index } => large_files::apply_patch(
                 block,
                 index,
                 &self.context,
@@ -52,26 +52,26 @@ impl Runner<'_> {
                 &self.conversation,
             )?,
             Action::Write { path, text } => {
-                self.files.write(block.with("path", path), path, text, &self.conversation)
+                self.files.write_file(block.with("path", path), path, text, &self.conversation)
             }
             Action::Edit { path, blocks } => {
-                self.files.edit(block.with("path", path), path, blocks, &self.conversation)
+                self.files.edit_file(block.with("path", path), path, blocks, &self.conversation)
             }
             Action::List { path } => {
                 let asked = self.context.expand(path);
-                let found = list_dir::list(&self.context.folder, &asked, &stop);
+                let found = list_dir::list_dir(&self.context.folder, &asked, &stop);
                 show_found(block.with("path", path), found, &self.context)?
             }
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
-                let found = list_dir::glob(&self.context.folder, pattern, &asked, &stop);
+                let found = list_dir::find_by_glob(&self.context.folder, pattern, &asked, &stop);
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(block, found, &self.context)?
             }
             Action::Grep { pattern, path, glob } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
                 let folder = &self.context.folder;
-                let found = grep::grep(folder, pattern, &asked, glob.as_deref(), &stop);
+                let found = grep::search_lines(folder, pattern, &asked, glob.as_deref(), &stop);
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
             }
@@ -100,17 +100,17 @@ impl Runner<'_> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let path = self.context.resolve(path);
-        let read = read::read_text(&path, range, read::WHOLE_LIMIT, &self.context.stop());
+        let read = read::read_text(&path, range, read::WHOLE_LIMIT, &self.context.stop_check());
         self.show_text(block, &path, read)
     }
 
     fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {
         let block = block.with("path", path);
         let path = self.context.resolve(path);
-        match read::read_text(&path, None, read::WHOLE_LIMIT, &self.context.stop()) {
-            Err(ReadError::TooLarge { .. }) => {
+        match read::read_text(&path, None, read::WHOLE_LIMIT, &self.context.stop_check()) {
+            Err(error) if error.kind == FileErrorKind::TooLarge => {
                 let splits = self.splits_folder();
-                large_files::split(block, &path, &splits, &self.context, &mut self.files)
+                large_files::split_file(block, &path, &splits, &self.context, &mut self.files)
             }
             read => self.show_text(block.with("mode", "inline"), &path, read),
         }
@@ -120,7 +120,7 @@ impl Runner<'_> {
         &self,
         block: Block,
         path: &Path,
-        read: Result<TextRead, ReadError>,
+        read: Result<TextRead, FileError>,
     ) -> Result<Block> {
         let read = match read {
             Ok(read) => read,
@@ -136,7 +136,7 @@ impl Runner<'_> {
         if read.more || read.cut {
             block = block.with("more", "true");
         }
-        let mut hash = (!is_part && !read.cut).then(|| fs::hash(read.text.as_bytes()));
+        let mut hash = (!is_part && !read.cut).then(|| fs::sha256(read.text.as_bytes()));
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
             hash = None;
@@ -144,9 +144,10 @@ impl Runner<'_> {
                 && read.bytes <= MAX_KEPT_BYTES
                 && let Ok(bytes) = fs::read_all(&mut file)
             {
-                hash = (!is_part && !read.cut).then(|| fs::hash(&bytes));
+                hash = (!is_part && !read.cut).then(|| fs::sha256(&bytes));
                 let bytes = context.redactor.redact_bytes(bytes);
-                block = block.with("output", fs::keep(&context.root.outputs(), &bytes)?.display());
+                block = block
+                    .with("output", fs::store_output(&context.root.outputs(), &bytes)?.display());
             }
         }
         if let Some(hash) = hash {
@@ -162,7 +163,7 @@ impl Runner<'_> {
 
 fn show_found(
     block: Block,
-    found: Result<Found, ReadError>,
+    found: Result<Found, FileError>,
     context: &RunContext<'_>,
 ) -> Result<Block> {
     let found = match found {

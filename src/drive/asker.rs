@@ -28,7 +28,7 @@ pub struct Asker {
 
 impl Asker {
     /// Sends the conversation, and waits for the whole reply.
-    pub(super) fn ask(
+    pub(super) fn request_reply(
         &mut self,
         conversation: &ConversationFile,
         context: &RunContext<'_>,

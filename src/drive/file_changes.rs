@@ -11,10 +11,10 @@ use anyhow::Result;
 use crate::diff::lines;
 use crate::format::conversation::Block;
 use crate::memory::changes::NO_FILE;
+use crate::sys::file_error::FileErrorKind;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs;
 use crate::sys::read;
-use crate::sys::read_error::ReadError;
 
 /// Maximum size of a file whose content is kept at the start of a run, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -133,7 +133,7 @@ impl RunChanges {
             (NO_FILE, _) => format!("this run created {path}"),
             (_, NO_FILE) => format!("in this run {path} was removed"),
             (old, new) => {
-                match (fs::read_kept(&self.outputs, old), fs::read_kept(&self.outputs, new)) {
+                match (fs::read_stored(&self.outputs, old), fs::read_stored(&self.outputs, new)) {
                     (Ok(old), Ok(new)) => {
                         let (removed, added) = count_changed_lines(&old, &new);
                         format!("this run changed {path}: -{removed} +{added} lines")
@@ -159,14 +159,18 @@ impl RunChanges {
 pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<ContentHash>> {
     let (mut file, metadata) = match read::open_regular(path) {
         Ok(opened) => opened,
-        Err(ReadError::Missing { .. }) => return Ok(Some(ContentHash(NO_FILE.to_owned()))),
+        Err(error) if error.kind == FileErrorKind::Missing => {
+            return Ok(Some(ContentHash(NO_FILE.to_owned())));
+        }
         Err(_) => return Ok(None),
     };
     if metadata.len() > MAX_FILE_BYTES {
         return Ok(None);
     }
-    let Some(outputs) = outputs else { return Ok(fs::hash_file(&mut file).ok().map(ContentHash)) };
-    let kept = fs::keep_file(outputs, &mut file)?;
+    let Some(outputs) = outputs else {
+        return Ok(fs::sha256_of_file(&mut file).ok().map(ContentHash));
+    };
+    let kept = fs::store_file(outputs, &mut file)?;
     Ok(kept.file_stem().map(|stem| ContentHash(stem.to_string_lossy().into_owned())))
 }
 

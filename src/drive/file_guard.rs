@@ -41,7 +41,7 @@ impl FileGuard {
     }
 
     /// Writes a whole file.
-    pub(super) fn write(
+    pub(super) fn write_file(
         &mut self,
         block: Block,
         path: &str,
@@ -67,17 +67,17 @@ impl FileGuard {
             }
         }
         let path = opened.path().to_owned();
-        let block = self.put(block, opened, text.as_bytes());
+        let block = self.replace_content(block, opened, text.as_bytes());
         if block.get("status") != Some("ok") {
             return block;
         }
-        let hash = fs::hash(text.as_bytes());
+        let hash = fs::sha256(text.as_bytes());
         self.last_seen.record_write(conversation.pieces(), &path, hash.clone());
         with_shown(block, &hash)
     }
 
     /// Edits a file by search/replace blocks.
-    pub(super) fn edit(
+    pub(super) fn edit_file(
         &mut self,
         block: Block,
         path: &str,
@@ -97,26 +97,15 @@ impl FileGuard {
         };
         let path = opened.path().to_owned();
         let seen = self.known_to_reply(conversation.pieces(), &path);
-        let old = if opened.exists() {
-            match replace::read_target(&opened).map(String::from_utf8) {
-                Ok(Ok(old)) => old,
-                Ok(Err(_)) => {
-                    let text = "the file is not UTF-8 text; change it with a command instead";
-                    return error(block, text);
-                }
-                Err(denied) => return error(block, denied.to_string()),
-            }
-        } else if seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
+        if !opened.exists() && seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
             return removed_since(block, &opened);
-        } else {
-            let creates = edits.len() == 1 && edits[0].search.trim().is_empty();
-            if !creates {
-                let text = "there is no such file; create it with <nagent-write>";
-                return error(block, text);
-            }
-            String::new()
+        }
+        let old = match text_to_edit(&opened, &edits) {
+            Ok(old) => old,
+            Err(why) => return error(block, why),
         };
-        let old_hash = if opened.exists() { fs::hash(old.as_bytes()) } else { NO_FILE.to_owned() };
+        let old_hash =
+            if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
         let stale = seen.as_ref().filter(|seen| **seen != old_hash);
         let applied = match apply::apply(&old, &edits) {
             Ok(applied) => applied,
@@ -138,7 +127,7 @@ impl FileGuard {
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
-        let done = self.put(block, opened, applied.text.as_bytes());
+        let done = self.replace_content(block, opened, applied.text.as_bytes());
         if done.get("status") != Some("ok") {
             return done;
         }
@@ -148,7 +137,7 @@ impl FileGuard {
         let lines: Vec<String> = lines.chain(done.body.clone()).collect();
         let done = done.with("blocks", edits.len()).body(lines.join("\n"));
         // Who had not seen the file as it was has not seen all of it now.
-        let new_hash = fs::hash(applied.text.as_bytes());
+        let new_hash = fs::sha256(applied.text.as_bytes());
         let known_now = |known: Option<String>| match known {
             Some(known) if known != old_hash => known,
             _ => new_hash.clone(),
@@ -192,10 +181,10 @@ impl FileGuard {
     }
 
     /// Writes the file, after its previous content was kept.
-    fn put(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
-        let mut keep = |file: &mut File| fs::keep_file(&self.outputs, file);
+    fn replace_content(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
+        let mut keep = |file: &mut File| fs::store_file(&self.outputs, file);
         let is_target = self.boundary.target() == Some(opened.path());
-        let written = match replace::replace(opened, bytes, &mut keep) {
+        let written = match replace::replace_file(opened, bytes, &mut keep) {
             Ok(written) => written,
             Err(denied) => return error(block, denied.to_string()),
         };
@@ -214,7 +203,7 @@ impl FileGuard {
         if let Some(note) = describe_parted_links(written.parted) {
             block = block.body(note);
         }
-        if is_target { block.with("after", fs::hash(bytes)) } else { block }
+        if is_target { block.with("after", fs::sha256(bytes)) } else { block }
     }
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
@@ -235,7 +224,21 @@ impl FileGuard {
         let block = block.with("resolved", opened.path().display());
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
-        if is_whole || !then.is_empty() { with_shown(block, &fs::hash(&now)) } else { block }
+        if is_whole || !then.is_empty() { with_shown(block, &fs::sha256(&now)) } else { block }
+    }
+}
+
+/// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.
+fn text_to_edit(opened: &Opened, edits: &[edit::Block]) -> Result<String, String> {
+    if opened.exists() {
+        let bytes = replace::read_target(opened).map_err(|denied| denied.to_string())?;
+        return String::from_utf8(bytes).map_err(|_| {
+            "the file is not UTF-8 text; change it with a command instead".to_owned()
+        });
+    }
+    match edits {
+        [only] if only.search.trim().is_empty() => Ok(String::new()),
+        _ => Err("there is no such file; create it with <nagent-write>".to_owned()),
     }
 }
 

@@ -76,10 +76,10 @@ fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> 
         // The result lacks the last line feed of the file.
         let text = piece.text(conversation.text());
         let candidates = [format!("{text}\n"), text.to_owned()];
-        candidates.into_iter().map(String::into_bytes).find(|bytes| fs::hash(bytes) == hash)
+        candidates.into_iter().map(String::into_bytes).find(|bytes| fs::sha256(bytes) == hash)
     };
     let results = conversation.pieces().iter().rev();
-    fs::read_kept(outputs, hash)
+    fs::read_stored(outputs, hash)
         .ok()
         .or_else(|| results.filter(|piece| piece.get("shown") == Some(hash)).find_map(in_result))
 }

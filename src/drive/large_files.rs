@@ -21,7 +21,7 @@ use crate::sys::file_hash::hash_file;
 use crate::sys::fs;
 
 /// Splits a file that is too large to be shown, and lists its segments.
-pub(super) fn split(
+pub(super) fn split_file(
     block: Block,
     source: &Path,
     splits: &Path,
@@ -64,7 +64,7 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
         natural: false,
         force: false,
     };
-    let stop = context.stop();
+    let stop = context.stop_check();
     split::split(&request, &mut SplitHooks { stop: &stop, progress: &mut |_, _| () })
 }
 
@@ -72,9 +72,9 @@ fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<
 fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<Split> {
     let mut hash = None;
     // A name with a dot is of a split that is being written, or that a killed run left.
-    let names = fs::names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
+    let names = fs::list_names(splits).ok()?.into_iter().filter(|name| !name.starts_with('.'));
     let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
-    known.sort_by_key(|path| std::cmp::Reverse(fs::modified(path)));
+    known.sort_by_key(|path| std::cmp::Reverse(fs::modified_seconds(path)));
     for path in known {
         let Some(found) = fs::read_text(&path, index::MAX_BYTES)
             .ok()
@@ -88,10 +88,10 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
         }
         let hash = match &hash {
             Some(hash) => hash,
-            None => hash.insert(hash_file(source, &context.stop()).ok().flatten()?),
+            None => hash.insert(hash_file(source, &context.stop_check()).ok().flatten()?),
         };
         if *hash == found.source_sha256 {
-            let edited = edited_segments(&path, &found, &context.stop());
+            let edited = edited_segments(&path, &found, &context.stop_check());
             let note = "it was split before, and these segments were edited since";
             let notes = (!edited.is_empty()).then(|| format!("{note}: {}", edited.join(", ")));
             let notes = notes.into_iter().collect();
@@ -102,7 +102,7 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
 }
 
 /// Puts the edited segments of a split back into their source.
-pub(super) fn patch(
+pub(super) fn apply_patch(
     block: Block,
     index: &str,
     context: &RunContext<'_>,
@@ -114,7 +114,7 @@ pub(super) fn patch(
     let options =
         PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
     let outputs = context.root.outputs();
-    let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
+    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
     let hooks = PatchHooks {
         interrupts: context.interrupts,
         keep: Some(&mut keep),

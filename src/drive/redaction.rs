@@ -113,7 +113,7 @@ impl ResultRedactor {
 
     /// Masks the bytes of a file that is not text.
     pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let masked = self.redactor.borrow_mut().mask(&bytes);
+        let masked = self.redactor.borrow_mut().redact_bytes(&bytes);
         masked.map_or(bytes, |(masked, _)| masked)
     }
 
@@ -153,7 +153,7 @@ impl ResultRedactor {
             && metadata.len() <= MAX_LEARNED_BYTES
             && let Ok(bytes) = fs::read_all(&mut file)
         {
-            redactor.mask(&bytes);
+            redactor.redact_bytes(&bytes);
         }
     }
 
@@ -188,7 +188,7 @@ fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<Str
         Err(refusal) => return refusal.filter(|_| is_on),
     };
     let folder = path.parent()?;
-    edited_segments(path, &index, &context.stop()).iter().find_map(|name| {
+    edited_segments(path, &index, &context.stop_check()).iter().find_map(|name| {
         let refusal = match read_for_masks(&folder.join(name), MAX_SEGMENT_BYTES) {
             Ok(text) => context.redactor.refuse_mask(&text)?,
             Err(refusal) => return refusal.filter(|_| is_on),

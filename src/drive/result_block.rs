@@ -33,7 +33,7 @@ pub(super) fn tag_names() -> Vec<&'static str> {
 /// file system leaves after a crash.
 pub fn format_block(block: &Block, tag_names: &[&str]) -> String {
     let mut hash = (block.name == "initial_context")
-        .then(|| fs::hash(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
+        .then(|| fs::sha256(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
     let text = block.format(tag_names, &mut || hash.take().unwrap_or_else(fence_word));
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

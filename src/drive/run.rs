@@ -44,13 +44,13 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
             }
-            (Effect::Ask, None) => runner.ask()?,
-            (Effect::Wait { time, error }, None) => runner.wait(time, &error),
+            (Effect::Ask, None) => runner.ask_model()?,
+            (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
             (Effect::Say(text), None) => {
                 (runner.on_progress)(ProgressEvent::Response(&text));
                 Event::Said
             }
-            (Effect::Act(actions), None) => runner.act(actions, turn.remaining_limits())?,
+            (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::Next, None) => runner.next_child()?,
             (Effect::Check, None) => runner.run_check(),
         };
@@ -98,7 +98,7 @@ impl Runner<'_> {
     fn with_true_bytes(&self, block: Block) -> Result<Block> {
         match &block.body {
             Some(body) if body.contains('\0') && block.get("output").is_none() => {
-                let path = fs::keep(&self.context.root.outputs(), body.as_bytes())?;
+                let path = fs::store_output(&self.context.root.outputs(), body.as_bytes())?;
                 Ok(block.with("output", path.display()))
             }
             _ => Ok(block),
@@ -108,19 +108,19 @@ impl Runner<'_> {
     /// Keeps a reply that did not parse.
     fn keep_reply(&self, text: &str) -> Result<Event> {
         let folder = self.context.root.invalid(self.conversation.name());
-        let path = fs::keep_numbered(&folder, text.as_bytes())?;
+        let path = fs::store_numbered(&folder, text.as_bytes())?;
         Ok(Event::Kept { path: path.display().to_string() })
     }
 
-    fn ask(&mut self) -> Result<Event> {
+    fn ask_model(&mut self) -> Result<Event> {
         self.files.changes.before_asking();
         self.children.begin_reply();
-        let event = self.asker.ask(&self.conversation, &self.context, self.on_progress);
+        let event = self.asker.request_reply(&self.conversation, &self.context, self.on_progress);
         self.files.changes.after_asking()?;
         Ok(event)
     }
 
-    fn wait(&mut self, time: Duration, error: &ApiError) -> Event {
+    fn wait_to_retry(&mut self, time: Duration, error: &ApiError) -> Event {
         (self.on_progress)(ProgressEvent::Waiting(time, error));
         match clock::sleep_interruptible(time, self.context.interrupts) {
             Some(signal) => interrupted(signal),
@@ -128,7 +128,7 @@ impl Runner<'_> {
         }
     }
 
-    fn act(&mut self, actions: Vec<Action>, left: Limits) -> Result<Event> {
+    fn run_actions(&mut self, actions: Vec<Action>, left: Limits) -> Result<Event> {
         for action in &actions {
             (self.on_progress)(ProgressEvent::ActionStarted(action));
         }

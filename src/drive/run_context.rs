@@ -35,7 +35,7 @@ impl<'a> RunContext<'a> {
     }
 
     /// Whether a signal has come, for work that asks now and then.
-    pub(super) fn stop(&self) -> impl Fn() -> bool + use<'a> {
+    pub(super) fn stop_check(&self) -> impl Fn() -> bool + use<'a> {
         let interrupts = self.interrupts;
         move || interrupts.pending().is_some()
     }

@@ -22,7 +22,7 @@ pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
     if text.len() <= WHOLE {
         return Ok(block.body(text));
     }
-    let path = fs::keep(outputs, text.as_bytes())?;
+    let path = fs::store_output(outputs, text.as_bytes())?;
     let head = &text[..text.floor_char_boundary(KEEP)];
     let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
     let left_out = text.len() - head.len() - tail.len();

@@ -1,12 +1,12 @@
-//! Private keys in PEM: blocks of several lines, which a listing may have numbered, a program written on one line, a cut
-//! have robbed of their beginning or their end. Finds spans, changes nothing.
+//! Finds private keys in PEM: blocks of several lines, which may have line numbers, be written on one line, or lack their
+//! beginning or end.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// The longest block that is looked for, in bytes: a key of 16,384 bits has 13 KB.
+/// Maximum length of a block, in bytes: a key of 16,384 bits has 13 KB.
 pub(super) const LONGEST: usize = 64 << 10;
 
 static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
@@ -21,7 +21,7 @@ static END: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) static RUN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)[A-Za-z0-9+/=]{32,}").expect("a constant pattern"));
 
-/// Where the private keys stand, in order.
+/// The ranges of private keys, in order.
 pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     // Most texts hold neither.
@@ -80,7 +80,7 @@ fn open_end(text: &[u8], begin: usize) -> usize {
     end
 }
 
-/// The same for a block without its beginning.
+/// Where a block starts that has no begin mark.
 fn open_start(text: &[u8], low: usize, end: usize) -> usize {
     let mut start = end;
     let line_of =

@@ -29,9 +29,65 @@ fn pem(end: &str) -> String {
     format!("{begin}{end}{body}AbCd12=={end}{last}{end}")
 }
 
+/// A text with a secret for each of [`SHAPES`], put together from parts so that scanners of repositories do not report it.
+const EXAMPLES: &[&str] = &[
+    concat!("sk-ant", "-api03-Zq8xW2rTn5vLk9Bd"),
+    concat!("sk-or", "-v1-8d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("sk", "-proj-9aZ3kLm0QxR7tYv2Bn5C"),
+    concat!("AIza", "SyB9x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn"),
+    concat!("ya29", ".a0AfB_byC9x2Lk0QmR7tYv3Bn5C"),
+    concat!("GOCSPX", "-x2Lk0QmR7tYv3Bn5CdW8eFgH1jK"),
+    concat!("ghp", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9z"),
+    concat!("github", "_pat_11ABCDEFG0x2Lk0QmR7tYv_3Bn5C"),
+    concat!("glpat", "-x2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("xoxb", "-2048-4096-x2Lk0QmR7tYv"),
+    concat!("xapp", "-1-A02-4096-x2lk0qmr7tyv"),
+    concat!("https://hooks.slack", ".com/services/T0A/B0C/x2Lk0QmR7tYv3Bn5"),
+    concat!("AKIA", "X2LK7QMR7TYV3BN5"),
+    concat!("\"SecretAccess", "Key\": \"x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9/+aZb\""),
+    concat!("aws_secret", "_access_key = x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9/+aZb"),
+    concat!(
+        "aws_session",
+        "_token=IQoJb3JpZ2luX2VjEJx2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9IQoJb3JpZ2luX2VjEJx2Lk0QmR7tYv3B"
+    ),
+    concat!("Account", "Key=x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9x2Lk0QmR="),
+    concat!("eyJhbGciOiJIUzI1NiJ9", ".eyJzdWIiOiIxMjM0In0", ".x2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("npm", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9z"),
+    concat!("//registry.npmjs.example/:_auth", "Token=x2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("pypi", "-AgEIcHlwaS5vcmcCJx2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("cio", "x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6"),
+    concat!("rubygems", "_8d0c6f2ab94e7135d0c6f2ab94e71350d0c6f2ab94e71350"),
+    concat!("hf", "_x2LkQmRtYvBnCdWeFgHjKlMnPqZaBcDe1"),
+    concat!("dop_v1", "_8d0c6f2ab94e7135d0c6f2ab94e713508d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("sk_live", "_x2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("whsec", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl"),
+    concat!("SG", ".x2Lk0QmR7tYv3Bn5CdW8eg.FgH1jKl4Mn6Pq9x2Lk0QmR7tYv3B"),
+    concat!("SK", "8d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("shpat", "_8d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("2048409600:AA", "Hx2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6"),
+    concat!("hvs", ".CAESIx2Lk0QmR7tYv3Bn5CdW8eFg"),
+    concat!("dapi", "8d0c6f2ab94e7135d0c6f2ab94e71350"),
+    concat!("dckr_pat", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jK"),
+    concat!("ATATT3", "xFfGF0x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6Pq9z=AB12"),
+    concat!("lin_api", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl4Mn6"),
+    concat!("gsk", "_x2Lk0QmR7tYv3Bn5CdW8eFgH1jKl"),
+    concat!("AGE-SECRET", "-KEY-1X2LK0QMR7TYV3BN5CDW8EFGH1JKL4MN6PQ9X2LK0QMR7TYV3BN5CDW8E"),
+    concat!("Authorization: Bea", "rer x2Lk0QmR7tYv3Bn5"),
+    concat!("-H 'Bea", "rer x2Lk0QmR7tYv3Bn5CdW8eF'"),
+    concat!("x-api", "-key: x2Lk0QmR7tYv3Bn5"),
+    concat!("Set-Coo", "kie: sessionid=x2Lk0QmR7tYv3Bn5CdW8"),
+    concat!("postgres://user", ":hunter2!x@db.example/app"),
+    concat!("machine git.example login me pass", "word hunter2!x"),
+    concat!("DB_PASS", "WORD=tR7!vB3#qL9x"),
+    concat!("DEPLOY_TO", "KEN=x2Lk0QmR7tYv3Bn5"),
+    concat!("\"clientSec", "ret\": \"x2Lk0QmR7tYv3Bn5\""),
+    concat!("auth_to", "ken: x2Lk0QmR7tYv3Bn5CdW8"),
+];
+
 #[test]
 fn every_example_of_the_table_is_masked_under_its_name() {
-    for Shape { name, example, .. } in SHAPES {
+    assert_eq!(SHAPES.len(), EXAMPLES.len());
+    for (Shape { name, .. }, example) in SHAPES.iter().zip(EXAMPLES) {
         for text in [
             (*example).to_owned(),
             format!("a line before\n{example}\nand one after"),
@@ -117,7 +173,7 @@ fn values_that_are_known_are_masked_without_any_shape() {
     check("1234567", "1234567");
     check(r#"{"a":"with \"quotes\" in"}"#, r#"{"a":"[key Q_SECRET]"}"#);
     check("2: second line of sixteen", "2: [key MULTI_KEY]");
-    check(SHAPES[0].example, SHAPES[0].example);
+    check(EXAMPLES[0], EXAMPLES[0]);
     assert!(redactor.find_mask("x [key A_TOKEN] y").is_some());
     assert!(redactor.find_mask("x [key OTHER] y").is_none());
     assert!(redactor.find_mask("[masked github-token 0a1b2c3d]").is_some());
@@ -199,7 +255,7 @@ proptest! {
     #[test]
     fn text_stays_text_and_masks_stay(text in any::<String>(), at in 0usize..SHAPES.len(), tail in "\\PC{0,8}") {
         let mut redactor = redactor();
-        let (once, _) = redactor.redact_text(format!("{text}\n{}\n{tail}", SHAPES[at].example));
+        let (once, _) = redactor.redact_text(format!("{text}\n{}\n{tail}", EXAMPLES[at]));
         let (twice, count) = redactor.redact_text(once.clone());
         prop_assert_eq!(&once, &twice);
         prop_assert_eq!(count, 0);
@@ -209,7 +265,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut redactor = Redactor::new([("A_KEY", "12345678")], Some(SALT));
-        redactor.mask(&bytes);
+        redactor.redact_bytes(&bytes);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         redactor.redact_cut_lines(text);
     }

@@ -71,7 +71,7 @@ impl<'a> ConversationSummarizer<'a> {
                 limit: if is_whole { limit } else { WordLimit::DEFAULT },
                 place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
                 subject: format!("lines {first} to {last} of conversation {name}"),
-                source_sha256: fs::hash(text.as_bytes()),
+                source_sha256: fs::sha256(text.as_bytes()),
                 text,
             }))
         };

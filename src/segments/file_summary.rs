@@ -276,7 +276,7 @@ impl<'a> FileSummarizer<'a> {
     ) -> Result<SummaryTask, Problem> {
         let lines = format!("lines {} to {}", part.first_line, part.last_line);
         let bytes = source.read_part(part)?;
-        if part.sha256.as_ref().is_some_and(|sha256| *sha256 != fs::hash(&bytes)) {
+        if part.sha256.as_ref().is_some_and(|sha256| *sha256 != fs::sha256(&bytes)) {
             let name = &source.name;
             let message =
                 format!("{lines} of {name} have changed since it was split; split it again");
@@ -316,7 +316,7 @@ impl<'a> FileSummarizer<'a> {
             limit,
             place,
             subject,
-            source_sha256: fs::hash(bytes),
+            source_sha256: fs::sha256(bytes),
             text: decoded.text,
         })
     }

@@ -63,7 +63,7 @@ fn shorten(name: &str) -> Option<String> {
     }
     let (_, suffix) = split_suffix(name);
     let suffix = if suffix.len() <= LONGEST_SUFFIX { suffix } else { "" };
-    let hash = fs::hash(name.as_bytes());
+    let hash = fs::sha256(name.as_bytes());
     let end = format!("-{}{suffix}", &hash[..8]);
     let stem = &name[..name.floor_char_boundary(LONGEST - end.len())];
     Some(format!("{stem}{end}"))

@@ -23,7 +23,7 @@ const NAMED: usize = 10;
 
 /// Reads an index.
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
-    read::open_regular(path).map_err(|error| unreadable("read the index", path, error))?;
+    read::open_regular(path).map_err(|error| unreadable("read the index", path, &error))?;
     let text = fs::read_text(path, index::MAX_BYTES)?
         .ok_or_else(|| Problem::failed(format!("no such file: {}", shown(path))))?;
     index::parse(&text).map_err(|error| {

@@ -54,7 +54,7 @@ pub(super) fn reduce_parts(
                 limit,
                 place: format!("{what}: {name}\nSummaries of lines {first} to {last} of {lines}"),
                 subject: format!("the joined summary of lines {first} to {last} of {name}"),
-                source_sha256: fs::hash(text.as_bytes()),
+                source_sha256: fs::sha256(text.as_bytes()),
                 text,
             }))
         };

@@ -24,7 +24,7 @@ use crate::format::index::{self, Index, Segment};
 use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{hash, hex};
+use crate::sys::fs::{hex, sha256};
 use crate::sys::names::shown;
 use crate::sys::staged_folder::StagedFolder;
 use crate::sys::{fs, read};
@@ -141,7 +141,7 @@ fn split_as(
         return Err(Problem::usage(message));
     }
     let (file, metadata) =
-        read::open_regular(source).map_err(|error| unreadable("split", source, error))?;
+        read::open_regular(source).map_err(|error| unreadable("split", source, &error))?;
     let real = fs::real_path(source).ok_or_else(|| cannot("split", source, "it was removed"))?;
     let source_path = to_utf8(&real)?.to_owned();
     let name =
@@ -404,7 +404,7 @@ impl SegmentWriter {
             end_line_num: self.line + feeds - u64::from(ends_line),
             start_byte: start,
             end_byte: start + bytes.len() as u64,
-            sha256: hash(bytes),
+            sha256: sha256(bytes),
             summary: None,
         });
         self.line += feeds;

@@ -76,7 +76,7 @@ impl<'a> AtomicFile<'a> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::synced;
+    use super::super::durable::tests as synced;
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@
 //!                          but for the splits and a target that the user named
 //! ```
 
-use super::denied::Denied;
+use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::names::{expand_home, shown};
 use rustix::fs::Stat;
@@ -59,7 +59,7 @@ struct Target {
     /// Held open, so that its inode cannot be given to another file: device and inode are then an identity,
     /// and its birth time need not be asked.
     handle: Option<(File, Stat)>,
-    /// The target is being opened for the first time: it is whatever its path leads to.
+    /// The target is being opened for the first time: it is whatever file its path leads to.
     is_new: bool,
 }
 
@@ -78,7 +78,7 @@ impl Boundary {
     pub fn for_main(places: Places<'_>) -> (Self, Vec<String>) {
         let mut boundary = Self::empty(places);
         for folder in ["/tmp", "/var/tmp"] {
-            boundary.add_root(settled(Path::new(folder)));
+            boundary.add_root(resolve_links(Path::new(folder)));
         }
         let notes = match boundary.tmpdir(places) {
             Ok(None) => Vec::new(),
@@ -88,7 +88,7 @@ impl Boundary {
             }
             Err(why) => {
                 let tmpdir = shown(places.tmpdir.unwrap_or_default());
-                vec![format!("TMPDIR ({tmpdir}) is no folder that may be written: {why}")]
+                vec![format!("TMPDIR ({tmpdir}) is not writable: {why}")]
             }
         };
         (boundary, notes)
@@ -96,9 +96,9 @@ impl Boundary {
 
     /// The boundary of a file's own conversation: that file, by its true path, and while it is the same file
     /// also where it was moved to. It need not exist yet.
-    pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, Denied> {
+    pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, FileError> {
         let mut boundary = Self::empty(places);
-        let path = settled(&boundary.absolute(target)?);
+        let path = resolve_links(&boundary.absolute(target)?);
         // Folders that are missing are made when something is written, not before.
         let folder = path.parent().unwrap_or(&path);
         boundary.target = Some(Target { path: path.clone(), handle: None, is_new: true });
@@ -112,26 +112,24 @@ impl Boundary {
         Ok(boundary)
     }
 
-    /// That the target is none of nagent's own files: only a user may name one of those.
+    /// Checks that the target is not one of nagent's own files: only a user may name one of those.
     ///
     /// # Errors
     /// It is one.
-    pub fn target_is_no_own_file(&self) -> Result<(), Denied> {
+    pub fn target_is_no_own_file(&self) -> Result<(), FileError> {
         match self.target() {
-            Some(path) if path.starts_with(&self.forbidden) => {
-                Err(Denied::Root { path: shown(path), root: shown(&self.forbidden) })
-            }
+            Some(path) if path.starts_with(&self.forbidden) => Err(self.in_own_folder(path)),
             _ => Ok(()),
         }
     }
 
     /// Adds a folder that the user named with `--write`.
-    pub fn allow_folder(&mut self, folder: &Path) -> Result<(), Denied> {
+    pub fn allow_folder(&mut self, folder: &Path) -> Result<(), FileError> {
         let path = self.cwd.join(expand_home(folder, self.home.as_deref()));
         let path = fs::canonicalize(&path)
-            .map_err(|error| Denied::io("use as a folder to write in", folder, error))?;
+            .map_err(|error| FileError::io("use as a folder to write in", folder, error))?;
         if !path.is_dir() {
-            return Err(Denied::io("use as a folder to write in", folder, Errno::NOTDIR));
+            return Err(FileError::io("use as a folder to write in", folder, Errno::NOTDIR));
         }
         self.add_root(path);
         Ok(())
@@ -139,7 +137,7 @@ impl Boundary {
 
     /// Adds a folder of nagent's root, for this conversation's own splits. It need not exist yet.
     pub fn allow_splits(&mut self, folder: &Path) {
-        let folder = settled(&self.cwd.join(folder));
+        let folder = resolve_links(&self.cwd.join(folder));
         self.allowed.push(folder.clone());
         self.add_root(folder);
     }
@@ -171,7 +169,7 @@ impl Boundary {
             home: places.home.map(Path::to_owned),
             roots: Vec::new(),
             target: None,
-            forbidden: settled(&places.cwd.join(places.root)),
+            forbidden: resolve_links(&places.cwd.join(places.root)),
             allowed: Vec::new(),
         }
     }
@@ -193,13 +191,13 @@ impl Boundary {
         }
         let Ok(tmpdir) = fs::canonicalize(tmpdir) else { return Err("there is no such folder") };
         if !tmpdir.is_dir() {
-            return Err("it is no folder");
+            return Err("it is not a folder");
         }
         if self.roots.iter().any(|root| tmpdir.starts_with(root)) {
             return Ok(None);
         }
         let holds = |folder: Option<&Path>| {
-            folder.is_some_and(|folder| settled(folder).starts_with(&tmpdir))
+            folder.is_some_and(|folder| resolve_links(folder).starts_with(&tmpdir))
         };
         if tmpdir.parent().is_none() {
             Err("it is the root of the file system")
@@ -214,23 +212,23 @@ impl Boundary {
         }
     }
 
-    /// Whether a file is the very one that this conversation was opened on.
+    /// Whether a file is the one that this conversation was opened on.
     pub(super) fn is_target(&self, stat: &Stat) -> bool {
         self.target.as_ref().is_some_and(|target| target.is_same(stat))
     }
 
-    /// Whether the file `path`, in the existing folder `folder` and both by their true paths, may be written.
+    /// Checks that a file may be written. `path` is its true path, `folder` that of the nearest folder that exists.
     pub(super) fn permit(
         &self,
         asked: &Path,
         folder: &Path,
         path: &Path,
         stat: Option<&Stat>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), FileError> {
         if path.components().any(|part| is_git(part.as_os_str()))
             || folder.ancestors().any(is_git_folder)
         {
-            return Err(Denied::Git { path: shown(asked) });
+            return Err(in_repository_data(asked));
         }
         if self.target.as_ref().is_some_and(|target| target.is_at(path, stat)) {
             return Ok(());
@@ -238,7 +236,7 @@ impl Boundary {
         if path.starts_with(&self.forbidden)
             && !self.allowed.iter().any(|folder| path.starts_with(folder))
         {
-            return Err(Denied::Root { path: shown(asked), root: shown(&self.forbidden) });
+            return Err(self.in_own_folder(asked));
         }
         let was_moved = || self.target.as_ref().is_some_and(|target| target.was_moved(stat));
         if self.roots.iter().any(|root| path != root && path.starts_with(root)) || was_moved() {
@@ -259,7 +257,15 @@ impl Boundary {
             }
             Some(_) => format!("another file has a conversation of its own: {way}"),
         };
-        Err(Denied::Outside { path: shown(asked), resolved, may: self.describe(), instead })
+        let (path, may) = (shown(asked), self.describe());
+        let problem = format!("{path}{resolved} is outside of the write boundary: {may}");
+        Err(FileError::new(problem, instead))
+    }
+
+    fn in_own_folder(&self, path: &Path) -> FileError {
+        let (path, root) = (shown(path), shown(&self.forbidden));
+        let problem = format!("{path} is in nagent's own folder {root}, which is not written");
+        FileError::new(problem, "put the file elsewhere, for example in /tmp")
     }
 }
 
@@ -284,19 +290,26 @@ impl Target {
     }
 }
 
+pub(super) fn in_repository_data(path: &Path) -> FileError {
+    let path = shown(path);
+    let problem = format!("{path} is part of a repository's own data (.git), which is not written");
+    FileError::new(problem, "use git itself")
+}
+
 pub(super) fn is_git(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// What git takes for a repository's own folder, whatever its name: bare ones, and those that a `.git` file names.
+/// Whether git would take a folder for a repository's own data, whatever its name: a bare repository, or a folder that a
+/// `.git` file names.
 fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && folder.join("objects").is_dir()
         && folder.join("refs").is_dir()
 }
 
-/// The path with all links resolved as far as it exists; what does not exist is taken as it is written.
-fn settled(path: &Path) -> PathBuf {
+/// Resolves all links of a path as far as it exists; the rest stays as it is written.
+fn resolve_links(path: &Path) -> PathBuf {
     let mut missing: Vec<Component<'_>> = Vec::new();
     let mut existing = path;
     loop {

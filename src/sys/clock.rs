@@ -1,5 +1,4 @@
-//! What time it is, how long something took, and waiting. Nothing here is told apart by time zone: all
-//! stamps are UTC.
+//! The time of day (always UTC), stopwatches, and waiting.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,8 +1,8 @@
 //! The text that every conversation starts with: `context.yaml`, else `context.md`, in nagent's root.
 //!
 //! `context.yaml` is a list of paths, or a mapping with that list under `paths`. An entry whose name is
-//! `context.yaml` is such a list itself. Paths are relative to the file that names them. Whatever cannot be
-//! had is a warning, never silence and never an error: a run goes on without it.
+//! `context.yaml` is such a list itself. Paths are relative to the file that names them. A file that cannot be used is a
+//! warning, never an error: the run goes on without it.
 
 use super::names::{expand_home, shown};
 use super::read::open_regular;
@@ -12,15 +12,15 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The largest file, in bytes.
+/// Maximum size of a file, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
-/// The largest sum, in bytes.
+/// Maximum size of all files together, in bytes.
 const TOTAL_LIMIT: u64 = 4 << 20;
-/// How many files, lists of files among them.
+/// Maximum number of files, lists of files included.
 const FILES: usize = 256;
-/// How deep lists may name lists.
+/// Maximum depth of lists within lists.
 const DEPTH: usize = 16;
-/// How many warnings; what goes wrong after them is counted.
+/// Maximum number of warnings; more are only counted.
 const WARNINGS: usize = 20;
 
 /// One file's text.
@@ -28,7 +28,7 @@ const WARNINGS: usize = 20;
 pub struct Part {
     /// Where it came from: the path as resolved from the file that names it.
     pub path: PathBuf,
-    /// The file's text; bytes that are no UTF-8 are U+FFFD, with a warning.
+    /// The file's text; bytes that are not UTF-8 are U+FFFD, with a warning.
     pub text: String,
 }
 
@@ -36,14 +36,14 @@ pub struct Part {
 ///
 /// `home` stands for `~`. Files over 1 MiB, more than 256 files, more than 4 MiB in all and lists nested deeper
 /// than 16 are left out with a warning.
-pub fn load(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
+pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
     let (yaml, text) = (root.join("context.yaml"), root.join("context.md"));
-    // A link that leads nowhere counts as a file that is missing, not as none.
+    // A dangling link is a file that is missing: the user wants one.
     if fs::symlink_metadata(&yaml).is_ok() {
-        loader.entry(&yaml);
+        loader.load_entry(&yaml);
     } else if fs::symlink_metadata(&text).is_ok() {
-        loader.entry(&text);
+        loader.load_entry(&text);
     }
     if loader.left_out > 0 {
         loader
@@ -67,7 +67,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn warn(&mut self, path: &Path, why: impl AsRef<str>) {
+    fn add_warning(&mut self, path: &Path, why: impl AsRef<str>) {
         if self.warnings.len() < WARNINGS {
             let by = self
                 .open
@@ -84,37 +84,37 @@ impl Loader<'_> {
         }
     }
 
-    fn entry(&mut self, path: &Path) {
+    fn load_entry(&mut self, path: &Path) {
         let is_list = path.file_name().is_some_and(|name| name == "context.yaml");
         // What cannot be resolved is warned about by the attempt to read it.
         let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if self.open.contains(&resolved) {
-            return self.warn(path, "it names itself, directly or through others");
+            return self.add_warning(path, "it names itself, directly or through others");
         }
         if self.seen.contains(&resolved) {
             return;
         }
         if self.seen.len() >= FILES {
-            return self.warn(path, format!("there are more than {FILES} files"));
+            return self.add_warning(path, format!("there are more than {FILES} files"));
         }
         if is_list && self.open.len() >= DEPTH {
-            return self.warn(path, format!("lists are nested deeper than {DEPTH}"));
+            return self.add_warning(path, format!("lists are nested deeper than {DEPTH}"));
         }
-        let text = match self.read(path) {
+        let text = match self.read_file(path) {
             Ok(text) => text,
-            Err(why) => return self.warn(path, why),
+            Err(why) => return self.add_warning(path, why),
         };
         self.seen.insert(resolved.clone());
         if is_list {
             self.open.push(resolved);
-            self.list(path, &text);
+            self.load_list(path, &text);
             self.open.pop();
         } else {
             self.parts.push(Part { path: path.to_owned(), text });
         }
     }
 
-    fn read(&mut self, path: &Path) -> Result<String, String> {
+    fn read_file(&mut self, path: &Path) -> Result<String, String> {
         let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
         if meta.len() <= FILE_LIMIT {
@@ -136,44 +136,45 @@ impl Loader<'_> {
         Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let list = shown(path);
             self.warnings.push(format!(
-                "context file {list}: some bytes are no UTF-8; they are shown as U+FFFD"
+                "context file {list}: some bytes are not UTF-8; they are shown as U+FFFD"
             ));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         }))
     }
 
-    fn list(&mut self, list: &Path, text: &str) {
+    fn load_list(&mut self, list: &Path, text: &str) {
         let entries = match serde_yaml::from_str(text) {
-            // The place stands in the error's own text.
-            Err(error) => return self.warn(list, format!("bad YAML: {error}")),
+            // The error's own text names the line.
+            Err(error) => return self.add_warning(list, format!("bad YAML: {error}")),
             Ok(Value::Sequence(entries)) => entries,
             Ok(Value::Mapping(mut map)) => {
                 let entries = map.remove("paths");
                 for key in map.keys() {
                     let key =
-                        key.as_str().map_or_else(|| "a key that is no text".to_owned(), shown);
-                    self.warn(
+                        key.as_str().map_or_else(|| "a key that is not text".to_owned(), shown);
+                    self.add_warning(
                         list,
                         format!("it has the key {key}, but only `paths` is known: the key"),
                     );
                 }
                 match entries {
                     Some(Value::Sequence(entries)) => entries,
-                    Some(_) => return self.warn(list, "`paths` is no list"),
-                    None => return self.warn(list, "it has no `paths`"),
+                    Some(_) => return self.add_warning(list, "`paths` is not a list"),
+                    None => return self.add_warning(list, "it has no `paths`"),
                 }
             }
             Ok(_) => {
-                return self.warn(list, "it is neither a list of paths nor a mapping with `paths`");
+                return self
+                    .add_warning(list, "it is neither a list of paths nor a mapping with `paths`");
             }
         };
         for (index, entry) in entries.iter().enumerate() {
             match entry.as_str().filter(|entry| !entry.trim().is_empty()) {
                 Some(entry) => {
                     let entry = expand_home(Path::new(entry), self.home);
-                    self.entry(&list.parent().unwrap_or(Path::new(".")).join(entry));
+                    self.load_entry(&list.parent().unwrap_or(Path::new(".")).join(entry));
                 }
-                None => self.warn(list, format!("entry {} is no path", index + 1)),
+                None => self.add_warning(list, format!("entry {} is not a path", index + 1)),
             }
         }
     }
@@ -198,7 +199,7 @@ mod tests {
 
     /// The texts joined with commas, and the warnings.
     fn loaded(dir: &TempDir) -> (String, Vec<String>) {
-        let (parts, warnings) = load(dir.path(), Some(&dir.path().join("home")));
+        let (parts, warnings) = load_context_files(dir.path(), Some(&dir.path().join("home")));
         (parts.into_iter().map(|part| part.text).collect::<Vec<_>>().join(","), warnings)
     }
 
@@ -261,7 +262,7 @@ mod tests {
         );
         check(&[("context.yaml", "paht: [a.md]")], "", &["key paht", "no `paths`"]);
         check(&[("context.yaml", "")], "", &["neither a list"]);
-        check(&[("context.yaml", "paths: a.md")], "", &["`paths` is no list"]);
+        check(&[("context.yaml", "paths: a.md")], "", &["`paths` is not a list"]);
     }
 
     #[test]
@@ -284,7 +285,7 @@ mod tests {
             "is a folder",
             "it is binary",
             "it has 1048577 bytes",
-            "no UTF-8",
+            "not UTF-8",
             "procfs",
         ];
         assert_eq!(warnings.len(), expect.len(), "{warnings:?}");
@@ -317,7 +318,7 @@ mod tests {
         for name in &names {
             fs::write(dir.path().join(name), "x").unwrap();
         }
-        let (parts, warnings) = load(dir.path(), None);
+        let (parts, warnings) = load_context_files(dir.path(), None);
         assert_eq!((parts.len(), warnings.len()), (255, WARNINGS + 1));
         assert!(warnings[0].contains("more than 256 files"), "{}", warnings[0]);
 
@@ -326,7 +327,7 @@ mod tests {
             ["a", "b", "c", "d", "e"].iter().map(|name| (*name, megabyte.as_str())).collect();
         let dir = tree(&files);
         fs::write(dir.path().join("context.yaml"), "[a, b, c, d, e]").unwrap();
-        let (parts, warnings) = load(dir.path(), None);
+        let (parts, warnings) = load_context_files(dir.path(), None);
         assert_eq!((parts.len(), warnings.len()), (3, 2), "the list itself counts");
     }
 

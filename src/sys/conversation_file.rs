@@ -1,8 +1,8 @@
-//! A conversation file on disk: opened under its lock, read whole, appended to durably.
+//! The file of a conversation: opened under its lock, read whole, appended to durably.
 //!
 //! Append is one write and one `fdatasync`; a torn tail that an earlier run left is moved aside first; a file that
-//! another program has changed meanwhile is left alone, and the run goes on in a fork. It must not know what blocks
-//! mean: it takes text.
+//! another program has changed meanwhile is left alone, and the run goes on in a fork. It takes
+//! text, and does not know what blocks mean.
 
 // No panic: what is read here, anybody may have written.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
@@ -23,10 +23,10 @@ use super::lock::{self, Lock, LockError};
 use super::root::Root;
 use crate::format::conversation::{self, Kind, Piece, Trouble};
 
-/// The largest conversation that is read, in bytes. No model's window holds a hundredth of it.
+/// Maximum size of a conversation, in bytes. No model's window holds a hundredth of it.
 pub const LIMIT: u64 = 1 << 30;
 
-/// What of [`LIMIT`] is left to replies and results of the run that a prompt begins.
+/// How much of [`LIMIT`] a new prompt must leave for the replies and results of its run, in bytes.
 const SPARE: u64 = 256 << 20;
 
 /// An open conversation.
@@ -42,7 +42,7 @@ pub struct ConversationFile {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
-    /// Whether the name of the file is durable, and that of the lock's note, which tells a torn tail from damage.
+    /// Whether the names of the file and of the lock's note are durable. Without the note, a torn tail would look like damage.
     is_noted: bool,
 }
 
@@ -59,7 +59,7 @@ impl ConversationFile {
     /// Opens a conversation for a run: takes its lock, reads it, and moves a torn tail aside.
     ///
     /// # Errors
-    /// The lock did not come free; the file cannot be read, is damaged, or is no text.
+    /// The lock did not come free; the file cannot be read, is damaged, or is not text.
     pub fn open(
         root: &Root,
         name: &str,
@@ -67,19 +67,19 @@ impl ConversationFile {
         interrupts: &Interrupts,
         waiting: &mut dyn FnMut(&str),
     ) -> Result<Self, LockError> {
-        let mut journal = Self::unread(root, name);
+        let mut journal = Self::without_text(root, name);
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
-        journal.load(Some(&mut lock))?;
+        journal.load_text(Some(&mut lock))?;
         journal.lock = Some(lock);
         Ok(journal)
     }
 
-    /// Takes the lock of a conversation that is to be put aside or written anew. What its last holder left torn is moved aside
-    /// first, and told where it is; that it cannot be is no error.
+    /// Takes the lock of a conversation that is to be archived or replaced. A torn tail that its last holder left is moved aside
+    /// first, and its path returned; a failure to do so is not an error.
     ///
     /// # Errors
     /// The lock did not come free.
-    pub fn lock(
+    pub fn lock_only(
         root: &Root,
         name: &str,
         timeout: Duration,
@@ -87,14 +87,14 @@ impl ConversationFile {
         waiting: &mut dyn FnMut(&str),
     ) -> Result<(Lock, Option<PathBuf>), LockError> {
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
-        let mut journal = Self::unread(root, name);
+        let mut journal = Self::without_text(root, name);
         if lock.is_after_crash() {
-            let _ = journal.load(Some(&mut lock));
+            let _ = journal.load_text(Some(&mut lock));
         }
         Ok((lock, journal.torn))
     }
 
-    fn unread(root: &Root, name: &str) -> Self {
+    fn without_text(root: &Root, name: &str) -> Self {
         Self {
             root: root.clone(),
             name: name.to_owned(),
@@ -109,9 +109,9 @@ impl ConversationFile {
     }
 
     /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
-    pub fn peek(root: &Root, name: &str) -> Result<Self> {
-        let mut journal = Self::unread(root, name);
-        journal.load(None)?;
+    pub fn read_only(root: &Root, name: &str) -> Result<Self> {
+        let mut journal = Self::without_text(root, name);
+        journal.load_text(None)?;
         journal.file = None;
         Ok(journal)
     }
@@ -137,79 +137,24 @@ impl ConversationFile {
     }
 
     /// Where the torn tail is that the start found, if it found one.
-    pub fn torn(&self) -> Option<&std::path::Path> {
+    pub fn torn_tail(&self) -> Option<&std::path::Path> {
         self.torn.as_deref()
     }
 
     /// Reads the file; under its lock, a torn tail is moved aside. Only then the note of a killed holder has served.
-    fn load(&mut self, lock: Option<&mut Lock>) -> Result<()> {
-        self.read(lock.is_none(), lock.as_deref().is_some_and(Lock::is_after_crash))?;
+    fn load_text(&mut self, lock: Option<&mut Lock>) -> Result<()> {
+        self.read_file(lock.is_none(), lock.as_deref().is_some_and(Lock::is_after_crash))?;
         if let Some(lock) = lock {
             lock.settle();
         }
         Ok(())
     }
 
-    fn read(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
-        let what = || format!("cannot open the conversation {}", self.path.display());
-        let mut file = match OpenOptions::new()
-            .read(true)
-            .append(!looks_only)
-            // Never waits at a FIFO.
-            .custom_flags(fs::nonblock())
-            .open(&self.path)
-        {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error).with_context(what),
-        };
-        let metadata = file.metadata().with_context(what)?;
-        if !metadata.is_file() {
-            bail!("{}: it is no regular file", what());
-        }
-        if !looks_only {
-            fs::check_owner(&self.path, &metadata)?;
-            if metadata.mode() & 0o077 != 0 {
-                // An older tool or an editor made it so. Where there are no modes, there are none to take away.
-                let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
-            }
-        }
-        if metadata.len() > LIMIT {
-            bail!("{}: it has {} bytes, over the limit of {LIMIT}", what(), metadata.len());
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-        file.read_to_end(&mut bytes).with_context(what)?;
+    fn read_file(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
+        let Some((file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
         let (text, tail) = split_text(bytes);
         let parsed = conversation::parse(&text);
-        let is_hole = after_crash && is_hole(&tail);
-        if tail_holds_blocks(&tail) && !is_hole {
-            let line = text.matches('\n').count() + 1;
-            bail!(
-                "{} is damaged at line {line}: bytes that are no UTF-8 text stand in the middle of it; \
-                 remove or mend them",
-                self.path.display()
-            );
-        }
-        let cut = match parsed.trouble {
-            Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
-                Some(offset)
-            }
-            Some(Trouble::Damaged { line, message, .. }) => {
-                bail!("{} is damaged at line {line}: {message}", self.path.display());
-            }
-            Some(Trouble::Torn { offset, .. }) => Some(offset),
-            None if tail.is_empty() => None,
-            // Bytes that are no text stand behind the last block: a file system's zeros, or half a character.
-            None => {
-                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
-                let is_zeros =
-                    text.trim().is_empty() && (is_hole || tail.iter().all(|byte| *byte == 0));
-                if last_block.is_none() && !is_zeros {
-                    bail!("{} is no text file; a conversation is UTF-8 text", self.path.display());
-                }
-                Some(last_block.map_or(0, |piece| piece.span.end))
-            }
-        };
+        let cut = self.find_torn_tail(&text, &tail, &parsed, after_crash)?;
         self.text = text;
         self.pieces = parsed.pieces;
         if let Some(offset) = cut {
@@ -222,12 +167,89 @@ impl ConversationFile {
             }
             if !torn.iter().all(u8::is_ascii_whitespace) {
                 // Kept before it is cut off: at no instant is it in neither place.
-                self.torn = Some(fs::keep_numbered(&self.root.invalid(&self.name), &torn)?);
+                self.torn = Some(fs::store_numbered(&self.root.invalid(&self.name), &torn)?);
             }
-            file.set_len(offset as u64).and_then(|()| file.sync_data()).with_context(what)?;
+            file.set_len(offset as u64)
+                .and_then(|()| file.sync_data())
+                .with_context(|| format!("cannot open the conversation {}", self.path.display()))?;
         }
         self.file = Some(file);
         Ok(())
+    }
+
+    /// Opens the file, where there is one, and reads it whole.
+    fn open_file(&self, looks_only: bool) -> Result<Option<(File, Vec<u8>)>> {
+        let what = || format!("cannot open the conversation {}", self.path.display());
+        let mut file = match OpenOptions::new()
+            .read(true)
+            .append(!looks_only)
+            // Never waits at a FIFO.
+            .custom_flags(fs::nonblock())
+            .open(&self.path)
+        {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(what),
+        };
+        let metadata = file.metadata().with_context(what)?;
+        if !metadata.is_file() {
+            bail!("{}: it is not a regular file", what());
+        }
+        if !looks_only {
+            fs::check_owner(&self.path, &metadata)?;
+            if metadata.mode() & 0o077 != 0 {
+                // An older tool or an editor made it readable. Some file systems have no modes.
+                let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
+            }
+        }
+        if metadata.len() > LIMIT {
+            bail!("{}: it has {} bytes, over the limit of {LIMIT}", what(), metadata.len());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        file.read_to_end(&mut bytes).with_context(what)?;
+        Ok(Some((file, bytes)))
+    }
+
+    /// Where the part begins that a crash left half written, if there is one.
+    fn find_torn_tail(
+        &self,
+        text: &str,
+        tail: &[u8],
+        parsed: &conversation::Parsed,
+        after_crash: bool,
+    ) -> Result<Option<usize>> {
+        let is_hole = after_crash && is_hole(tail);
+        if tail_holds_blocks(tail) && !is_hole {
+            let line = text.matches('\n').count() + 1;
+            bail!(
+                "{} is damaged at line {line}: there are bytes in the middle of it that are not UTF-8 text; \
+                 remove or fix them",
+                self.path.display()
+            );
+        }
+        Ok(match &parsed.trouble {
+            Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {
+                Some(*offset)
+            }
+            Some(Trouble::Damaged { line, message, .. }) => {
+                bail!("{} is damaged at line {line}: {message}", self.path.display());
+            }
+            Some(Trouble::Torn { offset, .. }) => Some(*offset),
+            None if tail.is_empty() => None,
+            // Bytes behind the last block that are not text: zeros of the file system, or half a character.
+            None => {
+                let last_block = parsed.pieces.iter().rfind(|piece| piece.kind != Kind::Note);
+                let is_zeros =
+                    text.trim().is_empty() && (is_hole || tail.iter().all(|byte| *byte == 0));
+                if last_block.is_none() && !is_zeros {
+                    bail!(
+                        "{} is not a text file; a conversation is UTF-8 text",
+                        self.path.display()
+                    );
+                }
+                Some(last_block.map_or(0, |piece| piece.span.end))
+            }
+        })
     }
 
     /// Refuses a new prompt that leaves too little room for what comes of it: a conversation that has grown past [`LIMIT`] could
@@ -239,7 +261,7 @@ impl ConversationFile {
         }
         bail!(
             "conversation {} would have {bytes} bytes of the {LIMIT} that one may have, and {SPARE} stay for what a run adds: \
-             --clear puts it aside for a new one, --edit-conversation shortens it",
+             --clear archives it and begins a new one, --edit-conversation shortens it",
             self.name
         )
     }
@@ -248,7 +270,7 @@ impl ConversationFile {
     pub fn append(&mut self, blocks: &str) -> Result<Appended> {
         let mut forked = Appended::Plainly;
         if self.was_changed() {
-            self.fork()?;
+            self.continue_in_fork()?;
             forked = Appended::InFork(self.name.clone());
         }
         let mut addition = String::with_capacity(blocks.len() + 2);
@@ -257,15 +279,15 @@ impl ConversationFile {
         }
         let lead = addition.len();
         addition.push_str(blocks);
-        self.write(&addition)?;
+        self.write_text(&addition)?;
         let start = self.text.len() + lead;
         self.text.push_str(&addition);
-        self.adopt(start..self.text.len());
+        self.add_pieces(start..self.text.len());
         Ok(forked)
     }
 
     /// Adds the pieces of the text that was appended.
-    fn adopt(&mut self, range: Range<usize>) {
+    fn add_pieces(&mut self, range: Range<usize>) {
         let start = range.start;
         for piece in conversation::parse(&self.text[range]).pieces {
             let kind = match piece.kind {
@@ -279,7 +301,7 @@ impl ConversationFile {
         }
     }
 
-    fn write(&mut self, addition: &str) -> Result<()> {
+    fn write_text(&mut self, addition: &str) -> Result<()> {
         let what = || format!("cannot append to the conversation {}", self.path.display());
         let is_new = self.file.is_none();
         if is_new {
@@ -293,11 +315,11 @@ impl ConversationFile {
             self.file = Some(file);
         }
         if !self.is_noted {
-            // Before anything is in pieces: who finds it so after a power cut is to find the note that says why.
+            // Sync the folder first, so that after a power cut the `.run` note exists and recovery knows a crash happened.
             let noted = fs::sync_folder(&self.root.conversations());
             if noted.is_err() && is_new {
                 self.file = None;
-                let _ = fs::remove(&self.path);
+                let _ = fs::remove_file(&self.path);
             }
             noted?;
             self.is_noted = true;
@@ -310,15 +332,15 @@ impl ConversationFile {
             let state = if cut.is_ok() { "nothing of it was kept" } else { "its end may be torn" };
             if is_new && cut.is_ok() {
                 self.file = None;
-                let _ = fs::remove(&self.path);
+                let _ = fs::remove_file(&self.path);
             }
-            let room = fs::room(&self.root.conversations());
+            let room = fs::describe_free_space(&self.root.conversations());
             return Err(error).with_context(|| format!("{}; {state} ({room})", what()));
         }
         Ok(())
     }
 
-    /// Whether the file at the path is no longer the one that was opened, at the length that was left.
+    /// Whether another program has replaced or changed the file since the last append.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
         match (FileStamp::of_open(file), FileStamp::of(&self.path)) {
@@ -329,8 +351,8 @@ impl ConversationFile {
         }
     }
 
-    /// Goes on in a new file that holds what this run has seen.
-    fn fork(&mut self) -> Result<()> {
+    /// Continues in a new file, with the text that this run knows.
+    fn continue_in_fork(&mut self) -> Result<()> {
         let stem: String = self.name.chars().take(60).collect();
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
         // The lock of what was left behind goes: whoever edited it may go on there.
@@ -341,7 +363,7 @@ impl ConversationFile {
         self.is_noted = false;
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            let written = self.write(&text);
+            let written = self.write_text(&text);
             self.text = text;
             written?;
         }
@@ -349,7 +371,7 @@ impl ConversationFile {
     }
 }
 
-/// The longest beginning that is text without zeros, and the bytes behind it.
+/// Splits bytes into the longest beginning that is text without zeros, and the rest.
 fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
     // `contains` is far faster than `position`, and the common case.
     let zero = bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten();
@@ -366,7 +388,7 @@ fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
     }
 }
 
-/// Whether the file went on behind the first byte that is no text: a block's tag stands there.
+/// Whether there are blocks behind the first byte that is not text.
 fn tail_holds_blocks(tail: &[u8]) -> bool {
     let text = String::from_utf8_lossy(tail);
     let parsed = conversation::parse(&text.replace('\0', "\n"));
@@ -374,8 +396,8 @@ fn tail_holds_blocks(tail: &[u8]) -> bool {
     is_damaged || parsed.pieces.iter().any(|piece| piece.kind != Kind::Note)
 }
 
-/// Whether this is what a power cut leaves of one append whose later blocks were written before its earlier ones: zeros,
-/// and behind them no reply, which a later append would have begun with.
+/// Whether this is what a power cut leaves of one append, when the disk wrote its later sectors before its earlier ones: zeros,
+/// and then text without a reply, with which a later append would have begun.
 fn is_hole(tail: &[u8]) -> bool {
     tail.first() == Some(&0)
         && !tail
@@ -383,7 +405,5 @@ fn is_hole(tail: &[u8]) -> bool {
             .any(|line| line.starts_with(b"<agent-response"))
 }
 
-#[cfg(test)]
-mod model;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// Makes the content of a file, or the names in a folder, survive a power cut. The tests of files see what went through here.
 pub(super) fn sync(file: &File) -> io::Result<()> {
     #[cfg(test)]
-    super::synced::note(file);
+    tests::note(file);
     file.sync_all()
 }
 
@@ -53,3 +53,6 @@ pub(super) fn rename_to_free_name(
         result => result,
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,7 +1,8 @@
-//! The environment as one value, read once: variables, working folder, host, the shell that we were started from.
+//! The environment as one value, read once: variables, working folder, host, the shell that started us.
 //!
-//! Which of them are credentials is `credential`'s matter. What a child gets is made as a list ([`Env::for_commands`]). Nothing here changes the environment, but that the values
-//! of credentials are wiped from the block that others can read ([`keep_private`]); from then on this copy is all there is.
+//! [`Env::for_commands`] makes the environment of a command, without credentials. [`keep_private`] wipes the values of
+//! credentials from the memory that `/proc/PID/environ` shows: nagent often runs as root in a container, where every command
+//! could read them there.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +35,7 @@ static CORE: OnceLock<Rlimit> = OnceLock::new();
 #[derive(Debug, Clone)]
 pub struct Env {
     variables: Vec<(OsString, OsString)>,
-    /// The working folder, or why it cannot be told.
+    /// The working folder, or why it cannot be determined.
     pub folder: Result<PathBuf, String>,
     /// The running executable, under the name of the tool that it was called as.
     pub executable: Option<PathBuf>,
@@ -99,7 +100,7 @@ impl Env {
             .iter()
             .cloned()
             .partition(|(name, value)| !is_passed(name) && is_withheld(name, value, &secrets));
-        // git refuses to run where these are fewer than it was told.
+        // git refuses to run where there are fewer settings than GIT_CONFIG_COUNT says.
         if withheld.iter().any(|(name, _)| is_git_setting(name)) {
             withheld.extend(variables.extract_if(.., |(name, _)| name == GIT_SETTINGS));
         }
@@ -120,7 +121,7 @@ impl Env {
     fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
         let named = self.variables.iter().filter(|(name, _)| !is_passed(name));
         named
-            .filter(|(name, value)| Credential::of(name, value).is_withheld())
+            .filter(|(name, value)| Credential::classify(name, value).is_withheld())
             .filter(|(name, value)| !self.names_a_file(name, value))
             .flat_map(|(_, value)| {
                 credential::url_password(value).into_iter().chain([value.as_os_str()])
@@ -128,8 +129,8 @@ impl Env {
             .collect()
     }
 
-    /// The credentials that are masked, but those that the user lets through to commands: names and values, what is no
-    /// text left out. Passwords of proxies are among them.
+    /// The credentials that are masked, but those that the user lets through to commands: names and values. Values that are not text are
+    /// left out. Passwords of proxies are among them.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let texts = self
             .variables
@@ -141,8 +142,8 @@ impl Env {
             .filter(|(name, text)| !self.names_a_file(name.as_ref(), text.as_ref()))
     }
 
-    /// Whether a credential's value is the path of a file, which is in other texts by right. A secret may begin with a slash,
-    /// too: one in 64 that is written in base64 does.
+    /// Whether a credential's value is the path of a file, which may be in any text. A secret may begin with a slash, too: one in
+    /// 64 base64 texts does.
     fn names_a_file(&self, name: &OsStr, value: &OsStr) -> bool {
         let is_absolute = value.as_encoded_bytes().starts_with(b"/");
         if !is_absolute && !value.as_encoded_bytes().starts_with(b"~/") {
@@ -179,7 +180,7 @@ impl Env {
         if let Some(pid) = self.get("BASHPID") {
             return root::name_part(pid);
         }
-        let shell = stat("self").and_then(|text| shell_process(&text)).unwrap_or_default();
+        let shell = read_stat("self").and_then(|text| shell_process(&text)).unwrap_or_default();
         match start_time(&shell) {
             Some(time) => format!("{shell}-{time}"),
             None => shell,
@@ -212,9 +213,10 @@ fn is_git_setting(name: &OsStr) -> bool {
     name.starts_with(b"GIT_CONFIG_KEY_") || name.starts_with(b"GIT_CONFIG_VALUE_")
 }
 
-/// Whether a variable is a credential, or holds one of the `secrets`.
+/// Whether a variable is a credential, or contains one of the `secrets`.
 fn is_withheld(name: &OsStr, value: &OsStr, secrets: &[&OsStr]) -> bool {
-    Credential::of(name, value).is_withheld() || secrets.iter().any(|secret| holds(value, secret))
+    Credential::classify(name, value).is_withheld()
+        || secrets.iter().any(|secret| contains_secret(value, secret))
 }
 
 /// The program of this name in a folder that `PATH` names from `/` on. What has a slash is taken as it is; what is found
@@ -232,9 +234,9 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
 }
 
-/// Whether a variable's value holds that of a credential, under a name that does not say so. Short values are in
+/// Whether a variable's value contains that of a credential. Short values are in
 /// too many others by chance.
-fn holds(value: &OsStr, secret: &OsStr) -> bool {
+fn contains_secret(value: &OsStr, secret: &OsStr) -> bool {
     let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
     secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)
 }
@@ -245,7 +247,7 @@ const SESSION: usize = 6;
 const TERMINAL: usize = 7;
 const START_TIME: usize = 22;
 
-/// The process that stands for the shell of a process with this `/proc/PID/stat`: the leader of its terminal session,
+/// The shell of a process with this `/proc/PID/stat`: the leader of its terminal session,
 /// or its parent. In a container either may be a process outside it, whose number is 0 there.
 fn shell_process(stat: &str) -> Option<String> {
     let shell = match (field(stat, TERMINAL)?, field(stat, SESSION)?) {
@@ -257,11 +259,11 @@ fn shell_process(stat: &str) -> Option<String> {
 
 /// When a process started, in the kernel's ticks since boot.
 fn start_time(pid: &str) -> Option<String> {
-    field(&stat(pid)?, START_TIME).map(str::to_owned)
+    field(&read_stat(pid)?, START_TIME).map(str::to_owned)
 }
 
 /// The text of `/proc/PID/stat`.
-fn stat(pid: &str) -> Option<String> {
+fn read_stat(pid: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }
 
@@ -286,7 +288,7 @@ pub fn keep_private() {
     let _ = rustix::process::setrlimit(Resource::Core, none);
     CORE.get_or_init(|| core);
     let env = READ.get_or_init(Env::read);
-    wipe(&env.secret_values(|_| false));
+    wipe_credentials(&env.secret_values(|_| false));
 }
 
 /// The limit of core dumps that this process was started with, which is that of commands; `None` when it never changed.
@@ -296,7 +298,7 @@ pub(super) fn core_limit() -> Option<Rlimit> {
 
 /// Overwrites the values of credentials in this process's environment block, where `/proc/PID/environ` shows them.
 #[expect(unsafe_code, reason = "the block can be reached by the C library's pointer alone")]
-fn wipe(secrets: &[&OsStr]) {
+fn wipe_credentials(secrets: &[&OsStr]) {
     unsafe extern "C" {
         static environ: *mut *mut std::ffi::c_char;
     }
@@ -328,7 +330,7 @@ pub fn host_name() -> String {
 }
 
 /// System, host name, release and machine, as `uname` tells them.
-pub fn host() -> String {
+pub fn describe_host() -> String {
     let uname = rustix::system::uname();
     [uname.sysname(), uname.nodename(), uname.release(), uname.machine()]
         .map(|part| part.to_string_lossy().into_owned())

@@ -1,9 +1,9 @@
-//! Which conversation belongs to a file: the index on disk, looked up, mended and written under its lock.
+//! Finds the conversation that belongs to a file. The index on disk is updated under its lock.
 //!
 //! A file is found in this order:
 //! 1. by its identity: the same file wherever it is, whatever it is called; a hard link is the same file;
 //! 2. where no file has taken the place of an entry's own, by the path in the repository: a clone that was moved;
-//! 3. by the absolute path: an editor that saves by renaming, a file that was made anew.
+//! 3. by the absolute path: an editor that saves by renaming, a file that was created again.
 //!
 //! An entry whose file is still there is nobody else's: two clones, worktrees and copies are as many files. Where the file
 //! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
@@ -21,10 +21,10 @@ use super::root::{self, Root};
 use super::{fs, git};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
 
-/// The largest index that is read, in bytes.
+/// Maximum size of an index, in bytes.
 const LIMIT: u64 = 64 << 20;
 
-/// The name of its lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
+/// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
 const LOCK: &str = "file-index.json";
 
 /// The index with what older tools left.
@@ -42,19 +42,19 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The index is damaged; what to do about it. A damaged older one is a note.
-pub fn load(root: &Root) -> Result<Loaded> {
+pub fn load_index(root: &Root) -> Result<Loaded> {
     let path = root.file_index();
     let mut loaded = Loaded::default();
     if let Some(text) = fs::read_text(&path, LIMIT)? {
         loaded.index = FileIndex::parse(&text).map_err(|error| {
             anyhow::anyhow!(
-                "{} is no index of files ({error}), so it was left alone; mend it, or move it away to begin a new one",
+                "{} is not an index of files ({error}), so it was left alone; fix it, or move it away to start a new one",
                 path.display()
             )
         })?;
     }
     let mut entries = Vec::new();
-    for name in fs::names(&root.conversations())? {
+    for name in fs::list_names(&root.conversations())? {
         let is_old = |name: &str| {
             name.strip_prefix("file-index-")
                 .is_some_and(|rest| rest.strip_suffix(".json").is_some())
@@ -78,15 +78,15 @@ pub fn load(root: &Root) -> Result<Loaded> {
         }
     }
     // Of several conversations for one file, the one that was used last.
-    entries.sort_by_key(|entry| std::cmp::Reverse(used(root, entry)));
+    entries.sort_by_key(|entry| std::cmp::Reverse(last_used(root, entry)));
     for entry in entries {
-        fold(root, &mut loaded, entry);
+        take_over_entry(root, &mut loaded, entry);
     }
     Ok(loaded)
 }
 
 /// Takes an older index's entry over, unless its file has one.
-fn fold(root: &Root, loaded: &mut Loaded, entry: Entry) {
+fn take_over_entry(root: &Root, loaded: &mut Loaded, entry: Entry) {
     // An older tool's value may be a path.
     let folder = format!("{}/", root.conversations().display());
     let name = entry.conversation.strip_prefix(&folder).unwrap_or(&entry.conversation).to_owned();
@@ -97,7 +97,7 @@ fn fold(root: &Root, loaded: &mut Loaded, entry: Entry) {
     if loaded.index.at(&entry.path).next().is_some() {
         return;
     }
-    let now = fs::identity(&entry.path);
+    let now = fs::file_id(&entry.path);
     // Its id lacks the time of birth. Where the file is, it has one; where it is not, the inode may be anybody's.
     let file_id = now
         .filter(|now| now.strip_prefix(&entry.file_id).is_some_and(|rest| rest.starts_with(':')))
@@ -110,50 +110,50 @@ fn fold(root: &Root, loaded: &mut Loaded, entry: Entry) {
 /// The entry of a file, by its true path. Changes nothing.
 ///
 /// # Errors
-/// As of [`load`].
-pub fn find(root: &Root, path: &Path) -> Result<Option<Entry>> {
-    let index = load(root)?.index;
-    // The way to a first commit is long, and mostly no entry could be meant by it.
+/// As of [`load_index`].
+pub fn find_entry(root: &Root, path: &Path) -> Result<Option<Entry>> {
+    let index = load_index(root)?.index;
+    // Finding the first commit takes long, and mostly no entry could match it.
     let may_be_meant =
         |entry: &Entry| entry.repository.as_ref().is_some_and(|spot| path.ends_with(&spot.path));
     let file = if index.by_file_id.values().any(may_be_meant) {
-        File::look(&index, path)
+        IndexedFile::inspect(&index, path)
     } else {
-        File { path, id: fs::identity(path), spot: None }
+        IndexedFile { path, id: fs::file_id(path), spot: None }
     };
     Ok(file.entry(root, &index).cloned())
 }
 
-/// The entry of a file, by its true path, made or mended where that is called for; `new_name` makes the name of a new
-/// conversation. Also what the user should know.
+/// The entry of a file, by its true path, created or updated where necessary; `new_name` makes the name of a new conversation.
+/// Also notes for the user.
 ///
 /// # Errors
-/// As of [`load`]; the index cannot be locked or written.
+/// As of [`load_index`]; the index cannot be locked or written.
 pub fn register(
     root: &Root,
     path: &Path,
     new_name: impl FnOnce() -> String,
     wait: IndexWait<'_>,
 ) -> Result<(Entry, Vec<String>), LockError> {
-    // A look first: mostly there is nothing to write, and the way to a first commit is not gone under the lock.
-    let loaded = load(root)?;
-    let file = File::look(&loaded.index, path);
+    // Without the lock first: mostly there is nothing to write, and finding the first commit takes long.
+    let loaded = load_index(root)?;
+    let file = IndexedFile::inspect(&loaded.index, path);
     if loaded.old.is_empty()
         && let Some(entry) = file.entry(root, &loaded.index)
-        && file.mended(entry) == *entry
+        && file.updated_entry(entry) == *entry
     {
         return Ok((entry.clone(), loaded.notes));
     }
     let _lock = lock::lock_index(root, LOCK, wait)?;
-    let mut loaded = load(root)?;
+    let mut loaded = load_index(root)?;
     let entry = match file.entry(root, &loaded.index) {
         Some(entry) => {
-            let mended = file.mended(entry);
+            let mended = file.updated_entry(entry);
             let old = entry.file_id.clone();
             loaded.index.by_file_id.remove(&old);
             mended
         }
-        None => file.mended(&Entry {
+        None => file.updated_entry(&Entry {
             file_id: path_id(path),
             path: path.to_owned(),
             conversation: new_name(),
@@ -161,56 +161,60 @@ pub fn register(
             other: Map::new(),
         }),
     };
-    make_room(&mut loaded.index, path);
+    free_path(&mut loaded.index, path);
     loaded.index.put(entry.clone());
-    save(root, &loaded)?;
+    save_index(root, &loaded)?;
     Ok((entry, loaded.notes))
 }
 
-/// Notes which file stands at the path of a conversation's file now: writing replaces a file by another. Asked for at the
-/// end of a run, so that the file is found by its identity when it is moved afterwards.
+/// Updates the identity of a conversation's file: writing replaces a file by another one. Called at the end of a run, so that
+/// the file is found by its identity when it is moved afterwards.
 ///
 /// # Errors
 /// As of [`register`].
-pub fn settle(root: &Root, conversation: &str, wait: IndexWait<'_>) -> Result<(), LockError> {
+pub fn update_identity(
+    root: &Root,
+    conversation: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), LockError> {
     let is_settled = |entry: &&Entry| {
         entry.conversation == conversation
-            && fs::identity(&entry.path).is_some_and(|id| id != entry.file_id)
+            && fs::file_id(&entry.path).is_some_and(|id| id != entry.file_id)
     };
-    if !load(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
+    if !load_index(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
         return Ok(());
     }
     let _lock = lock::lock_index(root, LOCK, wait)?;
-    let mut loaded = load(root)?;
+    let mut loaded = load_index(root)?;
     let index = &mut loaded.index;
     let entries: Vec<Entry> = index.by_file_id.values().filter(is_settled).cloned().collect();
     for entry in entries {
-        let file = File::look(index, &entry.path);
+        let file = IndexedFile::inspect(index, &entry.path);
         // A file that has a conversation of its own was put there by somebody else.
         if let Some(id) = &file.id
             && !index.by_file_id.contains_key(id)
-            && whereabouts(&entry).is_none()
+            && find_moved_file(&entry).is_none()
         {
             index.by_file_id.remove(&entry.file_id);
-            index.put(file.mended(&entry));
+            index.put(file.updated_entry(&entry));
         }
     }
-    Ok(save(root, &loaded)?)
+    Ok(save_index(root, &loaded)?)
 }
 
-/// Takes out the entries of a file that is gone for good: a working copy. Its conversation stays.
+/// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
 ///
 /// # Errors
 /// As of [`register`].
-pub fn forget(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
+pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
     let _lock = lock::lock_index(root, LOCK, wait)?;
-    let mut loaded = load(root)?;
+    let mut loaded = load_index(root)?;
     loaded.index.by_file_id.retain(|_, entry| entry.path != path);
-    Ok(save(root, &loaded)?)
+    Ok(save_index(root, &loaded)?)
 }
 
 /// Writes the index, then puts older ones that are part of it aside, so that they are folded in once.
-fn save(root: &Root, loaded: &Loaded) -> Result<()> {
+fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
     for path in &loaded.old {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -218,24 +222,24 @@ fn save(root: &Root, loaded: &Loaded) -> Result<()> {
         if fs::exists(&aside) {
             aside = path.with_file_name(format!("folded-{}-{name}", uuid::Uuid::new_v4().simple()));
         }
-        fs::rename(path, &aside)
+        fs::rename_file(path, &aside)
             .context("an older index of files, whose entries were taken over")?;
     }
     Ok(())
 }
 
-/// What is known of the file that is looked for.
-struct File<'a> {
+/// The file whose entry is searched for.
+struct IndexedFile<'a> {
     path: &'a Path,
     /// `None` when there is no such file yet.
     id: Option<String>,
     spot: Option<Spot>,
 }
 
-impl<'a> File<'a> {
-    /// Looks at the file. The way to its repository's first commit is only gone when no entry knows it.
-    fn look(index: &FileIndex, path: &'a Path) -> Self {
-        let id = fs::identity(path);
+impl<'a> IndexedFile<'a> {
+    /// Looks at the file. Its repository's first commit is searched for only when no entry knows it.
+    fn inspect(index: &FileIndex, path: &'a Path) -> Self {
+        let id = fs::file_id(path);
         let same = id.as_ref().and_then(|id| index.by_file_id.get(id));
         let known =
             same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
@@ -251,7 +255,7 @@ impl<'a> File<'a> {
         let may_be_used = |entry: &&Entry| root::check_name(&entry.conversation).is_ok();
         let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
             // A hard link: the other name is still there.
-            let stands = || fs::identity(&entry.path).as_ref() == self.id.as_ref();
+            let stands = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
             entry.is_certain() || entry.path == self.path || stands()
         });
         if let Some(entry) = by_id.filter(may_be_used) {
@@ -259,7 +263,7 @@ impl<'a> File<'a> {
         }
         // One that was never made cannot have been moved, and one whose path has another file was saved there.
         let same_place = |entry: &&Entry| {
-            let is_moved = || is_made(&entry.file_id) && fs::identity(&entry.path).is_none();
+            let is_moved = || is_made(&entry.file_id) && fs::file_id(&entry.path).is_none();
             self.spot.is_some()
                 && entry.repository == self.spot
                 && (entry.path == self.path || is_moved())
@@ -267,19 +271,19 @@ impl<'a> File<'a> {
         let same_path = |entry: &&Entry| entry.path == self.path;
         let latest = |is_meant: &dyn Fn(&&Entry) -> bool| {
             let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
-            let free = entries.filter(|entry| whereabouts(entry).is_none());
-            free.max_by_key(|entry| (entry.path == self.path, used(root, entry)))
+            let free = entries.filter(|entry| find_moved_file(entry).is_none());
+            free.max_by_key(|entry| (entry.path == self.path, last_used(root, entry)))
         };
         latest(&same_place).or_else(|| latest(&same_path))
     }
 
     /// The entry as it is when it is this file's.
-    fn mended(&self, entry: &Entry) -> Entry {
+    fn updated_entry(&self, entry: &Entry) -> Entry {
         let is_same_place = entry.path == self.path;
         Entry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
-            // A repository that cannot be opened just now is no other one.
+            // A repository that cannot be opened just now is still the same one.
             repository: self
                 .spot
                 .clone()
@@ -289,11 +293,11 @@ impl<'a> File<'a> {
     }
 }
 
-/// Takes the path from entries that had it before: to where their file is now, or out where it is gone for good.
-fn make_room(index: &mut FileIndex, path: &Path) {
+/// Takes the path from entries that had it before. They get the path where their file is now, or are removed.
+fn free_path(index: &mut FileIndex, path: &Path) {
     let others: Vec<Entry> = index.at(path).cloned().collect();
     for mut other in others {
-        match whereabouts(&other) {
+        match find_moved_file(&other) {
             Some(now) => {
                 other.path = now;
                 other.repository = None;
@@ -306,8 +310,8 @@ fn make_room(index: &mut FileIndex, path: &Path) {
 
 /// Where an entry's own file is, if it is where it was, or in the same folder under another name. What an editor put aside
 /// there when it saved is not it.
-fn whereabouts(entry: &Entry) -> Option<PathBuf> {
-    if fs::identity(&entry.path).is_some_and(|id| id == entry.file_id) {
+fn find_moved_file(entry: &Entry) -> Option<PathBuf> {
+    if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
         return Some(entry.path.clone());
     }
     if !is_certain(&entry.file_id) {
@@ -319,13 +323,13 @@ fn whereabouts(entry: &Entry) -> Option<PathBuf> {
     files
         .filter(|file| file.ino() == inode && !is_backup(&file.file_name(), original))
         .map(|file| file.path())
-        .find(|path| fs::identity(path).is_some_and(|id| id == entry.file_id))
+        .find(|path| fs::file_id(path).is_some_and(|id| id == entry.file_id))
 }
 
 /// When an entry's conversation was written last, as seconds since 1970.
-fn used(root: &Root, entry: &Entry) -> u64 {
+fn last_used(root: &Root, entry: &Entry) -> u64 {
     root::check_name(&entry.conversation)
-        .map_or(0, |()| fs::modified(&root.conversation(&entry.conversation)))
+        .map_or(0, |()| fs::modified_seconds(&root.conversation(&entry.conversation)))
 }
 
 #[cfg(test)]
@@ -346,7 +350,7 @@ mod tests {
                 repository: None,
                 other: Map::new(),
             });
-            let file = File { path, id: Some(file_id.to_owned()), spot: None };
+            let file = IndexedFile { path, id: Some(file_id.to_owned()), spot: None };
             file.entry(&root, &index).is_some()
         };
         assert!(find("1:2:3", "1:2:3", &other), "renamed");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::denied::Denied;
+use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::interrupt::Interrupts;
 use super::lock::{WaitError, wait_lock};
@@ -47,27 +47,27 @@ impl NewFile {
     }
 
     /// Gives the file its name in one step, replacing what has it. The name is not yet durable.
-    pub fn persist(mut self, name: &OsStr) -> Result<(), Denied> {
+    pub fn persist(mut self, name: &OsStr) -> Result<(), FileError> {
         let renamed = self.file.persist(name, false);
-        renamed.map_err(|error| Denied::io("replace", &self.folder.join(name), error))
+        renamed.map_err(|error| FileError::io("replace", &self.folder.join(name), error))
     }
 
     /// Gives the file a name that is free. Returns false where it is not.
-    pub fn persist_new(&mut self, name: &OsStr) -> Result<bool, Denied> {
+    pub fn persist_new(&mut self, name: &OsStr) -> Result<bool, FileError> {
         match self.file.persist(name, true) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(Denied::io("create", &self.folder.join(name), error)),
+            Err(error) => Err(FileError::io("create", &self.folder.join(name), error)),
         }
     }
 }
 
 impl Folder {
     /// Opens the folder of a file that the write boundary allowed.
-    pub fn open_parent(opened: &Opened) -> Result<Self, Denied> {
+    pub fn open_parent(opened: &Opened) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = opened.path().parent().unwrap_or(Path::new("/")).to_owned();
-        let failed = |errno| Denied::io("open the folder", &path, errno);
+        let failed = |errno| FileError::io("open the folder", &path, errno);
         if !opened.missing.is_empty() {
             return Err(failed(Errno::NOENT));
         }
@@ -81,10 +81,10 @@ impl Folder {
     }
 
     /// Opens a file for reading; `None` if there is none. Anything but a regular file is refused.
-    pub fn open_file(&self, name: &OsStr) -> Result<Option<File>, Denied> {
+    pub fn open_file(&self, name: &OsStr) -> Result<Option<File>, FileError> {
         let path = self.path.join(name);
-        let special = |kind| Err(Denied::Special { path: shown(&path), kind });
-        let failed = |errno: Errno| Denied::io("read", &path, errno);
+        let special = |kind| Err(FileError::special(&path, kind));
+        let failed = |errno: Errno| FileError::io("read", &path, errno);
         let stat = match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
@@ -110,8 +110,8 @@ impl Folder {
         &self,
         like: &OsStr,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<NewFile, Denied> {
-        let failed = |error: io::Error| Denied::io("write", &self.path.join(like), error);
+    ) -> Result<NewFile, FileError> {
+        let failed = |error: io::Error| FileError::io("write", &self.path.join(like), error);
         let dir = self.dir.try_clone().map_err(failed)?;
         let mut new = TempFile::create_in(dir, Mode::from_raw_mode(0o600)).map_err(failed)?;
         if let Ok(stat) = rustix::fs::statat(&self.dir, like, AtFlags::SYMLINK_NOFOLLOW) {
@@ -129,9 +129,9 @@ impl Folder {
     }
 
     /// Makes the names in the folder durable.
-    pub fn sync_names(&self) -> Result<(), Denied> {
+    pub fn sync_names(&self) -> Result<(), FileError> {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.dir))
-            .map_err(|errno| Denied::io("sync the folder", &self.path, errno))
+            .map_err(|errno| FileError::io("sync the folder", &self.path, errno))
     }
 
     /// Takes the lock of the folder, which a split takes too, waiting at most `patience`.
@@ -142,7 +142,7 @@ impl Folder {
     ) -> Result<FolderLock, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
-        let failed = |error: io::Error| Denied::io("lock", &self.path, error);
+        let failed = |error: io::Error| FileError::io("lock", &self.path, error);
         let file = File::from(file.map_err(|errno| failed(errno.into()))?);
         match wait_lock(&file, patience, interrupts, &mut |_| ()) {
             Ok(()) => Ok(FolderLock(file)),

@@ -23,15 +23,15 @@ pub use super::durable::sync_folder;
 pub(super) use private::make_folders;
 pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
 
-/// The largest kept content that is read back whole, in bytes.
+/// Maximum size of a stored content that is read back, in bytes.
 pub const KEPT_LIMIT: u64 = 256 << 20;
 
-/// Whether anything stands at the path, a broken link too.
+/// Whether there is anything at the path, a dangling link included.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// The same where it matters that nothing is there: what cannot be looked at is an error, and not an empty place.
+/// Like [`exists`], but reports errors other than "not found".
 pub fn is_there(path: &Path) -> Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -45,17 +45,17 @@ pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
     loop {
         match io::copy(from, to) {
             Ok(_) => return Ok(()),
-            // Both files stand behind what was copied until then.
+            // Both files are positioned behind what was copied so far.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// How much room the disk of a folder has left, in words.
-pub fn room(folder: &Path) -> String {
+/// Describes how much space is left on the disk of a folder.
+pub fn describe_free_space(folder: &Path) -> String {
     rustix::fs::statvfs(folder).map_or_else(
-        |_| "how much room the disk has left cannot be told".to_owned(),
+        |_| "free disk space unknown".to_owned(),
         |stat| {
             format!("its disk has {} KiB free", stat.f_bavail.saturating_mul(stat.f_frsize) >> 10)
         },
@@ -63,7 +63,7 @@ pub fn room(folder: &Path) -> String {
 }
 
 /// The size of a regular file in bytes, or `None`.
-pub fn size(path: &Path) -> Option<u64> {
+pub fn file_size(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
@@ -75,7 +75,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
         .map_err(|error| anyhow::anyhow!("cannot read {}: {}", path.display(), error.utf8_error()))
 }
 
-/// The same for what may be no text.
+/// Like [`read_text`], for bytes that need not be text.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(path);
     let file = match opened {
@@ -85,7 +85,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     };
     let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
     if !metadata.is_file() {
-        bail!("cannot read {}: it is no regular file", path.display());
+        bail!("cannot read {}: it is not a regular file", path.display());
     }
     if metadata.len() > limit {
         bail!(
@@ -128,7 +128,7 @@ pub fn empty_folder() -> Result<EmptyFolder> {
 }
 
 /// Copies a file to a name that is still free, private and durable.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let copy = || -> io::Result<()> {
         let mut old = OpenOptions::new().read(true).custom_flags(nonblock()).open(from)?;
         AtomicFile::new(to).write_with(true, &mut |new| copy_rest(&mut old, new))
@@ -136,7 +136,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// What is left to read of an open file.
+/// Reads an open file to its end.
 pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).context("cannot read an open file")?;
@@ -144,7 +144,7 @@ pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
 }
 
 /// Appends text to a regular file, private when it is new. Never waits at a FIFO.
-pub fn append(path: &Path, text: &str) -> Result<()> {
+pub fn append_text(path: &Path, text: &str) -> Result<()> {
     let what = || format!("cannot append to {}", path.display());
     // Looked at first, too: to open a FIFO or a device may do something by itself.
     let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
@@ -160,11 +160,11 @@ pub fn append(path: &Path, text: &str) -> Result<()> {
             return file.write_all(text.as_bytes()).with_context(what);
         }
     }
-    bail!("{}: it is no regular file", what())
+    bail!("{}: it is not a regular file", what())
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
-pub fn rename(from: &Path, to: &Path) -> Result<()> {
+pub fn rename_file(from: &Path, to: &Path) -> Result<()> {
     let here = rustix::fs::CWD;
     rename_to_free_name(here, from.as_os_str(), here, to.as_os_str())
         .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))?;
@@ -172,7 +172,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Removes a file that may be gone already.
-pub fn remove(path: &Path) -> Result<()> {
+pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))
@@ -182,7 +182,7 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// The names in a folder, sorted; none when the folder is not there.
-pub fn names(folder: &Path) -> Result<Vec<String>> {
+pub fn list_names(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -196,8 +196,8 @@ pub fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// When a file was last modified, as seconds since 1970; 0 when that cannot be told.
-pub fn modified(path: &Path) -> u64 {
+/// When a file was last modified, in seconds since 1970; 0 when that is unknown.
+pub fn modified_seconds(path: &Path) -> u64 {
     fs::metadata(path)
         .and_then(|metadata| metadata.modified())
         .ok()
@@ -205,8 +205,8 @@ pub fn modified(path: &Path) -> u64 {
         .map_or(0, |time| time.as_secs())
 }
 
-/// What a file is, whatever it is called: device, inode and time of birth, since inodes are reused.
-pub fn identity(path: &Path) -> Option<String> {
+/// Identifies a file, whatever its name is: device, inode and time of birth, since inodes are reused.
+pub fn file_id(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
     let born = metadata
         .created()
@@ -241,20 +241,20 @@ pub fn bytes_below(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Keeps bytes under the name of their hash, whole, and gives the path. What is there already stays, unless it is not what
-/// its name says.
-pub fn keep(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
-    let sha256 = hash(bytes);
+/// Stores bytes under the name of their hash, and gives the path. A file of that name stays, unless its content has another
+/// hash.
+pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let sha256 = sha256(bytes);
     let path = outputs.join(format!("{sha256}.txt"));
-    if !is_kept(&path, &sha256) {
+    if !is_stored(&path, &sha256) {
         create_private_folder(outputs)?;
         AtomicFile::new(&path).write(bytes)?;
     }
     Ok(path)
 }
 
-/// Whether a file holds what its hash says. A command may have written to it, or a crash have left it empty.
-pub(super) fn is_kept(path: &Path, sha256: &str) -> bool {
+/// Whether a stored file has the content that its name says. A command may have written to it, or a crash left it empty.
+pub(super) fn is_stored(path: &Path, sha256: &str) -> bool {
     let hash = || -> io::Result<Option<String>> {
         let mut file = OpenOptions::new().read(true).custom_flags(nonblock()).open(path)?;
         if !file.metadata()?.is_file() {
@@ -265,15 +265,15 @@ pub(super) fn is_kept(path: &Path, sha256: &str) -> bool {
     matches!(hash(), Ok(Some(hash)) if hash == sha256)
 }
 
-/// The same for what is left to read of an open file, of any size.
-pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
+/// Like [`store_output`], for the rest of an open file of any size.
+pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     create_private_folder(outputs)?;
     let mut keep = || -> io::Result<PathBuf> {
         let mut new = TempFile::create(outputs)?;
         let sha256 = read_hashed(file, &mut |bytes| new.file_mut().write_all(bytes))?;
         let name = format!("{sha256}.txt");
         let path = outputs.join(&name);
-        if !is_kept(&path, &sha256) {
+        if !is_stored(&path, &sha256) {
             new.persist_durably(name.as_ref(), false)?;
         }
         Ok(path)
@@ -282,7 +282,7 @@ pub fn keep_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
 }
 
 /// The SHA-256 of what is left to read of a file.
-pub fn hash_file(file: &mut impl Read) -> Result<String> {
+pub fn sha256_of_file(file: &mut impl Read) -> Result<String> {
     read_hashed(file, &mut |_| Ok(())).context("cannot read an open file")
 }
 
@@ -306,47 +306,46 @@ fn read_hashed(
     }
 }
 
-/// What was kept under a hash, held against it.
+/// Reads what was stored under a hash, and checks it.
 ///
 /// # Errors
 /// It is not there any more, cannot be read, or is not what its name says.
-pub fn read_kept(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
-    // The hash may stand in a file that anybody edits.
+pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
+    // The hash comes from a file that anybody may edit.
     let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hash {
-        bail!("\"{}\" names no kept content", sha256.escape_debug());
+        bail!("\"{}\" is not the name of a stored content", sha256.escape_debug());
     }
     let path = outputs.join(format!("{sha256}.txt"));
-    let what = || format!("cannot read the kept content {}", path.display());
+    let what = || format!("cannot read the stored content {}", path.display());
     let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(&path);
     let mut file = opened.with_context(what)?;
     let metadata = file.metadata().with_context(what)?;
     if !metadata.is_file() {
-        bail!("{}: it is no regular file", what());
+        bail!("{}: it is not a regular file", what());
     }
     if metadata.len() > KEPT_LIMIT {
         bail!("{}: it has {} bytes, over the limit of {KEPT_LIMIT}", what(), metadata.len());
     }
     let bytes = read_all(&mut file).with_context(what)?;
-    if hash(&bytes) != sha256 {
-        bail!("{} is not what was kept there: its hash is another", path.display());
+    if self::sha256(&bytes) != sha256 {
+        bail!("{} is not what was stored there: it has another hash", path.display());
     }
     Ok(bytes)
 }
 
 /// The SHA-256 of bytes, in lower-case hexadecimal digits.
-pub fn hash(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Keeps a text as the next `{n}.txt` of a folder, and gives the path.
-pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
+/// Stores bytes as the next `{n}.txt` of a folder, and gives the path.
+pub fn store_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     create_private_folder(folder)?;
-    let taken = names(folder)?;
+    let taken = list_names(folder)?;
     let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u64>().ok()).max();
     let mut n = last.unwrap_or(0);
     loop {
-        // Whoever can write there may have named a file so.
         n = n
             .checked_add(1)
             .with_context(|| format!("no number is left in {}", folder.display()))?;
@@ -363,7 +362,7 @@ pub fn keep_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::synced;
+    use super::super::durable::tests as synced;
     use super::*;
 
     #[test]
@@ -377,24 +376,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("b"), "one").unwrap();
-        copy(&path("b"), &path("c")).unwrap();
+        copy_file(&path("b"), &path("c")).unwrap();
         synced::check(&path("c"));
-        rename(&path("c"), &path("d")).unwrap();
+        rename_file(&path("c"), &path("d")).unwrap();
         synced::check_folder(&path("d"));
         fs::write(path("e"), "taken").unwrap();
-        rename(&path("d"), &path("e")).unwrap_err();
-        copy(&path("d"), &path("e")).unwrap_err();
+        rename_file(&path("d"), &path("e")).unwrap_err();
+        copy_file(&path("d"), &path("e")).unwrap_err();
         assert_eq!(fs::read(path("e")).unwrap(), b"taken");
     }
 
     #[test]
     fn what_is_kept_is_durable_with_its_name() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = keep(dir.path(), b"some bytes").unwrap();
+        let kept = store_output(dir.path(), b"some bytes").unwrap();
         synced::check(&kept);
         let from = dir.path().join("from");
         fs::write(&from, "more bytes").unwrap();
-        let kept = keep_file(dir.path(), &mut File::open(&from).unwrap()).unwrap();
+        let kept = store_file(dir.path(), &mut File::open(&from).unwrap()).unwrap();
         synced::check(&kept);
     }
 }

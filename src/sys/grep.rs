@@ -3,14 +3,18 @@
 //! What is left out, and in which order files come, is as in [`super::list_dir`]. Line by line, as grep does it: no
 //! match reaches over a line's end. It does not know the tags.
 
-use super::list_dir::{Found, Matcher, Skipped, as_asked, examine, interrupted, reason, walk};
+use super::file_error::FileError;
+use super::list_dir::{
+    Found, Matcher, Skipped, as_asked, build_walk, check_type, last_line, note_interrupt,
+};
 use super::names::shown;
 use super::read::{count_lines, open_regular};
-use super::read_error::{MAX_REGEX_BYTES, ReadError};
 use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
 use std::path::Path;
 
+/// Maximum size of a compiled regular expression, in bytes.
+const MAX_REGEX_BYTES: usize = 8 << 20;
 /// Lines that `grep` shows.
 const MATCHES: u64 = 500;
 /// Bytes of lines that `grep` shows.
@@ -26,32 +30,16 @@ const FILE_LIMIT: u64 = 64 << 20;
 ///
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
-pub fn grep(
+pub fn search_lines(
     cwd: &Path,
     pattern: &str,
     asked: &Path,
     only: Option<&str>,
     stop: &dyn Fn() -> bool,
-) -> Result<Found, ReadError> {
+) -> Result<Found, FileError> {
     let root = cwd.join(asked);
-    let kind = examine(asked, &root)?;
-    let build = |by_line| {
-        RegexBuilder::new(pattern)
-            .multi_line(by_line)
-            .size_limit(MAX_REGEX_BYTES)
-            .dfa_size_limit(MAX_REGEX_BYTES)
-            .build()
-    };
-    let regex = build(false).map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => ReadError::RegexSize,
-        error => ReadError::Regex(reason(&error.to_string())),
-    })?;
-    // These mean the ends of what is searched, or can make ^ and $ do so.
-    let by_line = if ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text)) {
-        None
-    } else {
-        build(true).ok()
-    };
+    let kind = check_type(asked, &root)?;
+    let (regex, by_line) = compile(pattern)?;
     let mut search = Search {
         regex,
         by_line,
@@ -64,51 +52,65 @@ pub fn grep(
     };
     if kind.is_dir() {
         let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
-        for entry in walk(&root, root == Path::new("/")).build() {
+        for entry in build_walk(&root, root == Path::new("/")).build() {
             if stop() {
                 search.found.stopped = true;
                 break;
             }
             match entry {
-                Err(error) => search.unreadable.add(|| error.to_string()),
+                Err(error) => search.unreadable.add_name(|| error.to_string()),
                 Ok(entry) => {
                     if entry.file_type().is_some_and(|kind| kind.is_file())
-                        && matcher.as_ref().is_none_or(|matcher| matcher.path(entry.path(), false))
+                        && matcher
+                            .as_ref()
+                            .is_none_or(|matcher| matcher.matches(entry.path(), false))
                     {
-                        search.file(entry.path(), &as_asked(asked, &root, entry.path()));
+                        search.search_file(entry.path(), &as_asked(asked, &root, entry.path()));
                     }
                 }
             }
         }
     } else {
         open_regular(&root)?;
-        search.file(&root, asked);
+        search.search_file(&root, asked);
     }
-    let Search { mut found, binary, large, unreadable, .. } = search;
-    if found.total > found.shown {
-        found.notes.push(format!(
-            "{} more matching lines not shown, in {} files in all; use a narrower pattern, path or glob",
-            found.total - found.shown,
-            found.files
-        ));
-    }
-    if found.total == 0 {
-        found.notes.push(format!(
-            "no line matches in {} files searched; what .gitignore names is left out",
-            found.searched
-        ));
-    }
-    if binary > 0 {
-        found.notes.push(format!("{binary} binary files not searched"));
-    }
-    large.note(&mut found, "not searched, being over 64 MiB; use `grep` in <nagent-shell>");
-    unreadable.note(&mut found, "could not be read");
-    Ok(interrupted(found))
+    Ok(search.finish())
+}
+
+/// The expression for a line, and where there can be one, that for many lines.
+fn compile(pattern: &str) -> Result<(Regex, Option<Regex>), FileError> {
+    let build = |by_line| {
+        RegexBuilder::new(pattern)
+            .multi_line(by_line)
+            .size_limit(MAX_REGEX_BYTES)
+            .dfa_size_limit(MAX_REGEX_BYTES)
+            .build()
+    };
+    let regex = build(false).map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => FileError::new(
+            format!(
+                "the pattern is too large a regular expression (over {MAX_REGEX_BYTES} bytes compiled)"
+            ),
+            "make its counted repetitions smaller",
+        ),
+        error => FileError::new(
+            format!("the pattern is not a valid regular expression: {}", last_line(&error.to_string())),
+            "a plain ( [ { . * + ? | ^ $ \\ is written with a backslash before it, and there are no look-arounds and no \
+             backreferences",
+        ),
+    })?;
+    // These mean the ends of what is searched, or can make ^ and $ do so.
+    let by_line = if ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text)) {
+        None
+    } else {
+        build(true).ok()
+    };
+    Ok((regex, by_line))
 }
 
 struct Search<'a> {
     regex: Regex,
-    /// The same with ^ and $ at each line, to see at once that many lines hold no match.
+    /// The same with ^ and $ at each line, to see at once that many lines have no match.
     by_line: Option<Regex>,
     found: Found,
     buffer: Vec<u8>,
@@ -119,10 +121,34 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn file(&mut self, path: &Path, name: &Path) {
-        match load(path, &mut self.buffer) {
-            Err(error) => return self.unreadable.add(|| error),
-            Ok(false) => return self.large.add(|| shown(name)),
+    /// What was found, with notes of what was left out.
+    fn finish(self) -> Found {
+        let Self { mut found, binary, large, unreadable, .. } = self;
+        if found.total > found.shown {
+            found.notes.push(format!(
+            "{} more matching lines not shown, in {} files in all; use a narrower pattern, path or glob",
+            found.total - found.shown,
+            found.files
+        ));
+        }
+        if found.total == 0 {
+            found.notes.push(format!(
+                "no line matches in {} files searched; what .gitignore names is left out",
+                found.searched
+            ));
+        }
+        if binary > 0 {
+            found.notes.push(format!("{binary} binary files not searched"));
+        }
+        large.add_note(&mut found, "not searched, being over 64 MiB; use `grep` in <nagent-shell>");
+        unreadable.add_note(&mut found, "could not be read");
+        note_interrupt(found)
+    }
+
+    fn search_file(&mut self, path: &Path, name: &Path) {
+        match read_into(path, &mut self.buffer) {
+            Err(error) => return self.unreadable.add_name(|| error),
+            Ok(false) => return self.large.add_name(|| shown(name)),
             Ok(true) => {}
         }
         if self.buffer.contains(&0) {
@@ -140,8 +166,8 @@ impl Search<'_> {
             }
             let (piece, tail) = rest.split_at(piece_end(rest));
             rest = tail;
-            // A match within a line is one of the whole too, so where the whole has none, no line has. A carriage return
-            // before a line's end is no part of the line, which the whole cannot know.
+            // A match within a line is also one of the whole piece, so where the piece has none, no line has. That is not so
+            // where a line ends in CR LF: the CR is not part of the line.
             if self
                 .by_line
                 .as_ref()
@@ -158,7 +184,7 @@ impl Search<'_> {
                 self.found.total += 1;
                 if self.found.shown < MATCHES && self.found.body.len() < MATCH_BYTES {
                     let text = excerpt(line, found.start(), found.end());
-                    self.found.line(&format!("{}:{number}: {text}", shown(name)));
+                    self.found.push_line(&format!("{}:{number}: {text}", shown(name)));
                 }
             }
         }
@@ -179,7 +205,7 @@ fn piece_end(bytes: &[u8]) -> usize {
 }
 
 /// Reads a file into the buffer; false when it is too large.
-fn load(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
+fn read_into(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
     buffer.clear();
     let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
     if meta.len() > FILE_LIMIT {
@@ -204,7 +230,7 @@ fn excerpt(line: &[u8], start: usize, end: usize) -> String {
     if whole && before + after <= LINE_CHARS {
         return format!("{head}{tail}");
     }
-    // A third stands before the match, more where the line ends soon after it.
+    // A third of the room is before the match, more where the line ends soon after it.
     let lead = before.min((LINE_CHARS / 3).max(LINE_CHARS.saturating_sub(after)));
     let rest = after.min(LINE_CHARS - lead);
     let mut text = String::new();
@@ -227,7 +253,7 @@ fn char_start(line: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::list_dir::tests::{GO_ON, globbed, tree};
-    use super::super::list_dir::{glob, list};
+    use super::super::list_dir::{find_by_glob, list_dir};
     use super::*;
     use std::cell::Cell;
     use std::ffi::OsStr;
@@ -237,7 +263,7 @@ mod tests {
     use tempfile::TempDir;
 
     fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> Found {
-        grep(dir.path(), pattern, Path::new(path), only, GO_ON).unwrap()
+        search_lines(dir.path(), pattern, Path::new(path), only, GO_ON).unwrap()
     }
 
     #[test]
@@ -321,8 +347,9 @@ mod tests {
     fn a_bad_pattern_is_explained() {
         let dir = tree(&[]);
         let check = |pattern: &str, expect: &str| {
-            let error =
-                grep(dir.path(), pattern, Path::new("."), None, GO_ON).unwrap_err().to_string();
+            let error = search_lines(dir.path(), pattern, Path::new("."), None, GO_ON)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expect) && !error.contains('\n'), "{error}");
         };
         check("fn main(", "unclosed group; a plain (");
@@ -346,14 +373,14 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() > 2
         };
-        let found = grep(dir.path(), "word", Path::new("."), None, &stop).unwrap();
+        let found = search_lines(dir.path(), "word", Path::new("."), None, &stop).unwrap();
         assert!(
             found.stopped && found.text().contains("a:1: word\n(interrupted"),
             "{}",
             found.text()
         );
-        assert!(list(dir.path(), Path::new("."), &|| true).unwrap().stopped);
-        assert!(glob(dir.path(), "*", Path::new("."), &|| true).unwrap().stopped);
+        assert!(list_dir(dir.path(), Path::new("."), &|| true).unwrap().stopped);
+        assert!(find_by_glob(dir.path(), "*", Path::new("."), &|| true).unwrap().stopped);
     }
 
     #[test]

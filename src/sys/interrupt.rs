@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP, caught once and kept as a value that everything which waits can poll.
+//! Catches SIGINT, SIGTERM and SIGHUP once; everything that waits can poll the result.
 //!
 //! The handlers set a flag and write a byte into a pipe; the pipe is never drained, so that its read end
 //! stays readable once a signal has come and no waiter can miss it. Nothing here ends the process, but
@@ -49,7 +49,7 @@ impl Interrupts {
             flag::register(number, Arc::clone(seen))?;
             low_level::pipe::register(number, writable.try_clone()?)?;
         }
-        // A write beyond the limit of a file's size is then an error that can be told, and no sudden end. Commands
+        // A write beyond the limit of a file's size is then an error, and does not kill the process. Commands
         // get the default back: a handler does not outlive an exec.
         flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(interrupts)
@@ -57,7 +57,7 @@ impl Interrupts {
 
     /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at
     /// once, by the handler of [`Interrupts::install`].
-    pub fn deaf() -> io::Result<Self> {
+    pub fn without_handlers() -> io::Result<Self> {
         Ok(Self::quiet()?.0)
     }
 
@@ -86,7 +86,7 @@ impl Interrupts {
         })
     }
 
-    /// Waits for a signal, `longest` at most (`None`: for ever).
+    /// Waits for a signal, up to `longest` (`None`: without a limit).
     pub fn wait(&self, longest: Option<Duration>) -> Option<Signal> {
         let end = longest.and_then(|longest| Instant::now().checked_add(longest));
         loop {
@@ -111,7 +111,7 @@ impl AsFd for Interrupts {
     }
 }
 
-/// Whether this process ignores the signal, from the kernel's own account.
+/// Whether this process ignores the signal, according to the kernel.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_deaf_one_waits_to_the_end() {
-        let deaf = Interrupts::deaf().unwrap();
+        let deaf = Interrupts::without_handlers().unwrap();
         let mut pipe = [PollFd::new(&deaf.readable, PollFlags::IN)];
         assert_eq!(poll(&mut pipe, Some(&Timespec::default())).unwrap(), 0, "not readable");
         assert_eq!(deaf.wait(Some(Duration::from_millis(5))), None);

@@ -1,4 +1,4 @@
-//! Looks around for a model: one folder's entries, files by pattern; what [`super::grep`] shares with them.
+//! Lists folders and finds files by pattern, for a model. [`super::grep`] uses the same walk.
 //!
 //! What `.gitignore` (and `.ignore`) leaves out is left out here, as in ripgrep; entries with a leading dot
 //! are shown, `.git` is not. Inside a repository the rules of that repository count, up to its top. Outside
@@ -6,10 +6,10 @@
 //! a `*` in the home folder's, as keepers of dot files have it, would hide everything.
 //!
 //! Symbolic links are shown but not followed. The order is that of the paths, so that the same tree gives
-//! the same text. Everything is bounded, and what was left out is said. It does not know the tags.
+//! the same text. Everything is bounded, and the result says what was left out.
 
-use super::names::{hint, shown};
-use super::read_error::ReadError;
+use super::file_error::FileError;
+use super::names::shown;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Entries of a folder, or paths of a pattern, that are shown.
+/// Maximum number of entries, or of paths, that are shown.
 const ENTRIES: usize = 1_000;
-/// Entries of one folder that are looked at.
+/// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
 /// Lines between two questions whether to stop.
 pub(super) const STOP_EVERY: usize = 4_096;
@@ -55,7 +55,7 @@ impl Found {
         text
     }
 
-    pub(super) fn line(&mut self, line: &str) {
+    pub(super) fn push_line(&mut self, line: &str) {
         self.body.push_str(line);
         self.body.push('\n');
         self.shown += 1;
@@ -66,19 +66,19 @@ impl Found {
 /// the size in bytes. At most 1,000 are shown.
 ///
 /// `asked` is relative to `cwd`.
-pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, ReadError> {
+pub fn list_dir(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, FileError> {
     let root = cwd.join(asked);
-    if !examine(asked, &root)?.is_dir() {
-        return Err(ReadError::NotFolder { path: shown(asked) });
+    if !check_type(asked, &root)?.is_dir() {
+        return Err(not_a_folder(asked));
     }
-    let failed = |source| ReadError::Io { path: shown(asked), source };
+    let failed = |source: io::Error| FileError::io("look at", asked, source);
     let mut found = Found::default();
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(&root).map_err(failed)? {
         if names.len() >= FOLDER_LIMIT {
-            found.notes.push(format!(
-                "there are more than {FOLDER_LIMIT} entries; the rest was not looked at"
-            ));
+            found
+                .notes
+                .push(format!("there are more than {FOLDER_LIMIT} entries; the rest was not read"));
             break;
         }
         if names.len() % STOP_EVERY == 0 && stop() {
@@ -92,7 +92,7 @@ pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, 
     }
     let all = names.len();
     let mut kept = BTreeSet::new();
-    for entry in walk(&root, false)
+    for entry in build_walk(&root, false)
         .max_depth(Some(1))
         .build()
         .filter_map(Result::ok)
@@ -113,7 +113,7 @@ pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, 
             // It went away, or the folder may be listed but not entered.
             Err(error) => format!("{}\t{error}", shown(name)),
         };
-        found.line(&line);
+        found.push_line(&line);
     }
     if found.total > found.shown {
         found.notes.push(format!(
@@ -130,7 +130,7 @@ pub fn list(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, 
     if all == 0 && !found.stopped {
         found.notes.push("the folder is empty".to_owned());
     }
-    Ok(interrupted(found))
+    Ok(note_interrupt(found))
 }
 
 fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
@@ -150,21 +150,21 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
 
 /// Files and folders (with a trailing `/`) below `asked` that match a glob of `.gitignore`'s kind, as paths
 /// that start with `asked`. At most 1,000 are shown.
-pub fn glob(
+pub fn find_by_glob(
     cwd: &Path,
     pattern: &str,
     asked: &Path,
     stop: &dyn Fn() -> bool,
-) -> Result<Found, ReadError> {
+) -> Result<Found, FileError> {
     let root = cwd.join(asked);
-    if !examine(asked, &root)?.is_dir() {
-        return Err(ReadError::NotFolder { path: shown(asked) });
+    if !check_type(asked, &root)?.is_dir() {
+        return Err(not_a_folder(asked));
     }
     let matcher = Matcher::new(&root, pattern)?;
     let mut found = Found::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
-    for entry in walk(&root, false).build() {
+    for entry in build_walk(&root, false).build() {
         if stop() {
             found.stopped = true;
             break;
@@ -173,17 +173,17 @@ pub fn glob(
             Ok(entry) if entry.depth() > 0 => entry,
             Ok(_) => continue,
             Err(error) => {
-                unreadable.add(|| error.to_string());
+                unreadable.add_name(|| error.to_string());
                 continue;
             }
         };
         entries += 1;
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
-        if matcher.path(entry.path(), is_dir) {
+        if matcher.matches(entry.path(), is_dir) {
             found.total += 1;
             if found.total <= ENTRIES as u64 {
                 let slash = if is_dir { "/" } else { "" };
-                found.line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
+                found.push_line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
             }
         }
     }
@@ -200,8 +200,8 @@ pub fn glob(
             shown(asked)
         ));
     }
-    unreadable.note(&mut found, "could not be looked at");
-    Ok(interrupted(found))
+    unreadable.add_note(&mut found, "could not be read");
+    Ok(note_interrupt(found))
 }
 
 /// Things that were left out, the first of them by name.
@@ -212,14 +212,14 @@ pub(super) struct Skipped {
 }
 
 impl Skipped {
-    pub(super) fn add(&mut self, name: impl FnOnce() -> String) {
+    pub(super) fn add_name(&mut self, name: impl FnOnce() -> String) {
         self.count += 1;
         if self.names.len() < 3 {
             self.names.push(name());
         }
     }
 
-    pub(super) fn note(&self, found: &mut Found, what: &str) {
+    pub(super) fn add_note(&self, found: &mut Found, what: &str) {
         if self.count > 0 {
             let dots = if self.count > self.names.len() as u64 { ", …" } else { "" };
             let (count, names) = (self.count, self.names.join(", "));
@@ -233,8 +233,12 @@ impl Skipped {
 pub(super) struct Matcher(Override);
 
 impl Matcher {
-    pub(super) fn new(root: &Path, glob: &str) -> Result<Self, ReadError> {
-        let wrong = |why: &str| ReadError::Glob { glob: glob.to_owned(), why: why.to_owned() };
+    pub(super) fn new(root: &Path, glob: &str) -> Result<Self, FileError> {
+        let wrong = |why: &str| {
+            let advice = "as in .gitignore, `*.rs` is in any folder, `src/*.rs` is in src, `src/**/*.rs` is in or below it, \
+                          and a plain [ or { is written with a backslash before it";
+            FileError::new(format!("{glob} is not a valid glob: {why}"), advice)
+        };
         let plain = glob.strip_prefix("./").unwrap_or(glob);
         // A pattern that spells out the folder it is looked for in.
         let below = Path::new(plain)
@@ -254,41 +258,47 @@ impl Matcher {
             ));
         }
         let mut builder = OverrideBuilder::new(root);
-        builder.add(&plain).map_err(|error| wrong(&reason(&error.to_string())))?;
-        builder.build().map(Self).map_err(|error| wrong(&reason(&error.to_string())))
+        builder.add(&plain).map_err(|error| wrong(&last_line(&error.to_string())))?;
+        builder.build().map(Self).map_err(|error| wrong(&last_line(&error.to_string())))
     }
 
-    pub(super) fn path(&self, path: &Path, is_dir: bool) -> bool {
+    pub(super) fn matches(&self, path: &Path, is_dir: bool) -> bool {
         let matched = self.0.matched(path, is_dir);
         if self.0.num_whitelists() > 0 { matched.is_whitelist() } else { !matched.is_ignore() }
     }
 }
 
 /// The last line of an error's text, which says what is wrong; those before it repeat the pattern.
-pub(super) fn reason(text: &str) -> String {
+pub(super) fn last_line(text: &str) -> String {
     let last = text.trim().lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
+fn not_a_folder(asked: &Path) -> FileError {
+    let path = shown(asked);
+    let advice = format!("read a file with <nagent-read path=\"{path}\"/>");
+    FileError::new(format!("{path} is not a folder"), advice)
+}
+
 /// What is at `root`, a symbolic link followed.
-pub(super) fn examine(asked: &Path, root: &Path) -> Result<FileType, ReadError> {
+pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            ReadError::Missing { path: shown(asked), hint: hint(root) }
+            FileError::missing_at(asked, root)
         }
-        _ => ReadError::Io { path: shown(asked), source: error },
+        _ => FileError::io("look at", asked, error),
     };
     let kind = fs::metadata(root).map_err(failed)?.file_type();
     let real = fs::canonicalize(root).map_err(failed)?;
     // Temporary files may be in /dev/shm.
     let is_in = |top: &&str| real.starts_with(top) && !real.starts_with("/dev/shm");
     if let Some(filesystem) = ["/proc", "/sys", "/dev"].into_iter().find(is_in) {
-        return Err(ReadError::Virtual { path: shown(asked), filesystem });
+        return Err(FileError::of_kernel(asked, filesystem));
     }
     Ok(kind)
 }
 
-pub(super) fn walk(root: &Path, is_top: bool) -> WalkBuilder {
+pub(super) fn build_walk(root: &Path, is_top: bool) -> WalkBuilder {
     let in_repository = fs::canonicalize(root)
         .is_ok_and(|real| real.ancestors().any(|folder| folder.join(".git").exists()));
     let mut builder = WalkBuilder::new(root);
@@ -313,9 +323,9 @@ pub(super) fn as_asked(asked: &Path, root: &Path, path: &Path) -> PathBuf {
     if asked == Path::new(".") { below.to_owned() } else { asked.join(below) }
 }
 
-pub(super) fn interrupted(mut found: Found) -> Found {
+pub(super) fn note_interrupt(mut found: Found) -> Found {
     if found.stopped {
-        found.notes.push("interrupted: the rest was not looked at".to_owned());
+        found.notes.push("interrupted: the rest was not searched".to_owned());
     }
     found
 }
@@ -339,11 +349,11 @@ pub(super) mod tests {
     }
 
     fn listed(dir: &TempDir, path: &str) -> Found {
-        list(dir.path(), Path::new(path), GO_ON).unwrap()
+        list_dir(dir.path(), Path::new(path), GO_ON).unwrap()
     }
 
     pub(in super::super) fn globbed(dir: &TempDir, pattern: &str, path: &str) -> String {
-        glob(dir.path(), pattern, Path::new(path), GO_ON).unwrap().body.replace('\n', " ")
+        find_by_glob(dir.path(), pattern, Path::new(path), GO_ON).unwrap().body.replace('\n', " ")
     }
 
     #[test]
@@ -400,7 +410,7 @@ pub(super) mod tests {
     fn what_cannot_be_listed_is_an_error_that_teaches() {
         let dir = tree(&[("source/a", "")]);
         let check = |path: &str, expect: &str| {
-            let error = list(dir.path(), Path::new(path), GO_ON).unwrap_err().to_string();
+            let error = list_dir(dir.path(), Path::new(path), GO_ON).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
         check("sourc", "near: ");
@@ -433,13 +443,14 @@ pub(super) mod tests {
         let absolute = format!("{}/src/*.rs", dir.path().display());
         check(&absolute, ".", "src/a.rs ");
         let wrong = |pattern: &str, expect: &str| {
-            let error = glob(dir.path(), pattern, Path::new("."), GO_ON).unwrap_err().to_string();
+            let error =
+                find_by_glob(dir.path(), pattern, Path::new("."), GO_ON).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
         wrong("{a,b", "is not a valid glob");
         wrong("../*.rs", "goes into `path`");
         wrong(" ", "it is empty");
-        let nothing = glob(dir.path(), "*.zig", Path::new("."), GO_ON).unwrap();
+        let nothing = find_by_glob(dir.path(), "*.zig", Path::new("."), GO_ON).unwrap();
         assert!(
             nothing.text().contains("nothing matches among 8 files and folders"),
             "{}",

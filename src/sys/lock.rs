@@ -1,8 +1,8 @@
-//! The advisory lock of a conversation, and the note that says who holds it.
+//! The lock of a conversation, the note that says who holds it, and the one way to wait for a lock.
 //!
 //! The lock is `flock` on `.locks/{name}`, a file that is never replaced or removed: the kernel frees it when its
 //! holder ends, however that ends. `{name}.run` beside the conversation tells people who it is, and the next holder that the
-//! last one was killed; it holds no authority.
+//! last one was killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -41,18 +41,18 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Whether its last holder left its note behind, as one that was killed does.
+    /// Whether the last holder left its note behind: it was killed.
     pub fn is_after_crash(&self) -> bool {
         self.after_crash
     }
 
-    /// The conversation was read whole, and what a killed holder left half done is mended: its note says nothing any more.
+    /// The conversation was read and its torn tail moved aside: the note of a killed holder is not needed any more.
     pub fn settle(&mut self) {
         self.is_settled = true;
     }
 }
 
-/// Why a lock was not had.
+/// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// It did not come free in time.
@@ -86,7 +86,7 @@ impl From<LockError> for Problem {
     }
 }
 
-/// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is told once for whom.
+/// Takes the lock of a conversation, waiting up to `timeout`; `waiting` is called once with who holds it.
 pub fn lock_conversation(
     root: &Root,
     name: &str,
@@ -95,8 +95,8 @@ pub fn lock_conversation(
     waiting: &mut dyn FnMut(&str),
 ) -> Result<Lock, LockError> {
     let path = root.locks().join(name);
-    let file = open(&path)?;
-    let run = root.run(name);
+    let file = open_lock_file(&path)?;
+    let run = root.run_note(name);
     let mut is_reported = false;
     let waited = wait_lock(&file, timeout, interrupts, &mut |_| {
         if !std::mem::replace(&mut is_reported, true) {
@@ -104,7 +104,7 @@ pub fn lock_conversation(
         }
     });
     match waited {
-        Ok(()) => Ok(hold(file, run)?),
+        Ok(()) => Ok(leave_note(file, run)?),
         Err(WaitError::TimedOut) => Err(LockError::Busy {
             name: name.to_owned(),
             by: holder(&run),
@@ -117,13 +117,13 @@ pub fn lock_conversation(
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
 pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);
-    let file = open(&path)?;
+    let file = open_lock_file(&path)?;
     file.try_lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    hold(file, root.run(name))
+    leave_note(file, root.run_note(name))
 }
 
 /// Leaves the note that says who holds the lock.
-fn hold(file: File, run: PathBuf) -> Result<Lock> {
+fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
     let after_crash = fs::exists(&run);
     let me =
         Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
@@ -147,12 +147,12 @@ const INDEX_PATIENCE: Duration = Duration::from_secs(30);
 /// How long of that passes before the user is told.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// What ends a wait for an index early, and to whom the wait is told.
+/// How the wait for an index is ended and reported.
 #[derive(Clone, Copy)]
 pub struct IndexWait<'a> {
     /// The signals that end it.
     pub interrupts: &'a Interrupts,
-    /// Told once for what is waited, when that takes long.
+    /// Called once when the wait takes long.
     pub tell: &'a dyn Fn(&str),
 }
 
@@ -162,7 +162,7 @@ pub struct IndexWait<'a> {
 /// It did not come free, a signal came, or there are no locks.
 pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
     let path = root.locks().join(name);
-    let file = open(&path)?;
+    let file = open_lock_file(&path)?;
     let seconds = INDEX_PATIENCE.as_secs();
     let mut is_reported = false;
     let waited = wait_lock(&file, INDEX_PATIENCE, wait.interrupts, &mut |waited| {
@@ -176,8 +176,8 @@ pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, 
     match waited {
         Ok(()) => Ok(file),
         Err(WaitError::TimedOut) => Err(LockError::Failed(anyhow::anyhow!(
-            "cannot lock {}: another process has held it for {seconds} s, which takes moments (fuser names it); end that \
-             process, or let it go on",
+            "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
+             process, or continue it",
             path.display()
         ))),
         Err(error) => Err(error.of_lock(&path)),
@@ -254,7 +254,7 @@ pub fn wait_lock(
     }
 }
 
-fn open(path: &Path) -> Result<File> {
+fn open_lock_file(path: &Path) -> Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -275,10 +275,10 @@ fn holder(run: &Path) -> String {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before the lock itself goes; nobody else writes it while we hold the lock. Until a tail that a killed holder left
-        // is put aside, the note is all that tells it from damage.
+        // While the lock is still held, so that nobody else writes the note. Keep the note until the torn tail is handled:
+        // without it we cannot tell a crash from corruption.
         if self.is_settled {
-            let _ = fs::remove(&self.run);
+            let _ = fs::remove_file(&self.run);
         }
     }
 }

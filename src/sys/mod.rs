@@ -1,7 +1,7 @@
 //! The effects: the only place that opens files, starts processes, connects, reads the environment or asks the time.
 //!
-//! Functions here return values, or errors that name what they were about and say what to do next. None
-//! prints, none decides what the loop does, none parses a protocol or a format. Processes are Linux's:
+//! Functions here return values, or errors that say what to do next. They do not print, do not decide what the loop does, and
+//! do not parse protocols. Processes are Linux's:
 //! descendants are found through procfs, pidfds and the child subreaper.
 //!
 //! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
@@ -10,8 +10,8 @@
 //! - [`file_index`]: which conversation belongs to a file of the user's
 //! - [`names`], [`read`]: one regular file, whole or a range of lines, in bounded memory
 //! - [`read_range`], [`file_hash`]: a range of a file's bytes; the hash of a file
-//! - [`list_dir`], [`grep`], [`read_error`]: list a folder, find files by pattern, search in them
-//! - [`boundary`], [`opening`], [`denied`], [`replace`]: which files a tag may write, and writing one
+//! - [`list_dir`], [`grep`]: list a folder, find files by pattern, search in them
+//! - [`boundary`], [`opening`], [`file_error`], [`replace`]: which files a tag may write, and writing one
 //! - [`staged_folder`]: a folder that is built beside its place and put there in one step
 //! - [`folder`]: files in one open folder, by plain names: a split
 //! - [`process`], [`sandbox`], [`http`]: programs, the sandbox around them, servers
@@ -27,9 +27,9 @@ pub mod boundary;
 pub mod clock;
 pub mod context_files;
 pub mod conversation_file;
-pub mod denied;
 mod durable;
 pub mod env;
+pub mod file_error;
 pub mod file_hash;
 pub mod file_index;
 pub mod file_stamp;
@@ -45,15 +45,12 @@ pub mod names;
 pub mod opening;
 pub mod process;
 pub mod read;
-pub mod read_error;
 pub mod read_range;
 pub mod replace;
 pub mod root;
 pub mod sandbox;
 pub mod staged_folder;
 pub mod stdin;
-#[cfg(test)]
-mod synced;
 pub mod temp_files;
 pub mod terminal;
 pub mod tools;

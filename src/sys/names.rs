@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use crate::format::harmless;
 
-/// Names looked at in one folder when one of them may be meant; more are left out.
+/// Maximum number of names in a folder that are compared with a missing one.
 const SIBLINGS: usize = 5_000;
 
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with
-/// control characters, invisible ones, and bytes that are no UTF-8 escaped.
+/// control characters, invisible ones, and bytes that are not UTF-8 escaped.
 pub fn shown(name: impl AsRef<OsStr>) -> String {
     harmless::escape_name(name.as_ref().as_bytes())
 }
@@ -31,8 +31,8 @@ pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 /// Words for an error about a path that leads nowhere: which part of it is missing, and what is there under
-/// a similar name. Empty when nothing can be said.
-pub fn hint(path: &Path) -> String {
+/// a similar name. Empty when there is nothing to say.
+pub fn suggest_paths(path: &Path) -> String {
     let mut missing = path;
     let folder = loop {
         match missing.parent() {
@@ -50,7 +50,7 @@ pub fn hint(path: &Path) -> String {
     } else if missing != path {
         _ = write!(text, "; there is no {}", shown(missing));
     }
-    let near = near(folder, missing.file_name().unwrap_or_default());
+    let near = similar_names(folder, missing.file_name().unwrap_or_default());
     if !near.is_empty() {
         let paths: Vec<String> =
             near.iter().map(|name| shown(missing.with_file_name(name))).collect();
@@ -60,7 +60,7 @@ pub fn hint(path: &Path) -> String {
 }
 
 /// Up to three names in `folder` that look like `name`, the nearest first; letter case counts for nothing.
-fn near(folder: &Path, name: &OsStr) -> Vec<String> {
+fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<(String, String)> = entries
         .take(SIBLINGS)
@@ -127,7 +127,7 @@ mod tests {
         fs::write(at("source/README.md"), "").unwrap();
         std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
         let check = |path: &str, expect: &str| {
-            let hint = hint(&at(path)).replace(&format!("{}/", dir.path().display()), "");
+            let hint = suggest_paths(&at(path)).replace(&format!("{}/", dir.path().display()), "");
             assert_eq!(hint, expect, "{path}");
         };
         check("source/config.yml", "; near: source/config.yaml");

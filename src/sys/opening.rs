@@ -2,11 +2,11 @@
 //!
 //! The folder of the file is opened first, and its true path is what the boundary is asked about. From then on there
 //! is only that open folder and one plain name in it: what happens to the path meanwhile does not matter.
-//! Who may write what is said in [`super::boundary`]; nothing is written here but missing folders.
+//! [`super::boundary`] decides who may write what.
 
-use super::boundary::{Boundary, is_git};
-use super::denied::Denied;
+use super::boundary::{Boundary, in_repository_data, is_git};
 use super::durable::sync_names;
+use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::names::{expand_home, shown};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// How many symbolic links in a row are resolved for a last component; the kernel's own limit.
 const LINKS: usize = 40;
 
-/// How a folder is opened only to stand on it.
+/// How a folder is opened to be used as a base for paths.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A file that may be written, by the folder that was opened and its name in there.
@@ -72,22 +72,22 @@ impl Opened {
     }
 
     /// Creates the missing folders, durably.
-    pub(super) fn create_folders(&mut self) -> Result<(), Denied> {
+    pub(super) fn create_folders(&mut self) -> Result<(), FileError> {
         for name in std::mem::take(&mut self.missing) {
             match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
                 // A file in it is worth no more than the folder's own name.
                 Ok(()) => sync_names(&self.dir)
-                    .map_err(|error| Denied::io("sync the folder of", &self.path, error))?,
+                    .map_err(|error| FileError::io("sync the folder of", &self.path, error))?,
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Denied::io("create the folder of", &self.path, errno)),
+                Err(errno) => return Err(FileError::io("create the folder of", &self.path, errno)),
             }
             self.dir =
                 rustix::fs::openat(&self.dir, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
                     .map_err(|errno| match errno {
                         Errno::LOOP | Errno::NOTDIR => {
-                            Denied::Link { path: shown(&self.path), why: "to a missing folder" }
+                            not_followed(&self.path, "to a missing folder")
                         }
-                        errno => Denied::io("open the folder of", &self.path, errno),
+                        errno => FileError::io("open the folder of", &self.path, errno),
                     })?;
         }
         Ok(())
@@ -99,7 +99,7 @@ impl Boundary {
     ///
     /// The path may start with `~`, is relative to the run's folder, and may lead through symbolic links: what counts
     /// is where it leads.
-    pub fn open_for_write(&self, asked: &Path) -> Result<Opened, Denied> {
+    pub fn open_for_write(&self, asked: &Path) -> Result<Opened, FileError> {
         let mut path = self.absolute(asked)?;
         for _ in 0..LINKS {
             match self.open_name(asked, &path)? {
@@ -107,21 +107,21 @@ impl Boundary {
                 Step::Link(target) => path = target,
             }
         }
-        Err(Denied::io("open", asked, Errno::LOOP))
+        Err(FileError::io("open", asked, Errno::LOOP))
     }
 
     /// The path from `/` on, still with its links and `..`.
-    pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, Denied> {
+    pub(super) fn absolute(&self, asked: &Path) -> Result<PathBuf, FileError> {
         let bytes = asked.as_os_str().as_bytes();
-        let wrong = |why| Err(Denied::Path { path: shown(asked), why });
+        let wrong = |why| Err(no_file_path(asked, why));
         if bytes.is_empty() {
             return wrong("it is empty");
         }
         if bytes.contains(&0) {
-            return wrong("it holds a NUL byte");
+            return wrong("it contains a NUL byte");
         }
         if bytes.ends_with(b"/") || bytes.ends_with(b"/.") || matches!(bytes, b"." | b"~") {
-            return Err(Denied::Folder { path: shown(asked) });
+            return Err(FileError::folder(asked, "name a file in it"));
         }
         if bytes.starts_with(b"~") && (!bytes.starts_with(b"~/") || self.home.is_none()) {
             return wrong(
@@ -131,13 +131,13 @@ impl Boundary {
         Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
     }
 
-    /// Opens the last component of an absolute path, if it is no link.
-    fn open_name(&self, asked: &Path, path: &Path) -> Result<Step, Denied> {
+    /// Opens the last component of an absolute path, unless it is a link.
+    fn open_name(&self, asked: &Path, path: &Path) -> Result<Step, FileError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Denied::Folder { path: shown(asked) });
+            return Err(FileError::folder(asked, "name a file in it"));
         };
         if path.components().any(|part| is_git(part.as_os_str())) {
-            return Err(Denied::Git { path: shown(asked) });
+            return Err(in_repository_data(asked));
         }
         let (dir, folder, missing) = open_folder(asked, parent)?;
         let path = missing.iter().fold(folder.clone(), |path, name| path.join(name)).join(name);
@@ -168,13 +168,13 @@ impl Boundary {
                     is_target: false,
                 })));
             }
-            Err(errno) => return Err(Denied::io("look at", asked, errno)),
+            Err(errno) => return Err(FileError::io("look at", asked, errno)),
         };
-        let special = |kind| Err(Denied::Special { path: shown(asked), kind });
+        let special = |kind| Err(FileError::special(asked, kind));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
             FileType::Symlink => return follow(&dir, &folder, name, &stat).map(Step::Link),
-            FileType::Directory => return Err(Denied::Folder { path: shown(asked) }),
+            FileType::Directory => return Err(FileError::folder(asked, "name a file in it")),
             FileType::Fifo => return special("FIFO"),
             FileType::Socket => return special("socket"),
             _ => return special("device"),
@@ -183,18 +183,20 @@ impl Boundary {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&dir, name, flags, Mode::empty())
-            .map_err(|errno| Denied::io("open", asked, errno))?;
+            .map_err(|errno| FileError::io("open", asked, errno))?;
         let opened =
-            rustix::fs::fstat(&file).map_err(|errno| Denied::io("look at", asked, errno))?;
+            rustix::fs::fstat(&file).map_err(|errno| FileError::io("look at", asked, errno))?;
         if !FileStamp::from(&stat).same_file(&FileStamp::from(&opened)) {
-            return Err(Denied::Changed { path: shown(asked) });
+            return Err(FileError::changed(asked));
         }
         let writable =
             rustix::fs::accessat(&dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
         let mode = Mode::from_raw_mode(opened.st_mode);
         // Nothing is read-only to root, but a file without any write bit is meant to stay.
         if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
-            return Err(Denied::ReadOnly { path: shown(asked), mode: mode.bits() });
+            let problem = format!("{} is read-only (mode {:04o})", shown(asked), mode.bits());
+            let advice = "if it is meant to be changed, run `chmod u+w` on it first";
+            return Err(FileError::new(problem, advice));
         }
         let is_target = self.is_target(&opened);
         let old = Some((File::from(file), opened));
@@ -211,25 +213,24 @@ impl Boundary {
 
 /// Opens the folder of a file and finds its true path; where the folder is missing, the nearest one that exists, with the
 /// names of those below it.
-fn open_folder(asked: &Path, parent: &Path) -> Result<(OwnedFd, PathBuf, Vec<OsString>), Denied> {
-    let failed = |error: io::Error| Denied::io("open the folder of", asked, error);
+fn open_folder(
+    asked: &Path,
+    parent: &Path,
+) -> Result<(OwnedFd, PathBuf, Vec<OsString>), FileError> {
+    let failed = |error: io::Error| FileError::io("open the folder of", asked, error);
     let mut missing: Vec<OsString> = Vec::new();
     let mut existing = parent;
     let dir = loop {
         match rustix::fs::open(existing, FOLDER, Mode::empty()) {
             Ok(dir) => break dir,
-            Err(Errno::NOENT) => match (existing.parent(), existing.file_name()) {
-                (Some(up), Some(name)) => {
-                    missing.push(name.to_owned());
-                    existing = up;
-                }
-                _ => {
-                    return Err(Denied::Path {
-                        path: shown(asked),
-                        why: "it goes up with .. from a folder that does not exist",
-                    });
-                }
-            },
+            Err(Errno::NOENT) => {
+                let (Some(up), Some(name)) = (existing.parent(), existing.file_name()) else {
+                    let why = "it goes up with .. from a folder that does not exist";
+                    return Err(no_file_path(asked, why));
+                };
+                missing.push(name.to_owned());
+                existing = up;
+            }
             Err(errno) => return Err(failed(errno.into())),
         }
     };
@@ -238,8 +239,7 @@ fn open_folder(asked: &Path, parent: &Path) -> Result<(OwnedFd, PathBuf, Vec<OsS
     if let Some(name) = missing.first()
         && rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     {
-        let path = shown(folder.join(name));
-        return Err(Denied::Link { path, why: "to a missing folder" });
+        return Err(not_followed(&folder.join(name), "to a missing folder"));
     }
     Ok((dir, folder, missing))
 }
@@ -249,22 +249,31 @@ enum Step {
     Link(PathBuf),
 }
 
+fn no_file_path(path: &Path, why: &str) -> FileError {
+    FileError::new(format!("the path {} cannot be written: {why}", shown(path)), "")
+}
+
+fn not_followed(link: &Path, why: &str) -> FileError {
+    let problem = format!("{} is a symbolic link {why}, which is not followed", shown(link));
+    FileError::new(problem, "name the file itself")
+}
+
 /// Where a last component that is a link leads to.
-fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<PathBuf, Denied> {
+fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<PathBuf, FileError> {
     let path = folder.join(name);
-    let failed = |errno: Errno| Denied::io("follow the link", &path, errno);
+    let failed = |errno: Errno| FileError::io("follow the link", &path, errno);
     // As the kernel does it in folders like /tmp: what another user planted there is not followed.
     let holder = rustix::fs::statat(dir, ".", AtFlags::empty()).map_err(failed)?;
     let own = rustix::process::geteuid().as_raw();
     if Mode::from_raw_mode(holder.st_mode).contains(Mode::SVTX | Mode::WOTH)
         && ![own, holder.st_uid].contains(&link.st_uid)
     {
-        return Err(Denied::Link { path: shown(&path), why: "of another user in a shared folder" });
+        return Err(not_followed(&path, "of another user in a shared folder"));
     }
     let target = rustix::fs::readlinkat(dir, name, Vec::new()).map_err(failed)?;
     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
     if target.as_os_str().as_bytes().ends_with(b"/") {
-        return Err(Denied::Folder { path: shown(&path) });
+        return Err(FileError::folder(&path, "name a file in it"));
     }
     Ok(folder.join(target))
 }

@@ -1,10 +1,10 @@
 //! Reads one regular file for a model: whole when it is small, else a range of lines.
 //!
 //! Memory is bounded by the size of the piece, whatever the file is. Nothing here waits: a FIFO, a device or
-//! a file of procfs is refused before anything is read from it. It does not know the tags.
+//! a file of procfs is refused before anything is read from it.
 
-use super::names::{hint, shown};
-use super::read_error::{MAX_SEEK_BYTES, ReadError};
+use super::file_error::{FileError, FileErrorKind};
+use super::names::shown;
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
@@ -15,6 +15,8 @@ use std::path::Path;
 pub const WHOLE_LIMIT: u64 = 64 * 1024;
 /// How far lines are counted for the error about a file that is too large, in bytes.
 const COUNT_LIMIT: u64 = 256 << 20;
+/// How far into a file the first line of a range is searched for, in bytes.
+const MAX_SEEK_BYTES: u64 = 4 << 30;
 const CHUNK: usize = 64 * 1024;
 
 /// Which lines to read.
@@ -29,7 +31,7 @@ pub struct Range {
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextRead {
-    /// The text as it stands in the file, line endings too; bytes that are no UTF-8 are U+FFFD.
+    /// The text as it is in the file, line endings included. Bytes that are not UTF-8 are U+FFFD.
     pub text: String,
     /// Size of the whole file in bytes.
     pub bytes: u64,
@@ -51,42 +53,41 @@ pub struct TextRead {
 ///
 /// Symbolic links are followed. Refused: folders, FIFOs, sockets, devices, and files of procfs, sysfs,
 /// debugfs and tracefs.
-pub fn open_regular(path: &Path) -> Result<(File, Metadata), ReadError> {
+pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
     let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            ReadError::Missing { path: shown(path), hint: hint(path) }
-        }
-        _ => ReadError::Io { path: shown(path), source },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::missing(path),
+        _ => FileError::io("read", path, source),
     };
     // Opening a device can already act on it, so its kind is asked first; and asked again of what was opened.
-    regular(path, fs::metadata(path).map_err(failed)?.file_type())?;
+    check_regular(path, fs::metadata(path).map_err(failed)?.file_type())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?,
     );
     let meta = file.metadata().map_err(failed)?;
-    regular(path, meta.file_type())?;
+    check_regular(path, meta.file_type())?;
     match virtual_filesystem(&file) {
-        Some(filesystem) => Err(ReadError::Virtual { path: shown(path), filesystem }),
+        Some(filesystem) => Err(FileError::of_kernel(path, filesystem)),
         None => Ok((file, meta)),
     }
 }
 
-fn regular(path: &Path, kind: FileType) -> Result<(), ReadError> {
+fn check_regular(path: &Path, kind: FileType) -> Result<(), FileError> {
     if kind.is_file() {
         return Ok(());
     }
-    let path = shown(path);
     Err(match () {
-        () if kind.is_dir() => ReadError::Folder { path },
-        () if kind.is_fifo() => ReadError::Special { path, kind: "FIFO" },
-        () if kind.is_socket() => ReadError::Special { path, kind: "socket" },
-        () => ReadError::Special { path, kind: "device" },
+        () if kind.is_dir() => {
+            let list = format!("use <nagent-list path=\"{}\"/> to see what is in it", shown(path));
+            FileError::folder(path, list)
+        }
+        () if kind.is_fifo() => FileError::special(path, "FIFO"),
+        () if kind.is_socket() => FileError::special(path, "socket"),
+        () => FileError::special(path, "device"),
     })
 }
 
 /// The name of a file system whose files are not data on a disk but questions to the kernel.
-#[cfg(target_os = "linux")]
 fn virtual_filesystem(file: &File) -> Option<&'static str> {
     // Numbers from linux/magic.h. A file system that cannot be asked is taken for a real one.
     match rustix::fs::fstatfs(file).ok()?.f_type {
@@ -96,11 +97,6 @@ fn virtual_filesystem(file: &File) -> Option<&'static str> {
         0x7472_6163 => Some("tracefs"),
         _ => None,
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn virtual_filesystem(_: &File) -> Option<&'static str> {
-    None
 }
 
 /// Reads text: all of it when the file has at most `whole_limit` bytes and no range is given, else the range.
@@ -113,12 +109,13 @@ pub fn read_text(
     range: Option<Range>,
     whole_limit: u64,
     stop: &dyn Fn() -> bool,
-) -> Result<TextRead, ReadError> {
+) -> Result<TextRead, FileError> {
     match range {
-        Some(Range { offset: 0, .. }) => return Err(ReadError::Zero { name: "offset" }),
-        Some(Range { limit: Some(0), .. }) => return Err(ReadError::Zero { name: "limit" }),
-        _ => {}
+        Some(Range { offset: 0, .. }) => Err("offset is 0, and lines are counted from 1"),
+        Some(Range { limit: Some(0), .. }) => Err("limit is 0, and must be at least 1"),
+        _ => Ok(()),
     }
+    .map_err(|problem| FileError::new(problem, ""))?;
     let (file, meta) = open_regular(path)?;
     let mut source = Source { path, file, bytes: meta.len(), at: 0, buffer: vec![0; CHUNK], stop };
     let Some(range) = range else {
@@ -126,10 +123,10 @@ pub fn read_text(
             return Err(source.too_large(whole_limit));
         }
         // The size was true a moment ago: a file that grows, or a file system that says 0, is noticed here.
-        let piece = source.lines(Range { offset: 1, limit: None }, whole_limit)?;
+        let piece = source.read_lines(Range { offset: 1, limit: None }, whole_limit)?;
         return if piece.more { Err(source.too_large(whole_limit)) } else { Ok(piece) };
     };
-    source.lines(range, whole_limit)
+    source.read_lines(range, whole_limit)
 }
 
 /// A file that is read from front to back, a chunk at a time.
@@ -144,15 +141,15 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// How many bytes the buffer holds now; 0 at the end. A NUL byte among them ends the reading.
-    fn fill(&mut self) -> Result<usize, ReadError> {
+    /// Reads the next chunk and gives its length; 0 at the end. A NUL byte in it is an error.
+    fn read_chunk(&mut self) -> Result<usize, FileError> {
         if (self.stop)() {
-            return Err(ReadError::Stopped { path: shown(self.path) });
+            return Err(FileError::stopped(self.path));
         }
         let count = loop {
             match self.file.read(&mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(ReadError::Io { path: shown(self.path), source }),
+                Err(source) => return Err(FileError::io("read", self.path, source)),
                 Ok(count) => break count,
             }
         };
@@ -161,21 +158,32 @@ impl Source<'_> {
             let utf16 =
                 self.at == 0 && (chunk.starts_with(b"\xff\xfe") || chunk.starts_with(b"\xfe\xff"));
             let at = self.at + index as u64;
-            return Err(ReadError::Binary { path: shown(self.path), bytes: self.bytes, at, utf16 });
+            let (kind, convert) = if utf16 {
+                (" or UTF-16 text", ", or convert it with `iconv -f UTF-16 -t UTF-8`")
+            } else {
+                ("", "")
+            };
+            let problem = format!(
+                "{} is binary{kind}: {} bytes, a NUL byte at offset {at}",
+                shown(self.path),
+                self.bytes
+            );
+            let advice = format!("look at it with `file` or `xxd` in <nagent-shell>{convert}");
+            return Err(FileError::new(problem, advice));
         }
         self.at += count as u64;
         Ok(count)
     }
 
-    fn too_large(mut self, limit: u64) -> ReadError {
+    fn too_large(mut self, limit: u64) -> FileError {
         let mut lines = 0;
         let mut last = b'\n';
         self.at = 0;
         if let Err(source) = self.file.rewind() {
-            return ReadError::Io { path: shown(self.path), source };
+            return FileError::io("read", self.path, source);
         }
         let counted = loop {
-            match self.fill() {
+            match self.read_chunk() {
                 Err(error) => return error,
                 Ok(0) => break true,
                 Ok(_) if self.at > COUNT_LIMIT => break false,
@@ -186,16 +194,20 @@ impl Source<'_> {
             }
         };
         lines += u64::from(last != b'\n');
-        ReadError::TooLarge {
-            path: shown(self.path),
-            bytes: self.bytes.max(self.at),
-            lines,
-            counted,
-            limit,
-        }
+        let path = shown(self.path);
+        let more_than = if counted { "" } else { "more than " };
+        let problem = format!(
+            "{path} has {} bytes and {more_than}{lines} lines, too much to show whole ({limit} bytes at most)",
+            self.bytes.max(self.at)
+        );
+        let advice = format!(
+            "read a range of lines, as in <nagent-read path=\"{path}\" offset=\"1\" limit=\"200\"/>, or all of it in \
+             segments with <nagent-file-read path=\"{path}\"/>"
+        );
+        FileError::new(problem, advice).of_kind(FileErrorKind::TooLarge)
     }
 
-    fn lines(&mut self, range: Range, cap: u64) -> Result<TextRead, ReadError> {
+    fn read_lines(&mut self, range: Range, cap: u64) -> Result<TextRead, FileError> {
         let cap = usize::try_from(cap).unwrap_or(usize::MAX);
         let end = range.limit.map_or(u64::MAX, |limit| range.offset.saturating_add(limit));
         // The line that the next byte belongs to.
@@ -204,12 +216,17 @@ impl Source<'_> {
         let mut last = b'\n';
         let mut more = false;
         while !more {
-            let count = self.fill()?;
+            let count = self.read_chunk()?;
             if count == 0 {
                 break;
             }
             if line < range.offset && self.at > MAX_SEEK_BYTES {
-                return Err(ReadError::TooFar { path: shown(self.path), offset: range.offset });
+                let problem = format!(
+                    "{}: line {} is more than {MAX_SEEK_BYTES} bytes into the file",
+                    shown(self.path),
+                    range.offset
+                );
+                return Err(FileError::new(problem, "use `sed -n` or `tail -c` in <nagent-shell>"));
             }
             let mut rest = &self.buffer[..count];
             last = rest[count - 1];
@@ -233,7 +250,9 @@ impl Source<'_> {
         }
         if piece.is_empty() && range.offset > 1 {
             let lines = line - 1 + u64::from(last != b'\n');
-            return Err(ReadError::PastEnd { path: shown(self.path), lines, offset: range.offset });
+            let (path, offset) = (shown(self.path), range.offset);
+            let problem = format!("{path} has {lines} lines, so there is no line {offset}");
+            return Err(FileError::new(problem, "offset counts lines from 1"));
         }
         let mut cut = false;
         if piece.len() > cap {
@@ -284,7 +303,7 @@ mod tests {
         (dir, path)
     }
 
-    fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, ReadError> {
+    fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, FileError> {
         let range = range.map(|(offset, limit)| Range { offset, limit });
         read_text(path, range, WHOLE_LIMIT, &|| false)
     }
@@ -412,7 +431,6 @@ mod tests {
         fails(Path::new(""), None, "no such file");
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn files_of_the_kernel_are_refused_by_any_name() {
         let dir = tempfile::tempdir().unwrap();
@@ -433,6 +451,6 @@ mod tests {
     fn a_stop_ends_it() {
         let (_dir, path) = file(b"text");
         let error = read_text(&path, None, WHOLE_LIMIT, &|| true).unwrap_err();
-        assert!(matches!(error, ReadError::Stopped { .. }));
+        assert!(error.to_string().contains("was interrupted"), "{error}");
     }
 }

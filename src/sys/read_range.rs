@@ -9,34 +9,19 @@ use anyhow::{Context, Result, anyhow};
 
 use super::names::shown;
 use super::read::open_regular;
-use super::read_error::ReadError;
 
 /// The size of a regular file in bytes, and its bytes from `start` on, `most` at most. A range behind the end is empty.
 ///
 /// # Errors
-/// There is no such file, it is no regular one, or the system refused.
+/// There is no such file, it is not a regular one, or the system refused.
 pub fn read_range(path: &Path, start: u64, most: u64) -> Result<(u64, Vec<u8>)> {
-    let (mut file, metadata) = open_regular(path).map_err(plain)?;
+    let (mut file, metadata) =
+        open_regular(path).map_err(|error| anyhow!("{}", error.problem()))?;
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))
         .and_then(|_| file.take(most).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", shown(path)))?;
     Ok((metadata.len(), bytes))
-}
-
-/// The same error in words for people.
-fn plain(error: ReadError) -> anyhow::Error {
-    match error {
-        ReadError::Folder { path } => anyhow!("{path} is a folder; name one file in it"),
-        ReadError::Special { path, kind } => anyhow!(
-            "{path} is a {kind}, which is never read: it may block for ever; write what it gives into a file first"
-        ),
-        ReadError::Virtual { path, filesystem } => {
-            anyhow!("{path} is in {filesystem}, whose files have no size; copy it first")
-        }
-        ReadError::Io { path, source } => anyhow!("cannot read {path}: {source}"),
-        other => anyhow!("{other}"),
-    }
 }
 
 #[cfg(test)]
@@ -73,7 +58,7 @@ mod tests {
             let error = read_range(path, 0, 1).unwrap_err().to_string();
             assert!(error.contains(expect) && !error.contains("<nagent"), "{error}");
         };
-        check(folder.path(), "is a folder; name one file");
+        check(folder.path(), "is a folder");
         check(&fifo, "is a FIFO");
         check(&folder.path().join("none"), "no such file");
         check(Path::new("/proc/self/status"), "is in procfs");

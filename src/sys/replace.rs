@@ -1,13 +1,13 @@
 //! Puts new content in place of a file that the write boundary let through, and reads one for an edit.
 //!
-//! The old content is kept first. The new one is written beside the old, made durable, and takes its place in
-//! one step, so that a kill at any instant leaves the one or the other. That parts a file with several hard links from its
-//! other names, which anybody may have made: a link from a folder that may be written to a file that may not. Only the
-//! file that a conversation was opened on is written in place then, by its identity. All of it goes through the open
-//! folder, never through a path. What may be written is not decided here.
+//! The old content is kept first. The new one is written to a new file, synced, and renamed over the old, so that a kill at
+//! any instant leaves one or the other. That separates a file with several hard links from its other names. It has to:
+//! anybody may have made such a link, from a folder that may be written to a file that may not. Only the file that a
+//! conversation was opened on is written in place then, by its identity. Everything goes through the open folder, never
+//! through a path.
 
-use super::denied::{Denied, missing};
 use super::durable::{sync, sync_names};
+use super::file_error::{FileError, FileErrorKind};
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::names::shown;
@@ -21,7 +21,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read for an edit, in bytes.
+/// Maximum size of a file that is read for an edit, in bytes.
 const EDIT_LIMIT: u64 = 64 << 20;
 
 /// What was written.
@@ -42,9 +42,9 @@ pub struct Written {
 }
 
 /// The content of a file, whatever its size; `None`: there is no such file.
-pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, Denied> {
+pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, FileError> {
     let Some((file, _)) = &opened.old else { return Ok(None) };
-    let failed = |error| Denied::io("read", &opened.path, error);
+    let failed = |error| FileError::io("read", &opened.path, error);
     let (mut file, mut bytes) = (file, Vec::new());
     file.rewind().map_err(failed)?;
     file.read_to_end(&mut bytes).map_err(failed)?;
@@ -52,20 +52,25 @@ pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, Denied> {
 }
 
 /// The SHA-256 of a file's content; `None`: there is no such file.
-pub fn hash_target(opened: &Opened) -> Result<Option<String>, Denied> {
+pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
     let Some((file, _)) = &opened.old else { return Ok(None) };
-    let failed = |error| Denied::io("read", &opened.path, error);
+    let failed = |error| FileError::io("read", &opened.path, error);
     let mut file = file;
     file.rewind().map_err(failed)?;
-    fs::hash_file(&mut file).map(Some).map_err(|error| failed(std::io::Error::other(error)))
+    fs::sha256_of_file(&mut file).map(Some).map_err(|error| failed(std::io::Error::other(error)))
 }
 
 /// The content of a file that is to be edited, at most 64 MiB.
-pub fn read_target(opened: &Opened) -> Result<Vec<u8>, Denied> {
-    let Some((file, stat)) = &opened.old else { return Err(missing(&opened.path)) };
-    let failed = |error| Denied::io("read", &opened.path, error);
-    let too_large =
-        |bytes| Denied::TooLarge { path: shown(&opened.path), bytes, limit: EDIT_LIMIT };
+pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
+    let Some((file, stat)) = &opened.old else { return Err(FileError::missing(&opened.path)) };
+    let failed = |error| FileError::io("read", &opened.path, error);
+    let too_large = |bytes| {
+        let problem = format!(
+            "{} has {bytes} bytes, more than the {EDIT_LIMIT} that are edited as a whole",
+            shown(&opened.path)
+        );
+        FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge)
+    };
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size > EDIT_LIMIT {
         return Err(too_large(size));
@@ -82,11 +87,11 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, Denied> {
 /// `keep_previous` gets the old file, at its start, and says where it kept the content; when it fails, nothing is
 /// written. Mode and owner stay; a new file gets the mode that the umask leaves. The file must still be the one that
 /// was opened, unchanged since then. When this returns, the content is durable.
-pub fn replace(
+pub fn replace_file(
     opened: Opened,
     bytes: &[u8],
     keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
-) -> Result<Written, Denied> {
+) -> Result<Written, FileError> {
     let mut content = Content {
         write: &mut |file| file.write_all(bytes),
         bytes: bytes.len() as u64,
@@ -95,32 +100,32 @@ pub fn replace(
     };
     let (path, created, parted) =
         (opened.path.clone(), opened.old.is_none(), opened.parted_names());
-    let previous = stream(opened, &mut content)?;
+    let previous = write_content(opened, &mut content)?;
     let (bytes, lines) = (bytes.len() as u64, count_lines(bytes));
     Ok(Written { path, bytes, lines, created, previous, parted })
 }
 
 /// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.
-pub fn remove(
+pub fn remove_file(
     mut opened: Opened,
     keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
-) -> Result<Option<PathBuf>, Denied> {
+) -> Result<Option<PathBuf>, FileError> {
     if !opened.exists() {
         return Ok(None);
     }
     let mut content =
         Content { write: &mut |_| Ok(()), bytes: 0, keep_previous, keep: Keep::Always };
     let previous = keep_old(&mut opened, &mut content)?;
-    check(&opened)?;
+    check_unchanged(&opened)?;
     rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
-        .map_err(|errno| Denied::io("remove", &opened.path, errno))?;
+        .map_err(|errno| FileError::io("remove", &opened.path, errno))?;
     sync_folder(&opened)?;
     Ok(previous)
 }
 
 /// What a file is to hold, written piece by piece.
 pub struct Content<'a> {
-    /// Writes it all to a file that stands at its start. Called once.
+    /// Writes all of it to a file that is positioned at its start. Called once.
     pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
     /// How much that is, in bytes.
     pub bytes: u64,
@@ -139,43 +144,56 @@ pub enum Keep {
     InPlace,
 }
 
-/// The same as [`replace`] for content of any size. Gives where the previous content was kept, when it was.
+/// Like [`replace_file`], for content of any size. Gives where the previous content was kept, when it was.
 ///
 /// The conversation's own file where it has several hard links, and one whose owner cannot be given to a new file, are
 /// written in place: `write` must not read from them then. Room for the content is made before the first byte is written.
-pub fn stream(mut opened: Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
+pub fn write_content(
+    mut opened: Opened,
+    content: &mut Content<'_>,
+) -> Result<Option<PathBuf>, FileError> {
     opened.create_folders()?;
     let is_in_place = opened.is_target && opened.is_linked();
     let mut previous = None;
     if is_in_place || content.keep == Keep::Always {
         previous = keep_old(&mut opened, content)?;
     }
-    check(&opened)?;
+    check_unchanged(&opened)?;
     if is_in_place {
-        in_place(&opened, content, previous.as_deref())?;
-    } else if !beside(&opened, content)? {
+        write_in_place(&opened, content, previous.as_deref())?;
+    } else if !write_new_file(&opened, content)? {
         if opened.is_linked() {
-            return Err(Denied::Linked { path: shown(&opened.path) });
+            let problem = format!(
+                "{} has several hard links and another owner, so that it can be neither replaced nor written in place",
+                shown(&opened.path)
+            );
+            return Err(FileError::new(problem, "write to another file"));
         }
         if previous.is_none() {
             previous = keep_old(&mut opened, content)?;
         }
-        in_place(&opened, content, previous.as_deref())?;
+        write_in_place(&opened, content, previous.as_deref())?;
     }
     Ok(previous)
 }
 
-fn keep_old(opened: &mut Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, Denied> {
+fn keep_old(opened: &mut Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, FileError> {
     let Some((file, _)) = &mut opened.old else { return Ok(None) };
-    let keep = |source| Denied::Keep { path: shown(&opened.path), source };
+    let keep = |source: anyhow::Error| {
+        let path = shown(&opened.path);
+        let problem = format!(
+            "{path} was left as it is, since its previous content could not be kept: {source:#}"
+        );
+        FileError::new(problem, "")
+    };
     file.rewind().map_err(|error| keep(error.into()))?;
     (content.keep_previous)(file).map_err(keep).map(Some)
 }
 
 /// That the folder is still where the boundary found it, and the name in it still the file that was opened, with
 /// the content that it had.
-fn check(opened: &Opened) -> Result<(), Denied> {
-    let changed = || Denied::Changed { path: shown(&opened.path) };
+fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
+    let changed = || FileError::changed(&opened.path);
     let folder = opened.path.parent().ok_or_else(changed)?;
     if true_path(&opened.dir, folder).ok().as_deref() != Some(folder) {
         return Err(changed());
@@ -183,7 +201,7 @@ fn check(opened: &Opened) -> Result<(), Denied> {
     let now = match rustix::fs::statat(&opened.dir, &opened.name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(now) => Some(now),
         Err(Errno::NOENT) => None,
-        Err(errno) => return Err(Denied::io("look at", &opened.path, errno)),
+        Err(errno) => return Err(FileError::io("look at", &opened.path, errno)),
     };
     match (&opened.old, now) {
         (None, None) => Ok(()),
@@ -197,22 +215,22 @@ fn is_unchanged(old: &Stat, now: &Stat) -> bool {
 }
 
 /// Writes over the file itself. A failure on the way says where its `previous` content is.
-fn in_place(
+fn write_in_place(
     opened: &Opened,
     content: &mut Content<'_>,
     previous: Option<&Path>,
-) -> Result<(), Denied> {
+) -> Result<(), FileError> {
     let Some((_, old)) = &opened.old else {
-        return Err(Denied::Changed { path: shown(&opened.path) });
+        return Err(FileError::changed(&opened.path));
     };
-    let failed = |error: std::io::Error| Denied::io("write", &opened.path, error);
+    let failed = |error: std::io::Error| FileError::io("write", &opened.path, error);
     let flags =
         OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&opened.dir, &opened.name, flags, Mode::empty())
         .map_err(|errno| failed(errno.into()))?;
     let now = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
     if !is_unchanged(old, &now) {
-        return Err(Denied::Changed { path: shown(&opened.path) });
+        return Err(FileError::changed(&opened.path));
     }
     let mut file = File::from(file);
     make_room(&file, content.bytes).map_err(failed)?;
@@ -225,13 +243,16 @@ fn in_place(
             let previous = previous.filter(|previous| !previous.as_os_str().is_empty());
             let previous = previous.map_or_else(String::new, |previous| {
                 let kept = shown(previous);
-                format!("; what it held before is in {kept}: copy that over it")
+                format!("its previous content is in {kept}: copy that over it")
             });
-            Denied::HalfWritten { path, source, previous }
+            let problem = format!(
+                "cannot write {path}: {source}; it is written in place and may be half written"
+            );
+            FileError::new(problem, previous)
         })
 }
 
-/// Fails where so many bytes would not fit, before any is written.
+/// Fails where this many bytes would not fit, before any is written.
 fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
     use rustix::fs::FallocateFlags;
     let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -249,28 +270,32 @@ fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
 }
 
 /// Writes a new file and gives it the name. False where the owner cannot be given to a new file.
-fn beside(opened: &Opened, content: &mut Content<'_>) -> Result<bool, Denied> {
-    let failed = |error: std::io::Error| Denied::io("write beside", &opened.path, error);
+fn write_new_file(opened: &Opened, content: &mut Content<'_>) -> Result<bool, FileError> {
+    let failed = |error: std::io::Error| FileError::io("write beside", &opened.path, error);
     // Nobody else reads it before it has the old file's mode; a new file has the umask applied by the kernel.
     let mode = Mode::from_raw_mode(if opened.old.is_some() { 0o600 } else { 0o666 });
     let dir = opened.dir.try_clone().map_err(failed)?;
     let mut new = TempFile::create_in(dir, mode).map_err(failed)?;
-    if !fill(opened, new.file_mut(), content)? {
+    if !fill_new_file(opened, new.file_mut(), content)? {
         return Ok(false);
     }
-    check(opened)?;
+    check_unchanged(opened)?;
     match new.persist(&opened.name, opened.old.is_none()) {
         Ok(()) => sync_folder(opened).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(Denied::Changed { path: shown(&opened.path) })
+            Err(FileError::changed(&opened.path))
         }
-        Err(error) => Err(Denied::io("replace", &opened.path, error)),
+        Err(error) => Err(FileError::io("replace", &opened.path, error)),
     }
 }
 
 /// Writes the content, the owner and the mode. False where the owner cannot be given to a new file.
-fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<bool, Denied> {
-    let failed = |error: std::io::Error| Denied::io("write", &opened.path, error);
+fn fill_new_file(
+    opened: &Opened,
+    file: &mut File,
+    content: &mut Content<'_>,
+) -> Result<bool, FileError> {
+    let failed = |error: std::io::Error| FileError::io("write", &opened.path, error);
     if let Some((_, old)) = &opened.old {
         let new = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(errno.into()))?;
         let owner = (old.st_uid != new.st_uid).then(|| Uid::from_raw(old.st_uid));
@@ -293,9 +318,10 @@ fn fill(opened: &Opened, file: &mut File, content: &mut Content<'_>) -> Result<b
 }
 
 /// Makes the names in the file's folder durable.
-fn sync_folder(opened: &Opened) -> Result<(), Denied> {
+fn sync_folder(opened: &Opened) -> Result<(), FileError> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
-    sync_names(&opened.dir).map_err(|error| Denied::io("sync the folder of", &opened.path, error))
+    sync_names(&opened.dir)
+        .map_err(|error| FileError::io("sync the folder of", &opened.path, error))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Root {
     }
 
     /// The file that tells which process is at work on a conversation.
-    pub fn run(&self, name: &str) -> PathBuf {
+    pub fn run_note(&self, name: &str) -> PathBuf {
         self.conversations().join(format!("{name}.run"))
     }
 
@@ -97,11 +97,11 @@ impl Root {
     }
 
     /// The folder of the user's own tools.
-    pub fn bin(&self) -> PathBuf {
+    pub fn tools_folder(&self) -> PathBuf {
         self.folder.join("bin")
     }
 
-    /// What tools said of themselves, by path, size and time.
+    /// The cache of the tools' descriptions.
     pub fn tools_cache(&self) -> PathBuf {
         self.folder.join("tools.json")
     }
@@ -140,11 +140,11 @@ pub fn check_name(name: &str) -> Result<(), String> {
     } else if name.len() > 100 {
         "it has over 100 characters"
     } else if !name.chars().all(is_plain) {
-        "it holds other characters"
+        "it has other characters"
     } else if name.starts_with('.') {
         "it begins with a dot"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
-        "its ending is kept for files beside a conversation"
+        "its ending is reserved for files beside a conversation"
     } else {
         return Ok(());
     };

@@ -13,7 +13,7 @@ use crate::exit::Signal;
 pub const LIMIT: usize = 64 << 20;
 
 /// Reads stdin to its end. `Err` in the inner result is the signal that came first.
-pub fn read(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
+pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     let stdin = io::stdin();

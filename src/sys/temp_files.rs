@@ -1,13 +1,14 @@
 //! New files that do not have their name yet, and the removal of those that killed runs left behind.
 //!
-//! A new file is called `.nagent-{32 digits}.tmp` until it is renamed, and its maker holds a lock (`flock`) on it; the
+//! A new file has no name at all where the file system can do that, so that nothing of it stays after a kill. Elsewhere, and
+//! for an instant before it is renamed, it is called `.nagent-{32 digits}.tmp`, and its maker holds a lock (`flock`) on it; the
 //! kernel frees the lock however the maker ends. A file of ours that nobody has locked and that is older than an hour is
 //! removed when the next new file is made in its folder. Nothing else is ever removed here.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,7 +29,8 @@ pub(super) struct TempFile {
     dir: OwnedFd,
     file: File,
     name: String,
-    has_own_name: bool,
+    /// It is in the folder under `name`.
+    is_linked: bool,
 }
 
 impl TempFile {
@@ -47,12 +49,17 @@ impl TempFile {
             remove_leftovers(&dir);
         }
         let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(&dir, &name, flags, mode)?);
+        let unnamed = create_unnamed(&dir, mode);
+        let is_linked = unnamed.is_none();
+        let file = if let Some(file) = unnamed {
+            file
+        } else {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            File::from(rustix::fs::openat(&dir, &name, flags, mode)?)
+        };
         // On a file system without locks, only the age protects it.
         _ = file.try_lock();
-        Ok(Self { dir, file, name, has_own_name: false })
+        Ok(Self { dir, file, name, is_linked })
     }
 
     /// The file, to be written.
@@ -63,12 +70,22 @@ impl TempFile {
     /// Gives the file its name, in one step. What has that name already is replaced, or with `no_clobber` is an error
     /// (`AlreadyExists`).
     pub(super) fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+        if !self.is_linked {
+            // A link cannot replace anything, so it takes a name to rename from.
+            let linked_as = if no_clobber { name } else { self.name.as_ref() };
+            let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            rustix::fs::linkat(CWD, path, &self.dir, linked_as, AtFlags::SYMLINK_FOLLOW)?;
+            if no_clobber {
+                return Ok(());
+            }
+            self.is_linked = true;
+        }
         if no_clobber {
             rename_to_free_name(&self.dir, self.name.as_ref(), &self.dir, name)?;
         } else {
             rustix::fs::renameat(&self.dir, &self.name, &self.dir, name)?;
         }
-        self.has_own_name = true;
+        self.is_linked = false;
         Ok(())
     }
 
@@ -82,11 +99,18 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        if !self.has_own_name {
+        if self.is_linked {
             // The error that led here says more than one about this would.
             _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
     }
+}
+
+/// A new file without a name. Not every file system has such files, and to name one takes procfs.
+fn create_unnamed(dir: &OwnedFd, mode: Mode) -> Option<File> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXEC_OK).ok()?;
+    rustix::fs::openat(dir, ".", flags, mode).ok().map(File::from)
 }
 
 /// Whether a file with this name is a new one, or one that a killed run left.
@@ -168,18 +192,22 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_locked_until_it_is_closed_and_removed_unless_it_has_its_name() {
+    fn a_new_file_is_gone_unless_it_has_its_name_and_takes_no_name_that_is_taken() {
         let folder = tempfile::tempdir().unwrap();
-        let mut new = TempFile::create(folder.path()).unwrap();
-        let other = File::open(folder.path().join(&new.name)).unwrap();
-        assert!(other.try_lock().is_err());
-        new.persist("name".as_ref(), true).unwrap();
-        drop(new);
-        other.try_lock().unwrap();
-        let mut second = TempFile::create(folder.path()).unwrap();
-        let taken = second.persist("name".as_ref(), true).unwrap_err();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        drop(TempFile::create(folder.path()).unwrap());
+        assert_eq!(count(), 0);
+        for (no_clobber, content) in [(true, "one"), (false, "two")] {
+            let mut new = TempFile::create(folder.path()).unwrap();
+            io::Write::write_all(new.file_mut(), content.as_bytes()).unwrap();
+            new.persist("name".as_ref(), no_clobber).unwrap();
+            drop(new);
+            assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), content);
+        }
+        let mut third = TempFile::create(folder.path()).unwrap();
+        let taken = third.persist("name".as_ref(), true).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
-        drop(second);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        drop(third);
+        assert_eq!(count(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What stands at the other end of stdin, stdout and stderr. Asks only: nothing is read, written or set.
+//! What is at the other end of stdin, stdout and stderr. Nothing is read, written or set here.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};

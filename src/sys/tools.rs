@@ -1,8 +1,8 @@
 //! Tools, found by asking them: programs that answer `--description`.
 //!
 //! The toolkit's own beside the running executable, and whatever is executable in `{root}/bin`. Each is run with
-//! `--description`, side by side, for 2 s at most; what it said is kept by path, size and time of change, so that a
-//! later start runs nothing. There is no registry. A program that does not answer is no tool.
+//! `--description`, side by side, for at most 2 s. The answers are cached by path, size and time of change, so that a later
+//! start runs nothing. A program that does not answer is not a tool.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,21 +24,21 @@ use crate::format::harmless;
 /// How long a program may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The most of a description that is read, in bytes.
+/// Maximum length of a description that is read, in bytes.
 const DESCRIPTION: usize = 4096;
 
-/// The longest summary, in characters.
+/// Maximum length of a summary, in characters.
 const SUMMARY: usize = 160;
 
-/// The most tools that are asked.
+/// Maximum number of tools that are asked.
 const MOST: usize = 200;
 
-/// What a program said, and of which state of its file.
+/// The cached description of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     size: u64,
     modified: u64,
-    /// Empty: it gave no description.
+    /// Empty: the program gave no description.
     summary: String,
 }
 
@@ -49,10 +49,10 @@ pub fn discover(
     names: &[&str],
     interrupts: &Interrupts,
 ) -> (Vec<Tool>, Vec<String>) {
-    let mut paths = own(env.executable.as_deref(), names);
-    let bin = root.bin();
+    let mut paths = own_executables(env.executable.as_deref(), names);
+    let bin = root.tools_folder();
     let mine =
-        fs::names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
+        fs::list_names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
     paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
     let too_many = paths.len().saturating_sub(MOST);
     paths.truncate(MOST);
@@ -63,7 +63,7 @@ pub fn discover(
     let mut unknown = Vec::new();
     for path in &paths {
         let key = path.display().to_string();
-        let state = (fs::size(path).unwrap_or(0), fs::modified(path));
+        let state = (fs::file_size(path).unwrap_or(0), fs::modified_seconds(path));
         match old.get(&key).filter(|known| (known.size, known.modified) == state) {
             Some(known) => {
                 now.insert(key, known.clone());
@@ -74,15 +74,15 @@ pub fn discover(
     let mut notes = Vec::new();
     if too_many > 0 {
         notes.push(format!(
-            "{} holds more than {MOST} programs with the toolkit's own: the last {too_many} are not asked what they do",
+            "{} holds more than {MOST} programs with the toolkit's own: the last {too_many} are ignored",
             bin.display()
         ));
     }
     if !unknown.is_empty() {
-        ask(unknown, env, interrupts, &mut now, &mut notes);
+        ask_for_descriptions(unknown, env, interrupts, &mut now, &mut notes);
     }
     if now != old && interrupts.pending().is_none() {
-        // A cache only: when it cannot be kept, the tools are asked again.
+        // Only a cache: when it cannot be written, the tools are asked again.
         if let Ok(text) = serde_json::to_string_pretty(&now) {
             let _ = AtomicFile::new(&cache_path).without_sync().write(text.as_bytes());
         }
@@ -99,7 +99,7 @@ pub fn discover(
 }
 
 /// The toolkit's own executables beside the running one.
-fn own(executable: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
+fn own_executables(executable: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
     let Some(folder) = executable.and_then(Path::parent) else { return Vec::new() };
     names
         .iter()
@@ -109,7 +109,7 @@ fn own(executable: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
         .collect()
 }
 
-fn ask(
+fn ask_for_descriptions(
     programs: Vec<(PathBuf, String, (u64, u64))>,
     env: &Env,
     interrupts: &Interrupts,
@@ -130,7 +130,7 @@ fn ask(
             Ok(id) => {
                 asked.insert(id, (key, state));
             }
-            Err(error) => notes.push(format!("{key} is no tool: {error}")),
+            Err(error) => notes.push(format!("{key} is not a tool: {error}")),
         }
     }
     while let Some(finished) = jobs.next_finished(interrupts) {
@@ -151,7 +151,7 @@ fn ask(
     }
 }
 
-/// The first sentence of a description, on one line; empty when it is none.
+/// The first sentence of a description, on one line; empty when it is not one.
 fn summary(description: &str) -> String {
     let Some((first, rest)) = description.split_once('\n') else { return String::new() };
     if !first.starts_with("path:") {

@@ -197,7 +197,7 @@ fn more_tools_than_are_asked_are_said() {
         std::fs::hard_link(&one, bin.join(format!("tool-{n}"))).unwrap();
     }
     let run = sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
-    run.stderr_has(&["more than 200 programs", "are not asked"]);
+    run.stderr_has(&["more than 200 programs", "are ignored"]);
 }
 
 // The page.

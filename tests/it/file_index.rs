@@ -181,7 +181,7 @@ fn a_damaged_index_is_named_and_left_alone() {
         let path = put_index(&sandbox, "file-index.json", text);
         for args in [&["--file-edit", "a", "task"] as &[&str], &["--list-file-edits"]] {
             let run = sandbox.run(args).assert_exit(1).no_stdout();
-            drop(run.stderr_has(&["file-index.json", "is no index of files", "move it away"]));
+            drop(run.stderr_has(&["file-index.json", "is not an index of files", "move it away"]));
         }
         assert_eq!(std::fs::read_to_string(path).unwrap(), text);
         assert_eq!((sandbox.requests().len(), sandbox.conversation_paths().len()), (0, 0));

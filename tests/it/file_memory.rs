@@ -343,7 +343,7 @@ fn a_summary_stays_while_only_the_conversation_itself_changed_the_file() {
     let (sandbox, _) = repository();
     edit(&sandbox, &["task"]);
     sandbox.write("a.txt", long("mine"));
-    let hash = nagent::sys::fs::hash(long("mine").as_bytes());
+    let hash = nagent::sys::fs::sha256(long("mine").as_bytes());
     sandbox.edit_conversation(|text| {
         format!("{text}\n<system change=\"run\" path=\"a.txt\" before=\"x\" after=\"{hash}\">\nx\n</system>\n")
     });

@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use nagent::sys::fs::hash;
+use nagent::sys::fs::sha256 as hash;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

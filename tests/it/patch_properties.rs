@@ -13,7 +13,7 @@ use nagent::format::index::{self, Index, Segment};
 use nagent::problem::Problem;
 use nagent::segments::patch::{PatchHooks, PatchOptions, PatchReport, patch};
 use nagent::sys::boundary::{Boundary, Places};
-use nagent::sys::fs::hash;
+use nagent::sys::fs::sha256 as hash;
 use nagent::sys::interrupt::Interrupts;
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ impl World {
             Places { cwd: self.dir.path(), toplevel: None, home: None, root: &root, tmpdir: None };
         let mut boundary = Boundary::for_file(places, &self.at("big.txt")).unwrap();
         boundary.allow_splits(&self.at("split"));
-        let interrupts = Interrupts::deaf().unwrap();
+        let interrupts = Interrupts::without_handlers().unwrap();
         let hooks = PatchHooks { interrupts: &interrupts, keep: None, progress: &mut |_, _| () };
         patch(&plan, &mut boundary, hooks)
     }
@@ -429,7 +429,7 @@ fn an_index_cannot_lead_out_of_the_boundary() {
     let index = world.at("split/index.json");
     let plan =
         PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
-    let interrupts = Interrupts::deaf().unwrap();
+    let interrupts = Interrupts::without_handlers().unwrap();
     let check = |target: &str, folders: &[&str]| {
         let mut boundary = Boundary::for_file(places, &world.at(target)).unwrap();
         for folder in folders {

@@ -481,7 +481,7 @@ fn a_recording_goes_to_a_regular_file_alone() {
         let run = sandbox.cmd(&["--record", path, "task"]).spawn();
         run.wait_up_to(std::time::Duration::from_secs(5))
             .assert_exit(1)
-            .stderr_has(&[path, "no regular file"]);
+            .stderr_has(&[path, "not a regular file"]);
     }
     assert!(sandbox.requests().is_empty());
 }

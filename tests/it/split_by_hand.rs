@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nagent::format::index::{self, Index, Segment};
-use nagent::sys::fs::hash;
+use nagent::sys::fs::sha256 as hash;
 
 use crate::process_under_test::Run;
 use crate::sandbox::{Invocation, Sandbox};

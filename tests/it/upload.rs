@@ -407,7 +407,7 @@ fn what_is_not_sent_is_refused_before_anything_is() {
         &["does not accept office files (.docx)", "save it as PDF or text"],
     );
     refused(&sandbox, "a.bmp", 1, &["does not accept image/bmp", "PNG or JPEG"]);
-    refused(&sandbox, "missing.png", 1, &["file not found: missing.png"]);
+    refused(&sandbox, "missing.png", 1, &["no such file or folder: missing.png"]);
     refused(&sandbox, ".", 1, &["is a folder"]);
     let fifo = sandbox.work().join("fifo");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);

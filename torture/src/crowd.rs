@@ -31,7 +31,7 @@ pub(crate) fn member() -> Option<()> {
     let [what, folder, number, count] = words[..] else { panic!("{words:?}") };
     let root = Root { folder: folder.into() };
     let count: usize = count.parse().unwrap();
-    let interrupts = Interrupts::deaf().unwrap();
+    let interrupts = Interrupts::without_handlers().unwrap();
     let hour = Duration::from_hours(1);
     match what {
         "append" => {
@@ -150,7 +150,7 @@ fn indexes(figures: &mut Figures) {
         .iter_mut()
         .filter_map(|child| (!child.wait().unwrap().success()).then_some(()))
         .count();
-    let index = file_index::load(&root).unwrap().index;
+    let index = file_index::load_index(&root).unwrap().index;
     figures.exactly("updates of the index of files that failed", failed, 0);
     figures.exactly("entries in the index of files", index.by_file_id.len(), 400);
     drop(folder);
@@ -207,7 +207,7 @@ fn older_indexes(figures: &mut Figures) {
                 if tool % 2 == 0 {
                     index.insert(path, name.into());
                 } else {
-                    let id = fs::identity(Path::new(&path)).unwrap();
+                    let id = fs::file_id(Path::new(&path)).unwrap();
                     // Without the time of birth.
                     let id = id.rsplit_once(':').unwrap().0.to_owned();
                     index.insert(id, serde_json::json!({"path": path, "conversation": name}));
@@ -249,7 +249,7 @@ fn older_indexes(figures: &mut Figures) {
         if damaged > 0 {
             wrong.push(format!("round {round}: {damaged} reads found no JSON"));
         }
-        let index = file_index::load(&root).unwrap().index;
+        let index = file_index::load_index(&root).unwrap().index;
         let entries: Vec<_> = index.by_file_id.values().collect();
         if entries.len() != wanted.len() + WRITERS {
             wrong.push(format!("round {round}: {} entries", entries.len()));
@@ -320,7 +320,7 @@ fn holders(figures: &mut Figures) {
         let waiting = std::thread::spawn({
             let root = root.clone();
             move || {
-                let interrupts = Interrupts::deaf().unwrap();
+                let interrupts = Interrupts::without_handlers().unwrap();
                 let lock =
                     lock::lock_conversation(&root, "c", Duration::from_secs(20), &interrupts, &mut |_| ())
                         .unwrap();

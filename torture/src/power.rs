@@ -284,14 +284,14 @@ fn agrees(sandbox: &Sandbox) -> Result<(), String> {
     for segment in &index.segments {
         let bytes =
             std::fs::read(&segment.path).map_err(|error| format!("{}: {error}", segment.path))?;
-        let is_whole = nagent::sys::fs::hash(&bytes) == segment.sha256;
+        let is_whole = nagent::sys::fs::sha256(&bytes) == segment.sha256;
         expect(
             &format!("{} has {} bytes that are not what the index says", segment.path, bytes.len()),
             is_whole,
         )?;
     }
     let original = std::fs::read(&index.original_path).map_err(|error| error.to_string())?;
-    expect("the kept original is another", nagent::sys::fs::hash(&original) == index.source_sha256)
+    expect("the kept original is another", nagent::sys::fs::sha256(&original) == index.source_sha256)
 }
 
 fn split(sandbox: &Sandbox, disk: &Disk, _: &mut Numbers) -> Result<(), String> {

@@ -230,7 +230,7 @@ fn loads(operation: &Operation, scratch: &Path, after: &After, wrong: &mut Vec<S
     let root = Root { folder: scratch.join("root") };
     drop(std::fs::remove_dir_all(&root.folder));
     root.prepare().unwrap();
-    let interrupts = Interrupts::deaf().unwrap();
+    let interrupts = Interrupts::without_handlers().unwrap();
     let names = after.state.names(CONVERSATIONS);
     let is_conversation = |name: &&String| {
         let is_file = after.state.file(format!("{CONVERSATIONS}/{name}")).is_some();

@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<Report, Problem> {
     // Asked here, since the children append to one recording side by side.
     if let Some(path) = args.record.as_ref().map(|path| folder.join(path))
         && ground.env.get(env::LINEAGE).is_none()
-        && fs::size(&path).is_some_and(|size| size > 0)
+        && fs::file_size(&path).is_some_and(|size| size > 0)
     {
         return Err(Problem::usage(nagent::start::holds_a_recording(&path)));
     }
@@ -126,7 +126,7 @@ fn distinct(args: &Args, ground: &Ground) -> Result<Vec<PathBuf>, Problem> {
     for file in &args.file {
         // A wrong name is refused before any model is asked.
         let path = nagent::file_edit::absolute(&ground.env, file).map_err(in_our_words)?;
-        let id = fs::identity(&path).unwrap_or_else(|| format!("path:{}", path.display()));
+        let id = fs::file_id(&path).unwrap_or_else(|| format!("path:{}", path.display()));
         if let Some((first, _)) = seen.iter().find(|(_, known)| *known == id) {
             out::line(&format!(
                 "{}: note: {} is the same file as {}; it is worked on once",

@@ -22,7 +22,7 @@ use crate::problem::Problem;
 use crate::protocol::tags;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::{Appended, ConversationFile};
-use crate::sys::denied::Denied;
+use crate::sys::file_error::FileError;
 use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{env, file_index, fs, replace, terminal};
@@ -92,15 +92,15 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
         undone[0].lines = None;
     }
     let outputs = root.outputs();
-    let mut keep = |file: &mut std::fs::File| fs::keep_file(&outputs, file);
+    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
     let previous = match &goal.bytes {
         _ if is_there_already => None,
-        Some(bytes) => replace::replace(opened, bytes, &mut keep).map_err(denied)?.previous,
-        None => replace::remove(opened, &mut keep).map_err(denied)?,
+        Some(bytes) => replace::replace_file(opened, bytes, &mut keep).map_err(denied)?.previous,
+        None => replace::remove_file(opened, &mut keep).map_err(denied)?,
     };
     // Found by its identity when it is moved next.
     let wait = wait(&ground.interrupts);
-    if let Err(error) = file_index::settle(root, &name, wait) {
+    if let Err(error) = file_index::update_identity(root, &name, wait) {
         out::line(&format!("nagent-file-edit: note: {}", Problem::from(error).message));
     }
     // From here on the file is changed: a failure to record it is said with that.
@@ -135,8 +135,8 @@ fn failed(message: String) -> Problem {
     Problem::failed(message)
 }
 
-fn denied(denied: Denied) -> Problem {
-    failed(denied.to_string())
+fn denied(denied: FileError) -> Problem {
+    failed(denied.problem().to_owned())
 }
 
 fn open(args: &Args, ground: &Ground, name: &str) -> Result<ConversationFile, Problem> {
@@ -240,7 +240,7 @@ fn unless_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem>
 /// What the file is to hold.
 fn goal(root: &Root, oldest: &Change, path: &Path) -> Result<Content, Problem> {
     let Some(hash) = &oldest.before else { return Ok(Content::default()) };
-    let bytes = fs::read_kept(&root.outputs(), hash).map_err(|error| {
+    let bytes = fs::read_stored(&root.outputs(), hash).map_err(|error| {
         failed(format!(
             "nothing was undone: what {} held before is not to be had: {error:#}",
             shown(path)
@@ -364,7 +364,7 @@ fn knows(journal: &ConversationFile, path: &str, now: &Content) -> bool {
 fn record(journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
     let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
     let mut blocks = unfinished_results(journal.text(), journal.pieces());
-    if let Some(path) = journal.torn() {
+    if let Some(path) = journal.torn_tail() {
         blocks.push(Block::new("system").body(format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
             path.display()

@@ -118,7 +118,7 @@ impl Asked {
                 model: voice.model.clone(),
                 words: summary_plan::count_words(summary),
                 created_at: clock::now(),
-                source_sha256: fs::hash(commit.diff.as_bytes()),
+                source_sha256: fs::sha256(commit.diff.as_bytes()),
             };
             if let Err(error) =
                 summary_cache::write_summary(&folder, &plan::key(commit.touch), &new)

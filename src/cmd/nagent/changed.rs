@@ -30,7 +30,7 @@ pub(crate) struct Content {
 impl Content {
     /// What these bytes are; `None` stands for no file.
     pub(crate) fn of(bytes: Option<Vec<u8>>) -> Self {
-        Self { sha256: bytes.as_deref().map(fs::hash), bytes }
+        Self { sha256: bytes.as_deref().map(fs::sha256), bytes }
     }
 
     /// Its name in blocks and in `--json`.
@@ -40,7 +40,7 @@ impl Content {
 
     /// What was kept under a hash.
     pub(crate) fn kept(root: &Root, sha256: Option<&str>) -> Self {
-        let bytes = sha256.and_then(|hash| fs::read_kept(&root.outputs(), hash).ok());
+        let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs(), hash).ok());
         Self { sha256: sha256.map(str::to_owned), bytes }
     }
 }
@@ -168,7 +168,7 @@ pub(super) fn about(call: &Call<'_>, path: &Path, report: Report) -> Report {
 
 /// The id that the index has for the file of a conversation.
 pub(crate) fn file_id(root: &Root, conversation: &str) -> Option<String> {
-    let index = file_index::load(root).ok()?.index;
+    let index = file_index::load_index(root).ok()?.index;
     let mut entries = index.by_file_id.into_values();
     entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)
 }

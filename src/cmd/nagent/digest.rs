@@ -11,7 +11,7 @@ use crate::sys::conversation_file::ConversationFile;
 /// The summary, and what it cost.
 pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
     let folder = call.env.folder.clone().map_err(Problem::usage)?;
-    let journal = ConversationFile::peek(&call.settings.root.value, &call.name)?;
+    let journal = ConversationFile::read_only(&call.settings.root.value, &call.name)?;
     let writers = Writers {
         tool: "nagent",
         settings: &call.settings,

@@ -13,13 +13,12 @@ use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
 use crate::sys::names::shown;
-use crate::sys::read_error::ReadError;
 use crate::sys::{file_index, fs, names, read, root};
 
 /// The file's conversation, or a new name for one. Writes nothing.
 pub(crate) fn conversation(settings: &Settings, env: &Env, path: &Path) -> Result<String, Problem> {
     let path = absolute(env, path)?;
-    let entry = file_index::find(&settings.root.value, &path)?;
+    let entry = file_index::find_entry(&settings.root.value, &path)?;
     Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
 }
 
@@ -68,7 +67,7 @@ pub(super) fn may_be_named(call: &Call<'_>, boundary: &Boundary) -> Result<(), P
 /// Notes which file it is now, at the end of a run: it may have been written, or made.
 pub(super) fn settle(call: &Call<'_>) {
     let wait = start::wait(call.interrupts);
-    if let Err(error) = file_index::settle(&call.settings.root.value, &call.name, wait) {
+    if let Err(error) = file_index::update_identity(&call.settings.root.value, &call.name, wait) {
         out::line(&format!("nagent: note: {}", Problem::from(error).message));
     }
 }
@@ -76,7 +75,7 @@ pub(super) fn settle(call: &Call<'_>) {
 /// The files that have conversations.
 pub(super) fn list(call: &Call<'_>) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
-    let loaded = file_index::load(root)?;
+    let loaded = file_index::load_index(root)?;
     for note in &loaded.notes {
         out::line(&format!("nagent: note: {note}"));
     }
@@ -104,7 +103,7 @@ fn described(call: &Call<'_>, entry: &Entry) -> Value {
         "path": entry.path.to_string_lossy(),
         "conversation": entry.conversation,
         "conversation_path": conversation,
-        "exists": fs::size(&entry.path).is_some(),
+        "exists": fs::file_size(&entry.path).is_some(),
         "repository": repository,
     });
     if let Some(bytes) = entry.path_bytes() {
@@ -124,10 +123,7 @@ pub(crate) fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
     if let Some(real) = fs::real_path(&path) {
         return match read::open_regular(&real) {
             Ok(_) => Ok(real),
-            Err(ReadError::Folder { path }) => {
-                Err(refused(&format!("{path} is a folder; name a file in it")))
-            }
-            Err(error) => Err(refused(&error.to_string())),
+            Err(error) => Err(refused(error.problem())),
         };
     }
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
@@ -140,7 +136,7 @@ pub(crate) fn absolute(env: &Env, path: &Path) -> Result<PathBuf, Problem> {
         _ => Err(refused(&format!(
             "{}: there is no such file, and no such folder to create it in{}",
             shown(&path),
-            names::hint(&path)
+            names::suggest_paths(&path)
         ))),
     }
 }

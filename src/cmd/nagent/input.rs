@@ -32,7 +32,7 @@ pub(crate) fn prompt(
     let may_read =
         words.is_empty() && args.read.is_empty() && !has_command && !terminal::stdin_is_terminal();
     if dash || may_read {
-        match stdin::read(interrupts)? {
+        match stdin::read_to_end(interrupts)? {
             Err(signal) => return Ok(Prompt::Interrupted(signal)),
             Ok(input) => {
                 if !text.is_empty() && !input.is_empty() {

@@ -61,8 +61,9 @@ pub(super) fn conversations(call: &Call<'_>) -> Result<Report, Problem> {
     let path = root.saved_index();
     let mut index = upkeep::read_index(&path)?;
     let folder = root.conversations();
-    for name in
-        fs::names(&folder)?.iter().filter(|name| name.starts_with("index-saved-conversations-"))
+    for name in fs::list_names(&folder)?
+        .iter()
+        .filter(|name| name.starts_with("index-saved-conversations-"))
     {
         let older = upkeep::read_index(&folder.join(name))?.conversations;
         let new: Vec<_> = older

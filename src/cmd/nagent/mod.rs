@@ -399,13 +399,13 @@ impl Call<'_> {
     fn move_old_file(&self) -> Result<(), Problem> {
         let root = &self.settings.root.value;
         let old = root.path().join(&self.name);
-        if crate::sys::fs::size(&old).is_none()
+        if crate::sys::fs::file_size(&old).is_none()
             || crate::sys::fs::exists(&root.conversation(&self.name))
         {
             return Ok(());
         }
         root.prepare()?;
-        crate::sys::fs::rename(&old, &root.conversation(&self.name))?;
+        crate::sys::fs::rename_file(&old, &root.conversation(&self.name))?;
         out::line(&format!(
             "nagent: note: {} was moved to {}",
             old.display(),

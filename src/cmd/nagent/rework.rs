@@ -52,9 +52,9 @@ impl Drop for Copy<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
             // A copy that stays behind is no failure of the edit.
-            let _ = fs::remove(&self.path);
+            let _ = fs::remove_file(&self.path);
             let wait = start::wait(self.call.interrupts);
-            let _ = file_index::forget(&self.call.settings.root.value, &self.path, wait);
+            let _ = file_index::remove_entries(&self.call.settings.root.value, &self.path, wait);
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
     let _lock = upkeep::take_lock(call, &call.name)?;
     let path = root.conversation(&call.name);
-    let journal = ConversationFile::peek(root, &call.name)?;
+    let journal = ConversationFile::read_only(root, &call.name)?;
     let text = without_context(journal.text(), journal.pieces());
     if text.is_empty() {
         return Err(failed(format!(
@@ -88,7 +88,7 @@ pub(super) fn run(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let result = match ended_badly(call, &finished, answer.as_ref()) {
         Some(problem) => Err(problem),
         None => edited(&copy).and_then(|text| {
-            let now = ConversationFile::peek(root, &call.name)?;
+            let now = ConversationFile::read_only(root, &call.name)?;
             if now.text() == journal.text() {
                 return upkeep::exchange(call, &format!("{context}\n{text}"));
             }

@@ -93,10 +93,10 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     {
         let path = runner.context.folder.join(path);
         let is_child = call.env.get(env::LINEAGE).is_some();
-        if !is_child && fs::size(&path).is_some_and(|size| size > 0) {
+        if !is_child && fs::file_size(&path).is_some_and(|size| size > 0) {
             return Err(Problem::usage(holds_a_recording(&path)));
         }
-        fs::append(&path, "")?;
+        fs::append_text(&path, "")?;
         let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
         runner.asker.client.record(path, lineage);
     }
@@ -225,7 +225,7 @@ fn limits(call: &Call<'_>) -> Limits {
 fn open(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     let root = &call.settings.root.value;
     if call.args.show_request {
-        return Ok(ConversationFile::peek(root, &call.name)?);
+        return Ok(ConversationFile::read_only(root, &call.name)?);
     }
     let timeout =
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
@@ -257,7 +257,7 @@ pub(super) fn gather(
     let home = call.env.home();
     let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
     let git = git::facts(folder);
-    let (files, warnings) = context_files::load(root.path(), home.as_deref());
+    let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in notes.iter().chain(&warnings).chain(&git.notes) {
         progress.see(ProgressEvent::Note(note));
     }
@@ -294,7 +294,7 @@ pub(super) fn gather(
         sandbox: sandbox.as_ref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
         tools: found,
-        host: env::host(),
+        host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
         files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
@@ -311,7 +311,7 @@ fn opening(
     text: Option<Vec<u8>>,
 ) -> Result<Vec<Block>, Problem> {
     let mut blocks = unfinished_results(runner.conversation.text(), runner.conversation.pieces());
-    if let Some(path) = runner.conversation.torn() {
+    if let Some(path) = runner.conversation.torn_tail() {
         let note = format!(
             "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
             path.display()
@@ -352,7 +352,8 @@ fn opening(
                 if !call.args.show_request {
                     block = block.with(
                         "output",
-                        fs::keep(&runner.context.root.outputs(), error.as_bytes())?.display(),
+                        fs::store_output(&runner.context.root.outputs(), error.as_bytes())?
+                            .display(),
                     );
                 }
                 String::from_utf8_lossy(error.as_bytes()).into_owned()

@@ -11,7 +11,7 @@ pub(super) fn report(call: &Call<'_>) -> Report {
     let settings = &call.settings;
     let root = &settings.root.value;
     let path = root.conversation(&call.name);
-    let size = fs::size(&path).unwrap_or(0);
+    let size = fs::file_size(&path).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
     let provider = settings.provider.as_ref().map(|provider| provider.value.name());
     let model = settings.model.as_ref().map(|model| model.value.as_str());

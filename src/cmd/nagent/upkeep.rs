@@ -84,7 +84,7 @@ pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
         pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
     let mut waiting =
         |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    let (lock, torn) = ConversationFile::lock(
+    let (lock, torn) = ConversationFile::lock_only(
         &call.settings.root.value,
         name,
         Duration::from_secs_f64(timeout),
@@ -115,14 +115,14 @@ fn put_in_place(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>, 
     } else {
         None
     };
-    let before = fs::identity(&path);
-    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy(&path, archived));
+    let before = fs::file_id(&path);
+    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy_file(&path, archived));
     if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
         // Where it stands as it stood, the copy says nothing more. Where the new one has its name already, and only that
         // could not be made durable, the copy is all that is left of the old one.
         if let Some(archived) = archived.filter(|_| before.is_some()) {
-            if fs::identity(&path) == before {
-                let _ = fs::remove(&archived);
+            if fs::file_id(&path) == before {
+                let _ = fs::remove_file(&archived);
             } else {
                 let kept = archived.display();
                 return Err(error.context(format!("what the conversation held is {kept}")).into());
@@ -166,9 +166,10 @@ fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String),
     let failed = |message: String| Problem::failed(message);
     // An older tool kept conversations in the root itself.
     let old = root.path().join(name);
-    let path = if !is_path && !fs::exists(&path) && fs::size(&old).is_some() { old } else { path };
+    let path =
+        if !is_path && !fs::exists(&path) && fs::file_size(&old).is_some() { old } else { path };
     let text = fs::read_text(&path, conversation_file::LIMIT)?.ok_or_else(|| {
-        let near: Vec<String> = fs::names(&root.conversations()).unwrap_or_default();
+        let near: Vec<String> = fs::list_names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
         let hint = crate::llm::provider::nearest(name, near).map_or_else(
@@ -227,7 +228,7 @@ pub(super) fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path)
 
 fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let root = &call.settings.root.value;
-    let journal = ConversationFile::peek(root, &call.name)?;
+    let journal = ConversationFile::read_only(root, &call.name)?;
     if journal.text().is_empty() {
         return Err(Problem::failed(format!(
             "conversation {} is empty, there is nothing to save",

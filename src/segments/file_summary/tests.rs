@@ -48,13 +48,13 @@ impl World {
                 end_line_num: at as u64 + 1,
                 start_byte: start,
                 end_byte: end,
-                sha256: fs::hash(&source[place(start)..place(end)]),
+                sha256: fs::sha256(&source[place(start)..place(end)]),
                 summary: None,
             })
             .collect();
         Index {
             source_path: path,
-            source_sha256: fs::hash(source),
+            source_sha256: fs::sha256(source),
             source_size_bytes: size,
             source_line_count: 1,
             split_type: "txt".into(),

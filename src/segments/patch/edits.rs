@@ -14,7 +14,7 @@ use super::request::PatchHooks;
 use crate::diff::lines::count_line_feeds;
 use crate::problem::Problem;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{hash, hex};
+use crate::sys::fs::{hex, sha256};
 
 /// What the index says of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Extent {
 
 impl Extent {
     pub(super) fn from_text(text: &[u8]) -> Self {
-        Self::with_hash(text, hash(text))
+        Self::with_hash(text, sha256(text))
     }
 
     fn with_hash(text: &[u8], sha256: String) -> Self {
@@ -156,7 +156,7 @@ impl Reader<'_> {
         whole.update(&text);
         let in_source = self.source.map(|file| read_part(file, entry.start_byte, entry.end_byte));
         let in_source = in_source.transpose()?;
-        let file_sha256 = hash(&text);
+        let file_sha256 = sha256(&text);
         if file_sha256 == entry.sha256 {
             if text.len() as u64 != size {
                 return Err(inconsistent(&format!(
@@ -176,7 +176,7 @@ impl Reader<'_> {
                 extent,
             });
         }
-        let is_old = |part: &Vec<u8>| hash(part) == entry.sha256;
+        let is_old = |part: &Vec<u8>| sha256(part) == entry.sha256;
         let in_source = in_source.filter(is_old);
         let is_in_source = in_source.is_some();
         let in_original = || {

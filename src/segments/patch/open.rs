@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
-use crate::sys::denied::Denied;
+use crate::sys::file_error::FileError;
 use crate::sys::folder::{Folder, FolderLock};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
@@ -45,7 +45,7 @@ impl OpenSplit {
         interrupts: &Interrupts,
     ) -> Result<(Self, FolderLock), Problem> {
         let index_path = fs::real_path(index).ok_or_else(|| index_not_found(index))?;
-        let changed = || Problem::from(Denied::Changed { path: shown(&index_path) });
+        let changed = || Problem::from(FileError::changed(&index_path));
         let opened = boundary.open_for_write(&index_path)?;
         if opened.path() != index_path {
             return Err(changed());

@@ -12,7 +12,7 @@ use crate::diff::lines::count_line_feeds;
 use crate::diff::merge::{Conflict, merge_lines};
 use crate::format::index::Index;
 use crate::problem::Problem;
-use crate::sys::fs::hash;
+use crate::sys::fs::sha256;
 use crate::sys::names::shown;
 
 /// How many places or segments an error names.
@@ -147,7 +147,7 @@ impl Inputs<'_> {
             Some(rest) => &source[written..] == rest,
             None => written == source.len(),
         };
-        Ok(written > 0 && is_end_old && hash(&old) == self.split.index.source_sha256)
+        Ok(written > 0 && is_end_old && sha256(&old) == self.split.index.source_sha256)
     }
 
     /// Returns the text of all segments together, and where each of them ends in it.
@@ -160,7 +160,7 @@ impl Inputs<'_> {
             }
             ends.push(text.len());
         }
-        if hash(&text) != self.edits.joined_sha256 {
+        if sha256(&text) != self.edits.joined_sha256 {
             let why = "a segment was changed while it was read; nothing was changed, run the same command again";
             return Err(Problem::failed(why));
         }
@@ -187,7 +187,7 @@ impl Inputs<'_> {
         }
         Ok(Outcome {
             patch: unified_diff(self.name, &theirs, &merged.text),
-            sha256: hash(&merged.text),
+            sha256: sha256(&merged.text),
             new_source: NewSource::Text(merged.text),
             extents,
             rewrites,
@@ -209,11 +209,11 @@ impl Inputs<'_> {
         let file = original.ok_or_else(|| refuse("is missing"))?;
         let base = read_whole(&file)?;
         let index = &self.split.index;
-        if hash(&base) != index.source_sha256 {
+        if sha256(&base) != index.source_sha256 {
             return Err(refuse("is not what was split"));
         }
         for entry in &index.segments {
-            if hash(&read_part(&file, entry.start_byte, entry.end_byte)?) != entry.sha256 {
+            if sha256(&read_part(&file, entry.start_byte, entry.end_byte)?) != entry.sha256 {
                 return Err(refuse("does not match the index"));
             }
         }

@@ -54,7 +54,7 @@ pub(super) fn write_patch_file(
             shown(&path)
         )));
     }
-    replace::stream(
+    replace::write_content(
         opened,
         &mut Content {
             write: &mut |file| file.write_all(text),
@@ -234,7 +234,7 @@ fn replace_source(
         keep_previous: &mut keep_previous,
         keep,
     };
-    Ok(replace::stream(opened, &mut content)?)
+    Ok(replace::write_content(opened, &mut content)?)
 }
 
 /// Copies a file to `{name}.before`, or to `{name}.before-2` and so on if that exists.

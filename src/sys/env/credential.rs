@@ -1,7 +1,6 @@
-//! Which variables are credentials: by the words of their names, by what their values plainly are, and by a password in
-//! an address. It judges one variable at a time and reads nothing.
+//! Decides which variables are credentials: by the words of their names, by their values, and by a password in a URL.
 //!
-//! A word of a name stands between what is neither letter nor digit, in any case, its number at the end left out:
+//! A name is split into words at everything that is neither a letter nor a digit; a number at the end of a word is dropped:
 //! `OPENAI_API_KEY_2` has `OPENAI`, `API` and `KEY`. At the end of a name a word says what the value is (`DB_PASS`);
 //! before the end it may be a setting about such a thing (`PASS_MAX_DAYS`, `AUTH_MODE`), so there a path, a plain number,
 //! a plain address, yes and no are let through.
@@ -79,7 +78,7 @@ const ABOUT: &[&str] = &["ALGORITHM", "METHOD", "MODE", "NAME", "PROVIDER", "SOC
 /// What a variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Credential {
-    /// None that can be told.
+    /// Not a credential.
     No,
     /// The way to the network, with a password. Commands get it.
     Proxy,
@@ -106,10 +105,10 @@ enum Word {
 
 impl Credential {
     /// What the variable of this name with this value is.
-    pub(super) fn of(name: &OsStr, value: &OsStr) -> Self {
+    pub(super) fn classify(name: &OsStr, value: &OsStr) -> Self {
         let upper = name.to_string_lossy().to_ascii_uppercase();
         let value = value.as_bytes().trim_ascii();
-        let is_credential = match word(&upper) {
+        let is_credential = match classify_name(&upper) {
             Word::None => false,
             Word::Within if is_plain(value) || is_flag(value) => false,
             Word::Within if redact::url_password(value).is_none() => return Self::Likely,
@@ -140,9 +139,9 @@ pub(super) fn url_password(value: &OsStr) -> Option<&OsStr> {
 }
 
 /// What is masked of a variable: its value, and the password of an address by itself where it looks like a drawn one.
-/// `postgres` is a password, and a word that stands everywhere.
+/// `postgres` is a password, and a word that is everywhere.
 pub(super) fn masked<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
-    let what = Credential::of(OsStr::new(name), OsStr::new(value));
+    let what = Credential::classify(OsStr::new(name), OsStr::new(value));
     let is_word = value.len() < 16 && value.bytes().all(|byte| byte.is_ascii_alphabetic());
     let is_masked = match what {
         Credential::No => false,
@@ -156,7 +155,7 @@ pub(super) fn masked<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a
 }
 
 /// What the words of a name in capitals say.
-fn word(name: &str) -> Word {
+fn classify_name(name: &str) -> Word {
     // git's names of its own settings, whose values are in variables beside them.
     if name == "PWD" || name == "OLDPWD" || name.starts_with("GIT_CONFIG_KEY_") {
         return Word::None;
@@ -217,7 +216,7 @@ mod tests {
     fn check(expect: bool, variables: &[(&str, &str)]) {
         for (name, value) in variables {
             for name in [(*name).to_owned(), name.to_ascii_lowercase()] {
-                let got = Credential::of(OsStr::new(&name), OsStr::new(value)).is_withheld();
+                let got = Credential::classify(OsStr::new(&name), OsStr::new(value)).is_withheld();
                 assert_eq!(got, expect, "{name}={value}");
             }
         }
@@ -326,9 +325,9 @@ mod tests {
     fn what_is_no_text_is_judged_all_the_same() {
         let name = OsStr::from_bytes(b"\xff_TOKEN");
         let value = OsStr::from_bytes(b"xy://a:\xff\xfe\xfd@h");
-        assert_eq!(Credential::of(name, OsStr::new("x")), Credential::Sure);
-        assert_eq!(Credential::of(OsStr::new("A"), value), Credential::Sure);
-        assert_eq!(Credential::of(OsStr::new("_"), OsStr::new("")), Credential::No);
-        assert_eq!(Credential::of(OsStr::new(""), OsStr::new("")), Credential::No);
+        assert_eq!(Credential::classify(name, OsStr::new("x")), Credential::Sure);
+        assert_eq!(Credential::classify(OsStr::new("A"), value), Credential::Sure);
+        assert_eq!(Credential::classify(OsStr::new("_"), OsStr::new("")), Credential::No);
+        assert_eq!(Credential::classify(OsStr::new(""), OsStr::new("")), Credential::No);
     }
 }

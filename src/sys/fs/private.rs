@@ -1,6 +1,4 @@
-//! Folders of the toolkit's own: made for their owner alone, durably; kept so; refused where they are another user's.
-//!
-//! Nothing in them is looked at here.
+//! The toolkit's own folders: created for their owner alone, durably, and refused where they belong to another user.
 
 use std::fs::{self, File};
 use std::io;
@@ -60,7 +58,7 @@ pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     )
 }
 
-/// Refuses a folder of another user; one that is not there is none.
+/// Refuses a folder of another user. A missing one is fine.
 pub fn check_folder_owner(folder: &Path) -> Result<()> {
     fs::metadata(folder).map_or(Ok(()), |metadata| check_owner(folder, &metadata))
 }

@@ -74,7 +74,7 @@ fn look(file: &Path, cache: &Path, stop: &dyn Fn() -> bool) -> Result<Look, Stri
         head: head.to_string(),
         shallow: match objects.shallow.as_str() {
             "" => String::new(),
-            list => fs::hash(list.as_bytes()),
+            list => fs::sha256(list.as_bytes()),
         },
     };
     let mut store = Store::new(cache, key);

@@ -58,7 +58,7 @@ impl Grafted {
 
 /// A short name for bytes.
 fn short(bytes: &[u8]) -> String {
-    let mut hash = fs::hash(bytes);
+    let mut hash = fs::sha256(bytes);
     hash.truncate(24);
     hash
 }
@@ -93,22 +93,22 @@ impl Store {
         fs::create_private_folder(&folder)?;
         let name = format!("{}.json", kept.key.head);
         AtomicFile::new(&folder.join(&name)).without_sync().write(text.as_bytes())?;
-        let mut others: Vec<(u64, PathBuf)> = fs::names(&folder)?
+        let mut others: Vec<(u64, PathBuf)> = fs::list_names(&folder)?
             .into_iter()
             .filter(|other| *other != name && other.strip_suffix(".json").is_some())
             .map(|other| folder.join(other))
-            .map(|path| (fs::modified(&path), path))
+            .map(|path| (fs::modified_seconds(&path), path))
             .collect();
         others.sort();
         let too_many = (others.len() + 1).saturating_sub(HEADS);
-        others.iter().take(too_many).try_for_each(|(_, path)| fs::remove(path))
+        others.iter().take(too_many).try_for_each(|(_, path)| fs::remove_file(path))
     }
 }
 
 impl Earlier for Store {
     fn is_head(&mut self, commit: Oid, path: &[u8]) -> bool {
         if !self.heads.contains_key(path) {
-            let names = fs::names(&self.folder(path)).unwrap_or_default();
+            let names = fs::list_names(&self.folder(path)).unwrap_or_default();
             let heads = names.iter().filter_map(|name| name.strip_suffix(".json"));
             self.heads.insert(path.to_owned(), heads.map(str::to_owned).collect());
         }

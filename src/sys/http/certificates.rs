@@ -97,7 +97,7 @@ mod tests {
             0,
         )
         .unwrap();
-        check(Some(&folder.path().join("fifo")), None, Err("no regular file"));
+        check(Some(&folder.path().join("fifo")), None, Err("not a regular file"));
         check(None, Some(folder.path()), Ok(()));
         check(None, Some(&folder.path().join("gone")), Err("SSL_CERT_DIR names"));
     }

@@ -353,7 +353,7 @@ impl Spool {
         let sha256 = hex(&hash.finalize());
         let name = format!("{sha256}.txt");
         let path = folder.join(&name);
-        if !fs::is_kept(&path, &sha256) {
+        if !fs::is_stored(&path, &sha256) {
             file.persist_durably(name.as_ref(), false)?;
         }
         Ok((Some(Spooled { path, sha256 }), None))

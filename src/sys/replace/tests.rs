@@ -1,7 +1,7 @@
 //! Tests of replacing files: what stays, what is kept, and what a change in between does.
 
 use super::super::boundary::{Boundary, Places};
-use super::super::synced;
+use super::super::durable::tests as synced;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -31,8 +31,8 @@ fn keep(file: &mut File) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(format!("kept:{text}")))
 }
 
-fn write(boundary: &Boundary, path: &Path, bytes: &[u8]) -> Result<Written, Denied> {
-    replace(boundary.open_for_write(path)?, bytes, &mut keep)
+fn write(boundary: &Boundary, path: &Path, bytes: &[u8]) -> Result<Written, FileError> {
+    replace_file(boundary.open_for_write(path)?, bytes, &mut keep)
 }
 
 /// Names in a folder, so that nothing is left behind.
@@ -72,7 +72,7 @@ fn missing_folders_are_created_when_the_file_is_written_and_not_before() {
     let opened = boundary.open_for_write(&path).unwrap();
     assert_eq!(opened.path(), path);
     assert!(!top.join("in/a").exists(), "a refused edit leaves no folder");
-    replace(opened, b"x", &mut keep).unwrap();
+    replace_file(opened, b"x", &mut keep).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"x");
     synced::check(&path);
 }
@@ -103,9 +103,10 @@ fn nothing_is_written_when_the_old_content_cannot_be_kept() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/old");
     fs::write(&path, "before").unwrap();
-    let error =
-        replace(boundary.open_for_write(&path).unwrap(), b"x", &mut |_| anyhow::bail!("disk full"))
-            .unwrap_err();
+    let error = replace_file(boundary.open_for_write(&path).unwrap(), b"x", &mut |_| {
+        anyhow::bail!("disk full")
+    })
+    .unwrap_err();
     assert!(error.to_string().ends_with("could not be kept: disk full"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"before");
 }
@@ -125,7 +126,7 @@ fn a_write_in_place_that_fails_on_its_way_says_where_the_previous_content_is() {
         keep_previous: &mut keep,
         keep: Keep::InPlace,
     };
-    let error = stream(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+    let error = write_content(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"shoong content");
     let said = error.to_string();
     let expect = ["out/target", "may be half written", "is in kept:a long content"];
@@ -178,8 +179,12 @@ fn what_would_not_fit_is_not_begun() {
         keep_previous: &mut keep,
         keep: Keep::InPlace,
     };
-    stream(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
+    write_content(boundary.open_for_write(&path).unwrap(), &mut content).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"before");
+}
+
+fn is_changed(result: Result<Written, FileError>) -> bool {
+    result.is_err_and(|error| error.kind == FileErrorKind::Changed)
 }
 
 #[test]
@@ -193,8 +198,8 @@ fn what_changed_since_it_was_opened_is_left_alone() {
         fs::write(&secret, "secret").unwrap();
         let opened = boundary.open_for_write(&path).unwrap();
         change();
-        let error = replace(opened, b"after", &mut keep).unwrap_err();
-        assert!(matches!(error, Denied::Changed { .. }), "{error}");
+        let error = replace_file(opened, b"after", &mut keep).unwrap_err();
+        assert!(error.kind == FileErrorKind::Changed, "{error}");
         assert_eq!(fs::read(&secret).unwrap(), b"secret");
     };
     check(&|| {
@@ -218,12 +223,12 @@ fn what_changed_since_it_was_opened_is_left_alone() {
     // A file that appears where none was.
     let opened = boundary.open_for_write(&top.join("in/new")).unwrap();
     symlink(&secret, top.join("in/new")).unwrap();
-    assert!(matches!(replace(opened, b"x", &mut keep), Err(Denied::Changed { .. })));
+    assert!(is_changed(replace_file(opened, b"x", &mut keep)));
     // The folder itself is moved away.
     fs::create_dir(top.join("in/folder")).unwrap();
     let opened = boundary.open_for_write(&top.join("in/folder/new")).unwrap();
     fs::rename(top.join("in/folder"), top.join("out/folder")).unwrap();
-    assert!(matches!(replace(opened, b"x", &mut keep), Err(Denied::Changed { .. })));
+    assert!(is_changed(replace_file(opened, b"x", &mut keep)));
     assert_eq!(names(&top.join("out/folder")), [] as [&str; 0]);
 }
 
@@ -265,14 +270,17 @@ fn a_target_is_read_for_an_edit_up_to_a_limit() {
     let (_dir, top, boundary) = world();
     let path = top.join("in/file");
     let read = || read_target(&boundary.open_for_write(&path).unwrap());
-    assert!(read().unwrap_err().to_string().contains("use <nagent-write> to make a new one"));
+    assert!(read().unwrap_err().to_string().contains("no such file or folder"));
     fs::write(&path, "content").unwrap();
     let opened = boundary.open_for_write(&path).unwrap();
     assert_eq!(read_target(&opened).unwrap(), b"content");
     assert_eq!(read_target(&opened).unwrap(), b"content");
-    assert_eq!(replace(opened, b"new", &mut keep).unwrap().previous, Some("kept:content".into()));
+    assert_eq!(
+        replace_file(opened, b"new", &mut keep).unwrap().previous,
+        Some("kept:content".into())
+    );
     File::options().write(true).open(&path).unwrap().set_len(EDIT_LIMIT + 1).unwrap();
-    assert!(matches!(read(), Err(Denied::TooLarge { .. })));
+    assert!(read().unwrap_err().kind == FileErrorKind::TooLarge);
 }
 
 #[test]
@@ -283,7 +291,7 @@ fn what_is_written_is_durable_with_its_name() {
     synced::check(&path);
     write(&boundary, &path, b"other").unwrap();
     synced::check(&path);
-    remove(boundary.open_for_write(&path).unwrap(), &mut keep).unwrap();
+    remove_file(boundary.open_for_write(&path).unwrap(), &mut keep).unwrap();
     synced::check_folder(&path);
     // The target is written in place where it has other names: the name itself stays.
     let target = top.join("out/target");

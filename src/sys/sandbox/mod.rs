@@ -192,7 +192,7 @@ impl Sandbox {
         job.timeout = Some(PROBE_TIME);
         let control = run::memory_file(&plan.to_bytes()).map_err(|error| error.to_string())?;
         self.put_around(&mut job, policy, control).map_err(|error| error.to_string())?;
-        let interrupts = Interrupts::deaf().map_err(|error| error.to_string())?;
+        let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
         let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
         if finished.outcome == (Outcome::Ended { code: 0 })
             && let Ok(landlock) = finished.stdout.head_text().trim().parse()

@@ -30,7 +30,8 @@ pub(super) fn find_bwrap() -> Result<PathBuf, String> {
 pub(super) fn bwrap_version(bwrap: &Path) -> String {
     let mut job = Job::new(vec![bwrap.into(), "--version".into()], PathBuf::from("/"), Vec::new());
     job.timeout = Some(PROBE_TIME);
-    let finished = Interrupts::deaf().ok().and_then(|quiet| process::run(job, &quiet).ok());
+    let finished =
+        Interrupts::without_handlers().ok().and_then(|quiet| process::run(job, &quiet).ok());
     let text =
         finished.map(|finished| String::from_utf8_lossy(&finished.stdout.head).trim().to_owned());
     text.map(|text| text.trim_start_matches("bubblewrap ").to_owned()).unwrap_or_default()

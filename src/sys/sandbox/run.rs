@@ -243,7 +243,7 @@ fn move_path(from: &Path, to: &Path) -> Result<(), String> {
         timeout: Some(MOVE_TIME),
         ..Job::new(argv, "/".into(), vec![])
     };
-    let interrupts = Interrupts::deaf().map_err(|error| error.to_string())?;
+    let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
     let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
     match finished.outcome {
         Outcome::Ended { code: 0 } => Ok(()),

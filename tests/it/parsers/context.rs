@@ -4,7 +4,7 @@
 use super::input::Input;
 use nagent::context::{Facts, changes, format, parse, sections};
 use nagent::format::harmless::is_hidden;
-use nagent::sys::context_files::load;
+use nagent::sys::context_files::load_context_files as load;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 

@@ -305,13 +305,13 @@ pub(crate) fn agrees(after: &After, wrong: &mut Vec<String>) {
     for segment in &index.segments {
         let name = Path::new(&segment.path).file_name().unwrap();
         let bytes = after.state.file(Path::new("work/split").join(name)).unwrap_or_default();
-        if nagent::sys::fs::hash(bytes) != segment.sha256 {
+        if nagent::sys::fs::sha256(bytes) != segment.sha256 {
             wrong.push(format!("{} is not what the index says", name.display()));
         }
         joined.extend_from_slice(bytes);
     }
     let original = after.state.file("work/split/big.txt.orig").unwrap_or_default();
-    if joined != original || nagent::sys::fs::hash(original) != index.source_sha256 {
+    if joined != original || nagent::sys::fs::sha256(original) != index.source_sha256 {
         wrong.push("the segments are not the kept original".to_owned());
     }
 }

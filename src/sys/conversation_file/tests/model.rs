@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::tests::{get, open, world};
-use super::*;
+use super::super::*;
+use super::{get, open, world};
 use crate::sys::atomic_file::AtomicFile;
 
 /// What may happen.
@@ -47,7 +47,7 @@ fn block(number: usize, length: usize, tags: bool) -> String {
 
 /// The bodies of the blocks and notes in a file.
 fn texts(root: &Root, name: &str) -> Vec<String> {
-    let journal = ConversationFile::peek(root, name).unwrap();
+    let journal = ConversationFile::read_only(root, name).unwrap();
     let pieces = journal.pieces().iter();
     pieces.map(|piece| piece.text(journal.text()).trim().to_owned()).collect()
 }
@@ -75,9 +75,9 @@ proptest! {
                     model.push(body(&text));
                 }
                 Step::Crash(bytes) => {
-                    let note = std::fs::read(root.run(&name)).unwrap();
+                    let note = std::fs::read(root.run_note(&name)).unwrap();
                     drop(journal);
-                    std::fs::write(root.run(&name), note).unwrap();
+                    std::fs::write(root.run_note(&name), note).unwrap();
                     let next = format!("\n{}", block(number, 300, true));
                     // Its closing tag never comes.
                     let bytes = bytes.min(next.len() - "</system word>\n".len() - 8);
@@ -90,7 +90,7 @@ proptest! {
                 Step::Reopen => {
                     drop(journal);
                     journal = open(&root, &name).unwrap();
-                    prop_assert!(journal.torn().is_none());
+                    prop_assert!(journal.torn_tail().is_none());
                 }
                 Step::Edit | Step::Replace if !model.is_empty() => {
                     let path = root.conversation(&name);

@@ -1,5 +1,7 @@
 //! Tests of the journal: tails cut at every byte, damage, files that others changed, modes. Real files in a temp folder.
 
+mod model;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -54,7 +56,7 @@ pub(super) fn get(root: &Root, name: &str) -> String {
 
 /// Opens what a killed run left.
 fn open_after_crash(root: &Root) -> ConversationFile {
-    std::fs::write(root.run("c"), "{}").unwrap();
+    std::fs::write(root.run_note("c"), "{}").unwrap();
     open(root, "c").unwrap()
 }
 
@@ -75,7 +77,7 @@ fn a_tail_cut_at_any_byte_is_moved_aside_and_the_next_append_begins_a_line() {
         let whole = whole.count();
         assert_eq!(journal.pieces().len(), whole, "cut at {cut}");
         let kept = get(&root, "c");
-        let torn = journal.torn().map(|path| std::fs::read(path).unwrap()).unwrap_or_default();
+        let torn = journal.torn_tail().map(|path| std::fs::read(path).unwrap()).unwrap_or_default();
         let both = [kept.as_bytes(), &torn].concat();
         let is_blank = text.as_bytes()[both.len()..cut].iter().all(u8::is_ascii_whitespace);
         assert!(text.as_bytes().starts_with(&both) && is_blank, "nothing is lost, cut at {cut}");
@@ -127,7 +129,7 @@ fn damage_in_the_middle_is_refused_and_the_file_stays() {
         let error = open(&root, "c").unwrap_err().to_string();
         assert!(error.contains("damaged at line "), "{error}");
         assert_eq!(std::fs::read(root.conversation("c")).unwrap(), damaged);
-        assert!(!fs::exists(&root.invalid("c")) && !fs::exists(&root.run("c")));
+        assert!(!fs::exists(&root.invalid("c")) && !fs::exists(&root.run_note("c")));
     }
 }
 
@@ -139,7 +141,7 @@ fn zeros_of_a_file_system_behind_the_last_block_are_a_torn_tail() {
         put(&root, [text.as_bytes(), tail].concat());
         let journal = open(&root, "c").unwrap();
         assert_eq!(journal.pieces().len(), conversation().len());
-        assert!(std::fs::read(journal.torn().unwrap()).unwrap().ends_with(tail));
+        assert!(std::fs::read(journal.torn_tail().unwrap()).unwrap().ends_with(tail));
     }
 }
 
@@ -154,13 +156,13 @@ fn a_hole_in_the_last_append_is_a_torn_tail_after_a_crash_alone() {
         let (_folder, root) = world();
         put(&root, hole(behind));
         if after_crash {
-            std::fs::write(root.run("c"), "").unwrap();
+            std::fs::write(root.run_note("c"), "").unwrap();
         }
         match open(&root, "c") {
             Ok(journal) => {
                 assert!(is_torn, "{behind}");
                 assert_eq!(journal.pieces().len(), conversation().len());
-                let torn = std::fs::read(journal.torn().unwrap()).unwrap();
+                let torn = std::fs::read(journal.torn_tail().unwrap()).unwrap();
                 assert_eq!([journal.text().as_bytes(), &torn].concat(), hole(behind));
             }
             Err(error) => {
@@ -187,11 +189,11 @@ fn forks(change: impl Fn(&Path)) {
     assert_eq!(journal.append("<system>\nthree\n</system>\n").unwrap(), Appended::Plainly);
 
     // The fork is locked and says by whom; the other file is free.
-    assert!(fs::exists(&root.run(&name)) && !fs::exists(&root.run("c")));
+    assert!(fs::exists(&root.run_note(&name)) && !fs::exists(&root.run_note("c")));
     assert!(matches!(open(&root, &name), Err(LockError::Busy { .. })));
     drop(open(&root, "c").unwrap());
     drop(journal);
-    assert!(!fs::exists(&root.run(&name)));
+    assert!(!fs::exists(&root.run_note(&name)));
     assert_eq!(open(&root, &name).unwrap().pieces().len(), 3);
 }
 
@@ -240,7 +242,10 @@ fn a_fifo_is_refused_without_waiting() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0)
         .unwrap();
     assert!(
-        ConversationFile::peek(&root, "c").unwrap_err().to_string().contains("no regular file")
+        ConversationFile::read_only(&root, "c")
+            .unwrap_err()
+            .to_string()
+            .contains("not a regular file")
     );
     assert!(open(&root, "c").is_err());
 }
@@ -311,9 +316,9 @@ fn a_flipped_bit_in_a_header_is_refused_with_its_line_or_hides_no_later_turn() {
         for after_crash in [false, true] {
             put(&root, &bytes);
             // What was refused after a crash keeps the note.
-            let _ = std::fs::remove_file(root.run("c"));
+            let _ = std::fs::remove_file(root.run_note("c"));
             if after_crash {
-                std::fs::write(root.run("c"), "{}").unwrap();
+                std::fs::write(root.run_note("c"), "{}").unwrap();
             }
             match open(&root, "c") {
                 Err(error) => {
@@ -326,8 +331,8 @@ fn a_flipped_bit_in_a_header_is_refused_with_its_line_or_hides_no_later_turn() {
                 }
                 // After a crash, a block that never ends may be the one that the crash tore: what is behind its
                 // beginning is kept aside, and that is said.
-                Ok(journal) if after_crash && journal.torn().is_some() => {
-                    let torn = std::fs::read(journal.torn().unwrap()).unwrap();
+                Ok(journal) if after_crash && journal.torn_tail().is_some() => {
+                    let torn = std::fs::read(journal.torn_tail().unwrap()).unwrap();
                     assert_eq!([journal.text().as_bytes(), &torn].concat(), bytes);
                     continue;
                 }

@@ -9,7 +9,7 @@ thread_local! {
     static SYNCED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(super) fn note(file: &File) {
+pub(in crate::sys) fn note(file: &File) {
     let is = file.metadata().unwrap();
     let size = if is.is_dir() { 0 } else { is.size() };
     SYNCED.with_borrow_mut(|synced| synced.push((is.ino(), size)));
@@ -17,7 +17,7 @@ pub(super) fn note(file: &File) {
 
 /// The file as it is now was made durable since the last call, and after it its folder.
 #[track_caller]
-pub(super) fn check(path: &Path) {
+pub(in crate::sys) fn check(path: &Path) {
     let (file, folder, synced) = take(path);
     assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
     assert!(folder > file, "{}: its name was made durable: {synced:?}", path.display());
@@ -25,14 +25,14 @@ pub(super) fn check(path: &Path) {
 
 /// The file as it is now was made durable; its name was there before.
 #[track_caller]
-pub(super) fn check_content(path: &Path) {
+pub(in crate::sys) fn check_content(path: &Path) {
     let (file, _, synced) = take(path);
     assert!(file.is_some(), "{}: its content was made durable: {synced:?}", path.display());
 }
 
 /// The folder of what is gone was made durable.
 #[track_caller]
-pub(super) fn check_folder(path: &Path) {
+pub(in crate::sys) fn check_folder(path: &Path) {
     let (_, folder, synced) = take(path);
     assert!(folder.is_some(), "{}: the folder was made durable: {synced:?}", path.display());
 }

@@ -1,0 +1,118 @@
+//! Why a file is not read, listed, searched or written: what is wrong, and for the model what to do instead.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use super::names::{shown, suggest_paths};
+use crate::problem::Problem;
+
+/// What callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileErrorKind {
+    /// There is no such file or folder.
+    Missing,
+    /// A folder where a file was meant.
+    Folder,
+    /// More bytes than are handled as a whole.
+    TooLarge,
+    /// Another program has changed or replaced it meanwhile.
+    Changed,
+    /// Anything else.
+    Other,
+}
+
+/// Why a file is not read, listed, searched or written. `Display` is for the model; people get [`FileError::problem`].
+#[derive(Debug)]
+pub struct FileError {
+    /// What callers tell apart.
+    pub kind: FileErrorKind,
+    problem: String,
+    advice: String,
+}
+
+impl FileError {
+    /// A refusal.
+    pub(super) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { kind: FileErrorKind::Other, problem: problem.into(), advice: advice.into() }
+    }
+
+    /// The same of another kind.
+    pub(super) fn of_kind(self, kind: FileErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// What is wrong, without the advice: that speaks of the model's tags.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// What the system refused.
+    pub(super) fn io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        let advice = match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "look at its owner and mode with `ls -l` in <nagent-shell>"
+            }
+            io::ErrorKind::InvalidInput => "the path is empty or contains a NUL byte",
+            _ => "",
+        };
+        Self::new(format!("cannot {what} {}: {source}", shown(path)), advice)
+    }
+
+    /// There is no such file or folder; the message names what is near.
+    pub(super) fn missing(path: &Path) -> Self {
+        Self::missing_at(path, path)
+    }
+
+    /// The same for a path that is relative to another folder than this process's.
+    pub(super) fn missing_at(asked: &Path, full: &Path) -> Self {
+        let problem = format!("no such file or folder: {}{}", shown(asked), suggest_paths(full));
+        Self::new(problem, "").of_kind(FileErrorKind::Missing)
+    }
+
+    /// A folder where a file was meant.
+    pub(super) fn folder(path: &Path, advice: impl Into<String>) -> Self {
+        Self::new(format!("{} is a folder", shown(path)), advice).of_kind(FileErrorKind::Folder)
+    }
+
+    /// Neither a file nor a folder.
+    pub(super) fn special(path: &Path, kind: &str) -> Self {
+        Self::new(format!("{} is a {kind}, and only regular files are used", shown(path)), "")
+    }
+
+    /// A file of the kernel's.
+    pub(super) fn of_kernel(path: &Path, filesystem: &str) -> Self {
+        let problem = format!("{} is in {filesystem}, which is not read as a file", shown(path));
+        Self::new(problem, "use a command instead")
+    }
+
+    /// Another program has changed the file between its opening and its writing.
+    pub fn changed(path: &Path) -> Self {
+        let path = shown(path);
+        let problem = format!(
+            "{path} was changed or replaced by another program meanwhile, so it was not written"
+        );
+        Self::new(problem, "read it again first").of_kind(FileErrorKind::Changed)
+    }
+
+    /// A run that was asked to stop.
+    pub(super) fn stopped(path: &Path) -> Self {
+        Self::new(format!("reading {} was interrupted", shown(path)), "")
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)?;
+        if self.advice.is_empty() { Ok(()) } else { write!(f, "; {}", self.advice) }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<FileError> for Problem {
+    fn from(error: FileError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
