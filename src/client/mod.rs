@@ -24,7 +24,7 @@ use crate::llm::attachment::FileFormat;
 use crate::llm::command::Preset;
 use crate::llm::error::name_cause;
 use crate::llm::route::{FileRoute, route_without_server};
-use crate::llm::{ApiError, Ask, ErrorKind, Reply, command};
+use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, command};
 use crate::sys::env::Env;
 pub use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
@@ -70,7 +70,7 @@ impl ModelClient {
 
     /// A client that plays a recording, as the conversation of this lineage.
     pub fn replay(path: &Path, lineage: String) -> Result<Self> {
-        Ok(Self::new(Backend::Recording(Player::open(path, lineage)?)))
+        Ok(Self::new(Backend::Recording(Player::open_recording(path, lineage)?)))
     }
 
     fn new(backend: Backend) -> Self {
@@ -94,7 +94,7 @@ impl ModelClient {
     /// Sends a request and waits for the whole reply; `on_text` gets the text while it arrives.
     pub fn ask(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &ChatRequest<'_>,
         on_text: &mut dyn FnMut(&str),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
@@ -121,7 +121,7 @@ impl ModelClient {
     }
 
     /// The request as it would be sent.
-    pub fn show_request(&self, ask: &Ask<'_>) -> Vec<u8> {
+    pub fn show_request(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
         match &self.backend {
             Backend::Server(server) => server.endpoint.chat_request(ask).body,
             Backend::Program(program) => program.stdin(ask),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::llm::command::{self, Preset};
-use crate::llm::{ApiError, Ask, ErrorKind, Reply};
+use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
 use crate::sys::env::{self, Env};
 use crate::sys::fs::{self, EmptyFolder};
@@ -47,14 +47,14 @@ impl Program {
     }
 
     /// What the program reads.
-    pub(super) fn stdin(&self, ask: &Ask<'_>) -> Vec<u8> {
+    pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
         command::stdin(self.preset, ask, &self.words)
     }
 
     /// Runs the program and returns what it replied.
     pub(super) fn ask(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &ChatRequest<'_>,
         on_text: &mut dyn FnMut(&str),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
@@ -69,13 +69,13 @@ impl Program {
 
     fn run(
         &self,
-        ask: &Ask<'_>,
+        ask: &ChatRequest<'_>,
         on_text: &mut dyn FnMut(&str),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let failed = |message: &str| ApiError::new(ErrorKind::Other, message);
         // The bytes may be JSON; while the program runs only their number matters.
-        let finished = process::run_streaming(self.job(ask), interrupts, &mut |bytes| {
+        let finished = process::run_streaming(self.build_job(ask), interrupts, &mut |bytes| {
             on_text(&String::from_utf8_lossy(bytes));
             ControlFlow::Continue(())
         })
@@ -98,9 +98,9 @@ impl Program {
         Ok(command::parse(self.preset, exit, &finished.stdout.head, &finished.stderr.head)?)
     }
 
-    fn job(&self, ask: &Ask<'_>) -> Job {
+    fn build_job(&self, ask: &ChatRequest<'_>) -> Job {
         let model = Some(ask.model).filter(|model| !model.is_empty());
-        let argv = command::argv(self.preset, model, ask.system, &self.words);
+        let argv = command::build_argv(self.preset, model, ask.system, &self.words);
         let mut argv: Vec<OsString> = argv.into_iter().map(OsString::from).collect();
         if let Some(program) = argv.first_mut() {
             let path = self.env.iter().find(|(name, _)| name == "PATH");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use crate::format::conversation::Piece;
-use crate::llm::replay::{self, Entry, Recording};
-use crate::llm::{ApiError, ErrorKind, Reply, Stop, Usage};
+use crate::llm::replay::{self, RecordedReply, Recording};
+use crate::llm::{ApiError, ErrorKind, Reply, StopReason, Usage};
 use crate::sys::{conversation_file, fs};
 
 /// Plays a recording.
@@ -17,7 +17,7 @@ pub(super) struct Player {
 }
 
 impl Player {
-    pub(super) fn open(path: &Path, lineage: String) -> Result<Self> {
+    pub(super) fn open_recording(path: &Path, lineage: String) -> Result<Self> {
         let text = fs::read_text(path, conversation_file::LIMIT)?
             .with_context(|| format!("there is no recording at {}", path.display()))?;
         let recording = Recording::parse(&text)
@@ -32,16 +32,16 @@ impl Player {
         results: &[String],
     ) -> Result<(Reply, Option<String>), ApiError> {
         let Self { recording, lineage, path } = self;
-        let entry = recording.find(lineage, turn).ok_or_else(|| {
+        let entry = recording.find_reply(lineage, turn).ok_or_else(|| {
             let message =
                 format!("the recording {path} has no turn {turn} of conversation {lineage}");
             ApiError::new(ErrorKind::Other, &message)
         })?;
-        let note = replay::differences(&entry.after, results)
+        let note = replay::describe_difference(&entry.after, results)
             .map(|difference| format!("replay, turn {turn} of {lineage}: {difference}"));
         let text = entry.reply.clone();
         let usage = entry.usage.unwrap_or_else(|| Usage::estimate(&text));
-        Ok((Reply { text, usage, stop: Stop::End, model: None }, note))
+        Ok((Reply { text, usage, stop: StopReason::End, model: None }, note))
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn append(&self, turn: u64, results: Vec<String>, reply: &Reply) -> Result<()> {
-        let entry = Entry {
+        let entry = RecordedReply {
             conversation: self.lineage.clone(),
             turn,
             after: results,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{ModelClient, RequestError};
 use crate::llm::error::check_window;
 use crate::llm::retry::Retry;
-use crate::llm::{Ask, Reply};
+use crate::llm::{ChatRequest, Reply};
 use crate::sys::clock;
 use crate::sys::interrupt::Interrupts;
 
@@ -27,8 +27,8 @@ pub fn with_retries<T>(
             Err(RequestError::Api(error)) => error,
             other => return other,
         };
-        let Some(time) = retry.next(&error, random_fraction()) else {
-            error.message = retry.last_word(&error);
+        let Some(time) = retry.next_wait(&error, random_fraction()) else {
+            error.message = retry.final_message(&error);
             return Err(error.into());
         };
         report(&format!("{error}; trying again in {:.1} s", time.as_secs_f64()));
@@ -48,7 +48,7 @@ impl ModelClient {
     /// is refused before anything is sent. Errors name the variable of a refused credential, or the missing model.
     pub fn ask_with_retries(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &ChatRequest<'_>,
         patience: Duration,
         interrupts: &Interrupts,
         report: &mut dyn FnMut(&str),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::decode::Decoder;
-use crate::llm::{ApiError, Ask, ErrorKind, HttpRequest, Reply};
+use crate::llm::{ApiError, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
 
@@ -33,7 +33,7 @@ impl Server {
     /// Sends a request to the model and reads the reply to its end.
     pub(super) fn ask(
         &mut self,
-        ask: &Ask<'_>,
+        ask: &ChatRequest<'_>,
         on_text: &mut dyn FnMut(&str),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
@@ -45,7 +45,7 @@ impl Server {
                     decoder = Some(endpoint.decoder(head.status, &head.headers));
                 }
                 (ResponsePart::Body(bytes), Some(decoder)) => {
-                    decoder.push(bytes, on_text)?;
+                    decoder.push_bytes(bytes, on_text)?;
                     if decoder.is_done() {
                         return Ok(ControlFlow::Break(()));
                     }

@@ -11,7 +11,7 @@ use super::{ModelClient, RequestError};
 use crate::llm::attachment::{Attachment, Payload, RemoteFile};
 use crate::llm::files::UploadState;
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, Ask, ErrorKind, Reply};
+use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
 use crate::sys::clock;
 use crate::sys::http::HttpClient;
 use crate::sys::interrupt::Interrupts;
@@ -40,7 +40,7 @@ struct Upload<'a> {
 /// When the file cannot be removed, a line says so and names its id; that is not an error.
 pub fn ask_about(
     client: &mut ModelClient,
-    ask: &Ask<'_>,
+    ask: &ChatRequest<'_>,
     file: &Attachment<'_>,
     patience: Duration,
     interrupts: &Interrupts,
@@ -51,7 +51,7 @@ pub fn ask_about(
     let (remote, state) = upload.send_file(file)?;
     let reply = upload.wait_until_ready(&remote, state).and_then(|()| {
         let file = Attachment { payload: Payload::Remote(&remote), ..*file };
-        let ask = Ask { file: Some(file), ..ask.clone() };
+        let ask = ChatRequest { file: Some(file), ..ask.clone() };
         upload.retry(|client, interrupts| client.ask(&ask, &mut |_| (), interrupts))
     });
     upload.remove(&remote);

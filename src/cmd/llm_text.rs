@@ -9,7 +9,7 @@ use crate::cmd::model_args::ModelArgs;
 use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
-use crate::llm::{Ask, Message, Role, Stop};
+use crate::llm::{ChatRequest, Message, Role, StopReason};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
@@ -96,7 +96,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     } else {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
-    let ask = Ask {
+    let ask = ChatRequest {
         model: &model_id,
         system,
         messages,
@@ -114,7 +114,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         source.ask_with_retries(&ask, settings.patience.value, &interrupts, &mut |line| {
             out::line(&format!("nagent-llm-text: {line}"));
         })?;
-    let truncated = reply.stop == Stop::Length;
+    let truncated = reply.stop == StopReason::Length;
     let mut report = Report::done(reply.text.clone());
     if truncated {
         report.exit = Exit::Limit;

@@ -12,7 +12,7 @@ use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
-use crate::llm::{Ask, Message, Role, Stop, sniff};
+use crate::llm::{ChatRequest, Message, Role, StopReason, sniff};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -91,7 +91,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let route = source.route(kind, bytes.len() as u64).map_err(failed)?;
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let ask = Ask {
+    let ask = ChatRequest {
         model: &model_id,
         system: None,
         messages: vec![Message {
@@ -124,7 +124,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         }
         _ => source.ask_with_retries(&ask, patience, &interrupts, &mut tell)?,
     };
-    let truncated = reply.stop == Stop::Length;
+    let truncated = reply.stop == StopReason::Length;
     let mut report = Report::done(reply.text.clone());
     if truncated {
         report.exit = Exit::Limit;

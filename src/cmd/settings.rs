@@ -304,7 +304,7 @@ impl Settings {
             self.provider.as_ref().is_some_and(|provider| provider.value == Provider::Ollama);
         self.config
             .context_window_tokens
-            .or_else(|| limits::find(model).map(|limits| limits.window))
+            .or_else(|| limits::find_limits(model).map(|limits| limits.window))
             .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
     }
 

@@ -9,7 +9,7 @@ use crate::client::{ModelClient, RequestError};
 use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
-use crate::llm::{Ask, Message};
+use crate::llm::{ChatRequest, Message};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
@@ -60,7 +60,7 @@ impl<'a> Writers<'a> {
         system: &str,
         messages: Vec<Message<'_>>,
     ) -> Result<crate::llm::Reply, Problem> {
-        let ask = Ask {
+        let ask = ChatRequest {
             model,
             system: Some(system),
             messages,

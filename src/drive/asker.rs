@@ -4,7 +4,7 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
-use crate::llm::Ask;
+use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price::{self, Price};
 use crate::prompt;
@@ -36,7 +36,7 @@ impl Asker {
     ) -> Event {
         self.client.note_results(conversation.pieces());
         let (system, messages) = prompt::messages(conversation.text(), conversation.pieces());
-        let ask = Ask {
+        let ask = ChatRequest {
             model: &self.model_id,
             system,
             messages,
@@ -63,7 +63,8 @@ impl Asker {
         }
         match result {
             Ok(reply) => {
-                let cost = self.price.as_ref().map(|price| price::cost(price, &reply.usage));
+                let cost =
+                    self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
                 Event::Replied { reply, cost, at: clock::now() }
             }
             Err(RequestError::Interrupted(signal)) => {

@@ -20,7 +20,7 @@ use super::json::{
     read_text, write_body,
 };
 use super::partial_reply::PartialReply;
-use super::{ApiError, Ask, ErrorKind, Message, Role, Stop, Usage, error, limits};
+use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, limits};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
 /// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
@@ -32,17 +32,17 @@ const UNKNOWN_LIMIT: u64 = 8_192;
 pub struct Messages;
 
 impl Api for Messages {
-    fn name(&self) -> &'static str {
+    fn api_name(&self) -> &'static str {
         "messages"
     }
 
-    fn path(&self, _: &str) -> String {
+    fn chat_path(&self, _: &str) -> String {
         "/v1/messages".to_owned()
     }
 
     /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages: what this
     /// turn reads (written by the one before), and what the next will.
-    fn body(&self, ask: &Ask<'_>, _: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
         #[derive(Serialize)]
         struct MessagesBody<'a> {
             model: &'a str,
@@ -60,7 +60,7 @@ impl Api for Messages {
             let is_marked = is_user(message) && index >= marked_from && ask.file.is_none();
             write_message(message, file, is_marked)
         });
-        let known = limits::find(ask.model).and_then(|limits| limits.max_output);
+        let known = limits::find_limits(ask.model).and_then(|limits| limits.max_output);
         let default = known.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
         let body = MessagesBody {
             model: ask.model,
@@ -109,7 +109,7 @@ impl Api for Messages {
                 reply.announced_stop = Some(read_stop(delta)?);
             }
             "message_stop" => {
-                reply.stop = Some(reply.announced_stop.unwrap_or(Stop::End));
+                reply.stop = Some(reply.announced_stop.unwrap_or(StopReason::End));
                 reply.is_done = true;
             }
             "error" => return Err(error::from_value(event, None)),
@@ -232,9 +232,9 @@ fn read_usage(counts: &Value, reply: &mut PartialReply) {
 }
 
 /// Reads why the model stopped, in a message or in a delta of one.
-fn read_stop(message: &Value) -> Result<Stop, ApiError> {
+fn read_stop(message: &Value) -> Result<StopReason, ApiError> {
     match &*read_text(&message["stop_reason"]) {
-        "max_tokens" | "model_context_window_exceeded" => Ok(Stop::Length),
+        "max_tokens" | "model_context_window_exceeded" => Ok(StopReason::Length),
         "refusal" => {
             let details = &message["stop_details"];
             let why = read_some_text(&details["explanation"])
@@ -247,6 +247,6 @@ fn read_stop(message: &Value) -> Result<Stop, ApiError> {
             "the provider paused the turn, which it does only for its own tools",
         )),
         // `end_turn`, `stop_sequence`, `tool_use` (no tools are offered), and names to come.
-        _ => Ok(Stop::End),
+        _ => Ok(StopReason::End),
     }
 }

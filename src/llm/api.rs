@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::attachment::FileFormat;
 use super::partial_reply::PartialReply;
 use super::sse::MAX_LINE;
-use super::{ApiError, Ask};
+use super::{ApiError, ChatRequest};
 
 /// An API. Whether a reply is complete is its most important judgement: [`PartialReply::stop`] may be set only when the
 /// end mark of the API has arrived, since a reply without one is an error, however much text there was.
 pub trait Api: Sync {
     /// Its name in tests and in the config (`"api"`).
-    fn name(&self) -> &'static str;
+    fn api_name(&self) -> &'static str;
 
     /// The path of a request to the model, with the version that comes before it where the base address has none.
-    fn path(&self, model: &str) -> String;
+    fn chat_path(&self, model: &str) -> String;
 
     /// The body of a request to the model. Messages come last: the bodies of a conversation begin alike, and the
     /// provider's cache is by prefix.
-    fn body(&self, ask: &Ask<'_>, server: &Endpoint) -> Vec<u8>;
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8>;
 
     /// Headers of every request.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {

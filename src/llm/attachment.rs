@@ -83,7 +83,7 @@ impl FileFormat {
         match self {
             Self::Code => "code",
             Self::Text => "text",
-            _ => self.row().map_or("text", |row| row.1),
+            _ => self.table_row().map_or("text", |row| row.1),
         }
     }
 
@@ -99,7 +99,7 @@ impl FileFormat {
 
     /// The media type; for text, the name decides.
     pub fn media_type(self, name: &str) -> &'static str {
-        if let Some(row) = self.row() {
+        if let Some(row) = self.table_row() {
             return row.2;
         }
         match Language::from_name(ending(name).unwrap_or_default().as_str()) {
@@ -117,10 +117,12 @@ impl FileFormat {
 
     /// The usual ending of its names; `None` for text, which has any.
     fn usual_ending(self) -> Option<&'static str> {
-        self.row().map(|row| row.3[0])
+        self.table_row().map(|row| row.3[0])
     }
 
-    fn row(self) -> Option<&'static (Self, &'static str, &'static str, &'static [&'static str])> {
+    fn table_row(
+        self,
+    ) -> Option<&'static (Self, &'static str, &'static str, &'static [&'static str])> {
         TABLE.iter().find(|row| row.0 == self)
     }
 
@@ -181,7 +183,7 @@ pub enum Payload<'a> {
 /// A file at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// What it is called there: letters, digits, `-`, `_` and `.` only, so that it can stand in an address.
+    /// Its id there: letters, digits, `-`, `_` and `.` only, so that it can be part of an address.
     pub id: String,
     /// Its address, where requests name it by that (Google).
     pub uri: Option<String>,

@@ -10,7 +10,7 @@ use serde_json::error::Category;
 
 use super::api::{Api, Endpoint};
 use super::partial_reply::{MAX_TEXT, PartialReply};
-use super::sse::{Events, Lines, TooLong};
+use super::sse::{EventReader, LineReader, TooLong};
 use super::{ApiError, ErrorKind, Reply, Usage, error};
 
 /// Maximum size of a response, in bytes: keep-alives and blanks may go on without end, and models that think aloud send
@@ -38,9 +38,9 @@ enum BodyReader {
     /// The body of an error response.
     Failure(Vec<u8>),
     /// Server-sent events.
-    Events(Events),
+    Events(EventReader),
     /// One JSON value a line.
-    Lines(Lines),
+    Lines(LineReader),
     /// JSON where a stream was requested.
     Json(Vec<u8>),
     /// A web page.
@@ -91,7 +91,11 @@ impl Decoder {
     }
 
     /// Reads the next bytes, and passes the new text to `on_text`.
-    pub fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), ApiError> {
+    pub fn push_bytes(
+        &mut self,
+        bytes: &[u8],
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<(), ApiError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -102,14 +106,14 @@ impl Decoder {
                 format!("the server sent more than {limit} MiB for one reply, and no end");
             Err(ApiError::new(ErrorKind::Other, &message).into())
         } else {
-            self.read(bytes)
+            self.read_bytes(bytes)
         };
         let new = &self.reply.text()[self.reported..];
         if !new.is_empty() {
             on_text(new);
             self.reported += new.len();
         }
-        result.map_err(|error| self.fail(error))
+        result.map_err(|error| self.record_failure(error))
     }
 
     /// Whether the provider's last word came, or as much of an error as is read: the rest can be left unread.
@@ -127,10 +131,10 @@ impl Decoder {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        self.read_end().and_then(|()| self.take_reply()).map_err(|error| self.fail(error))
+        self.read_end().and_then(|()| self.take_reply()).map_err(|error| self.record_failure(error))
     }
 
-    fn read(&mut self, mut bytes: &[u8]) -> Result<(), DecodeError> {
+    fn read_bytes(&mut self, mut bytes: &[u8]) -> Result<(), DecodeError> {
         if matches!(self.body, BodyReader::Start) {
             let is_blank = |byte: &u8| byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte);
             let Some(start) = bytes.iter().position(|byte| !is_blank(byte)) else {
@@ -152,12 +156,12 @@ impl Decoder {
                 kept.extend_from_slice(bytes);
             }
             BodyReader::Events(events) => {
-                while let Some(event) = events.next(&mut bytes)? {
+                while let Some(event) = events.next_event(&mut bytes)? {
                     read_event(event.error, event.data, *api, reply)?;
                 }
             }
             BodyReader::Lines(lines) => {
-                while let Some(line) = lines.next(&mut bytes)? {
+                while let Some(line) = lines.next_line(&mut bytes)? {
                     match read_event(false, line, *api, reply) {
                         // An object over several lines: not a stream, but a reply.
                         Err(DecodeError::Json(error)) if error.is_eof() && reply.is_empty() => {
@@ -194,14 +198,14 @@ impl Decoder {
                 }
             }
             BodyReader::Events(events) => {
-                if let Some(event) = events.rest() {
+                if let Some(event) = events.finish() {
                     allow_cut(read_event(event.error, event.data, *api, reply))?;
                 }
                 if reply.stop.is_none() {
                     explain_stray(events.stray(), *status)?;
                 }
             }
-            BodyReader::Lines(lines) => allow_cut(read_event(false, lines.rest(), *api, reply))?,
+            BodyReader::Lines(lines) => allow_cut(read_event(false, lines.finish(), *api, reply))?,
         }
         Ok(())
     }
@@ -218,7 +222,7 @@ impl Decoder {
         Ok(Reply { usage, stop, model: self.reply.model.take(), text })
     }
 
-    fn fail(&mut self, error: DecodeError) -> ApiError {
+    fn record_failure(&mut self, error: DecodeError) -> ApiError {
         let error = match error {
             DecodeError::Api(error) => error,
             DecodeError::Json(json) => {
@@ -239,9 +243,9 @@ impl Decoder {
 fn detect_body(api: &dyn Api, first: u8) -> BodyReader {
     match first {
         b'<' => BodyReader::Page(Vec::new()),
-        b'{' if api.is_json_lines() => BodyReader::Lines(Lines::new(api.longest_event())),
+        b'{' if api.is_json_lines() => BodyReader::Lines(LineReader::new(api.longest_event())),
         b'{' | b'[' => BodyReader::Json(Vec::new()),
-        _ => BodyReader::Events(Events::new(api.longest_event())),
+        _ => BodyReader::Events(EventReader::new(api.longest_event())),
     }
 }
 

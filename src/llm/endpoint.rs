@@ -9,11 +9,11 @@ use url::Url;
 use super::api::{Endpoint, ModelPage, percent_encode};
 use super::attachment::Payload;
 use super::decode::Decoder;
-use super::{ApiError, Ask, ErrorKind, HttpRequest, error, limits};
+use super::{ApiError, ChatRequest, ErrorKind, HttpRequest, error, limits};
 
 impl Endpoint {
     /// The request for a streamed reply.
-    pub fn chat_request(&self, ask: &Ask<'_>) -> HttpRequest {
+    pub fn chat_request(&self, ask: &ChatRequest<'_>) -> HttpRequest {
         let accept =
             if self.api.is_json_lines() { "application/x-ndjson" } else { "text/event-stream" };
         let mut headers = self.common_headers();
@@ -24,8 +24,8 @@ impl Endpoint {
         {
             headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
         }
-        let url = self.url(&self.api.path(ask.model));
-        HttpRequest { method: "POST", url, headers, body: self.api.body(ask, self) }
+        let url = self.build_url(&self.api.chat_path(ask.model));
+        HttpRequest { method: "POST", url, headers, body: self.api.chat_body(ask, self) }
     }
 
     /// What turns the bytes of the response into a reply. Header names in any case.
@@ -38,7 +38,7 @@ impl Endpoint {
         let page = page.map(percent_encode);
         let mut headers = self.common_headers();
         headers.push(("accept", "application/json".to_owned()));
-        let url = self.url(&self.api.models_path(page.as_deref()));
+        let url = self.build_url(&self.api.models_path(page.as_deref()));
         HttpRequest { method: "GET", url, headers, body: Vec::new() }
     }
 
@@ -49,7 +49,7 @@ impl Endpoint {
         let mut page = page.ok_or_else(|| self.clean(error::from_value(&value, None)))?;
         if self.official {
             for model in &mut page.models {
-                let known = limits::find(&model.id);
+                let known = limits::find_limits(&model.id);
                 model.window = model.window.or(known.map(|limits| limits.window));
                 model.max_output = model.max_output.or(known.and_then(|limits| limits.max_output));
             }
@@ -88,22 +88,22 @@ impl Endpoint {
     pub(super) fn common_headers(&self) -> Vec<(&'static str, String)> {
         let key = self.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let own = self.api.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
-        own.chain(key.map(|key| self.api.key_header(key, &self.host()))).collect()
+        own.chain(key.map(|key| self.api.key_header(key, &self.host_name()))).collect()
     }
 
     /// The host of the address, in lower case; empty where the address is not a URL.
-    pub(super) fn host(&self) -> String {
+    pub(super) fn host_name(&self) -> String {
         let url = Url::parse(self.base_url.trim()).ok();
         url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
     }
 
     /// Appends a path to the base address. Where the base has a version already, that of the path is left out; of a base
     /// that is a whole address, only the front is used.
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(super) fn build_url(&self, path: &str) -> String {
         let (base, base_query) = split_query(self.base_url.trim());
         let (path, path_query) = split_query(path);
         let base = base.trim_end_matches('/');
-        let base = base.strip_suffix(&self.api.path("")).unwrap_or(base);
+        let base = base.strip_suffix(&self.api.chat_path("")).unwrap_or(base);
         // "/v1/messages" → "/v1" and "/messages".
         let (version, rest) = path.split_at(path[1..].find('/').map_or(path.len(), |at| at + 1));
         let last = base.rsplit('/').next().unwrap_or(base);
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn addresses() {
         let check = |api: &'static dyn Api, base: &str, path: &str, expect: &str| {
-            assert_eq!(endpoint(api, base, None).url(path), expect, "{base}");
+            assert_eq!(endpoint(api, base, None).build_url(path), expect, "{base}");
         };
         let chat = "/chat/completions";
         check(

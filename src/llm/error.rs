@@ -204,7 +204,7 @@ fn without_query(url: &str) -> &str {
 fn advise(kind: ErrorKind, status: Option<u16>) -> &'static str {
     match (kind, status) {
         (ErrorKind::Other, Some(404 | 405)) => ": is base_url right?",
-        (ErrorKind::Other, Some(407 | 511)) => ": a proxy or a captive portal wants a login",
+        (ErrorKind::Other, Some(407 | 511)) => ": a proxy or a captive portal requires a login",
         _ => "",
     }
 }

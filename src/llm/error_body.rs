@@ -165,7 +165,7 @@ fn find_message(value: &Value) -> Option<String> {
             return Some(found);
         }
         let found = error.get("message").and_then(text);
-        // OpenRouter: what the provider behind it said.
+        // OpenRouter quotes the provider behind it.
         let raw = error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(text);
         return match (found, raw) {
             (Some(found), Some(raw)) => Some(format!("{found}: {raw}")),

@@ -73,7 +73,7 @@ impl Files<'_> {
             UploadProtocol::Form(fields) => {
                 headers.push(("content-type", format!("multipart/form-data; boundary={boundary}")));
                 let body = write_form(boundary, fields, file.name, media_type, bytes);
-                (self.endpoint.url(self.api.path), body)
+                (self.endpoint.build_url(self.api.path), body)
             }
             UploadProtocol::Resumable => {
                 headers.push(("content-type", "application/json".to_owned()));
@@ -188,7 +188,7 @@ impl Files<'_> {
     }
 
     fn file_url(&self, id: &str) -> String {
-        self.endpoint.url(&format!("{}/{id}", self.api.path))
+        self.endpoint.build_url(&format!("{}/{id}", self.api.path))
     }
 
     fn failure(&self, message: &str) -> ApiError {
@@ -197,7 +197,7 @@ impl Files<'_> {
 
     /// Google's uploads have a path of their own, before the version.
     fn resumable_url(&self) -> String {
-        let url = self.endpoint.url(self.api.path);
+        let url = self.endpoint.build_url(self.api.path);
         let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
         let front = path.strip_suffix("/files").unwrap_or(path);
         let (root, version) = front.rsplit_once('/').unwrap_or((front, "v1beta"));

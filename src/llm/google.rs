@@ -20,22 +20,22 @@ use super::api::{
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{read_count, read_size, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
-use super::{ApiError, Ask, ErrorKind, Message, Role, Stop, Usage, error};
+use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error};
 
 /// The Gemini API.
 pub struct Gemini;
 
 impl Api for Gemini {
-    fn name(&self) -> &'static str {
+    fn api_name(&self) -> &'static str {
         "gemini"
     }
 
-    fn path(&self, model: &str) -> String {
+    fn chat_path(&self, model: &str) -> String {
         let model = percent_encode(model.strip_prefix("models/").unwrap_or(model));
         format!("/v1beta/models/{model}:streamGenerateContent?alt=sse")
     }
 
-    fn body(&self, ask: &Ask<'_>, _: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct GeminiBody<'a> {
@@ -200,10 +200,10 @@ fn write_file<'a>(file: &Attachment<'_>) -> GeminiPart<'a> {
     })
 }
 
-fn read_stop(reason: &str, message: &str) -> Result<Stop, ApiError> {
+fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
     match reason {
-        "STOP" => Ok(Stop::End),
-        "MAX_TOKENS" => Ok(Stop::Length),
+        "STOP" => Ok(StopReason::End),
+        "MAX_TOKENS" => Ok(StopReason::Length),
         "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
             Err(failure(ErrorKind::Refused, "the reply was filtered", reason, message))
         }

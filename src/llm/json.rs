@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::attachment::Attachment;
-use super::{Ask, Message};
+use super::{ChatRequest, Message};
 
 /// Writes the body of a request, usually in one allocation.
-pub(super) fn write_body(ask: &Ask<'_>, value: &impl Serialize) -> Vec<u8> {
+pub(super) fn write_body(ask: &ChatRequest<'_>, value: &impl Serialize) -> Vec<u8> {
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
     let file = ask.file.as_ref().map_or(0, Attachment::base64_len);

@@ -1,12 +1,12 @@
-//! Windows and longest replies of models that are known, in tokens, for providers that do not say them themselves.
+//! Windows and longest replies of known models, in tokens, for providers that do not report them.
 //!
-//! A server's own word comes first (Anthropic, Google, Ollama and Mistral give it). Sources, November 2026: the
-//! providers' model pages; for gpt-5.5, gpt-5.6, gpt-6.x and gemini-3.8 the pages of those who resell them, the lower
-//! figure where they differ; the older ones from memory. What is not here is unknown, which is not the same as small.
+//! A server's own figures come first (Anthropic, Google, Ollama and Mistral report them). Sources, November 2026: the
+//! providers' model pages; for gpt-5.5, gpt-5.6, gpt-6.x and gemini-3.8 the pages of resellers, the lower figure where
+//! they differ; the older ones from memory. A model that is not here is unknown, not small.
 
 /// The limits of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ModelLimits {
     /// Input and output together, in tokens.
     pub window: u64,
     /// The longest reply, reasoning included; `None`: the server's choice.
@@ -66,11 +66,11 @@ const TABLE: &[(&str, u64, Option<u64>)] = &[
 
 /// The limits of a model, by its id: as it is in the table, or with a date, `-latest` or `-preview` behind it, or with
 /// its maker's name before it (`openai/gpt-5`, `models/gemini-2.5-pro`).
-pub fn find(model: &str) -> Option<Limits> {
+pub fn find_limits(model: &str) -> Option<ModelLimits> {
     let id = model.rsplit_once('/').map_or(model, |(_, id)| id);
     TABLE.iter().find_map(|&(known, window, max_output)| {
         let rest = id.strip_prefix(known)?;
-        is_version(rest).then_some(Limits { window, max_output })
+        is_version(rest).then_some(ModelLimits { window, max_output })
     })
 }
 
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn ids() {
         let check = |id: &str, window: Option<u64>| {
-            assert_eq!(find(id).map(|limits| limits.window), window, "{id}");
+            assert_eq!(find_limits(id).map(|limits| limits.window), window, "{id}");
         };
         check("gpt-5", Some(400_000));
         check("gpt-5-2025-08-07", Some(400_000));

@@ -1,6 +1,6 @@
 //! Model providers: requests and replies, as bytes. The types here are what all of them share.
 //!
-//! Pure: an [`api`] turns an [`Ask`] into an [`HttpRequest`], and the bytes of the response into a [`Reply`] or an
+//! Pure: an [`api`] turns an [`ChatRequest`] into an [`HttpRequest`], and the bytes of the response into a [`Reply`] or an
 //! [`ApiError`]. Nothing here connects, waits, or knows what a tag is; [`crate::client`] does the I/O.
 //!
 //! In reading order: [`provider`] (the table), [`api`] (what an API must say of itself) with one file an API,
@@ -75,7 +75,7 @@ pub struct Message<'a> {
 
 /// One request to a model, borrowed from the conversation: nothing is copied before it becomes bytes.
 #[derive(Debug, Clone)]
-pub struct Ask<'a> {
+pub struct ChatRequest<'a> {
     /// The provider's id of the model.
     pub model: &'a str,
     /// The system prompt, if there is one.
@@ -92,7 +92,7 @@ pub struct Ask<'a> {
     pub window: Option<u64>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ChatRequest<'a> {
     /// The bytes of all texts, the system prompt among them.
     pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
@@ -181,7 +181,7 @@ fn is_false(flag: &bool) -> bool {
 
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// It was finished.
     End,
     /// The length limit cut it off: the text is not an answer.
@@ -196,14 +196,14 @@ pub struct Reply {
     /// What it cost, in tokens.
     pub usage: Usage,
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: StopReason,
     /// The model that the provider says it used, if it says so.
     pub model: Option<String>,
 }
 
 impl Reply {
     /// Estimates the input of a usage without counts. Call it on every reply: the decoder does not know the request.
-    pub fn assume_input(&mut self, ask: &Ask<'_>) {
+    pub fn assume_input(&mut self, ask: &ChatRequest<'_>) {
         if self.usage.estimated && self.usage.input == 0 {
             self.usage.input = ask.estimate();
         }

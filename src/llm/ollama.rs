@@ -15,21 +15,21 @@ use super::api::{Api, Endpoint, FileRules, ModelInfo, ModelPage};
 use super::attachment::{Attachment, FileFormat};
 use super::json::{ChatMessage, read_count, read_size, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
-use super::{ApiError, Ask, ErrorKind, Stop, Usage, error, estimate};
+use super::{ApiError, ChatRequest, ErrorKind, StopReason, Usage, error, estimate};
 
 /// Ollama's API.
 pub struct Ollama;
 
 impl Api for Ollama {
-    fn name(&self) -> &'static str {
+    fn api_name(&self) -> &'static str {
         "ollama"
     }
 
-    fn path(&self, _: &str) -> String {
+    fn chat_path(&self, _: &str) -> String {
         "/api/chat".to_owned()
     }
 
-    fn body(&self, ask: &Ask<'_>, _: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
         #[derive(Serialize)]
         struct OllamaBody<'a> {
             model: &'a str,
@@ -93,13 +93,13 @@ impl Api for Ollama {
             ..Usage::default()
         });
         reply.stop = Some(match &*read_text(&line["done_reason"]) {
-            "length" => Stop::Length,
+            "length" => StopReason::Length,
             "load" | "unload" => {
                 let message = "the server only loaded or unloaded the model";
                 return Err(ApiError::new(ErrorKind::Broken, message));
             }
             // `stop`, and names to come; older servers gave none.
-            _ => Stop::End,
+            _ => StopReason::End,
         });
         reply.is_done = true;
         Ok(())

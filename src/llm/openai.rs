@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::api::{Endpoint, FilesApi, ModelInfo, ModelPage, UploadProtocol};
 use super::attachment::FileFormat;
 use super::json::{read_count, read_size};
-use super::{Ask, Usage};
+use super::{ChatRequest, Usage};
 
 /// OpenAI: the files of one request, 50 MB (file inputs guide; the unit from memory).
 pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
@@ -34,7 +34,7 @@ pub(super) const FILES_API: FilesApi = FilesApi {
 const MAX_CACHE_KEY: usize = 64;
 
 /// The key for the prompt cache. Only OpenAI itself knows the field; gateways to other models refuse it.
-pub(super) fn cache_key<'a>(ask: &Ask<'a>, server: &Endpoint) -> Option<Cow<'a, str>> {
+pub(super) fn cache_key<'a>(ask: &ChatRequest<'a>, server: &Endpoint) -> Option<Cow<'a, str>> {
     let key = ask.cache_key.filter(|_| server.official)?;
     if key.len() <= MAX_CACHE_KEY {
         return Some(key.into());

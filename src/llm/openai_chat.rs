@@ -21,23 +21,23 @@ use super::api::{Api, Endpoint, FileRules, FilesApi, ModelPage};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
-use super::{ApiError, Ask, ErrorKind, Role, Stop, error, openai};
+use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
 /// Chat Completions.
 pub struct ChatCompletions;
 
 impl Api for ChatCompletions {
-    fn name(&self) -> &'static str {
+    fn api_name(&self) -> &'static str {
         "chat"
     }
 
-    fn path(&self, _: &str) -> String {
+    fn chat_path(&self, _: &str) -> String {
         "/chat/completions".to_owned()
     }
 
     /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts, a cache key), any
     /// other the oldest form of everything.
-    fn body(&self, ask: &Ask<'_>, server: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         #[derive(Serialize)]
         struct ChatBody<'a> {
             model: &'a str,
@@ -58,7 +58,7 @@ impl Api for ChatCompletions {
         }
         let official = server.official;
         // Mistral refuses keys that it does not know, and sends the usage without being asked.
-        let is_mistral = server.host().ends_with("mistral.ai");
+        let is_mistral = server.host_name().ends_with("mistral.ai");
         let role = if official { "developer" } else { "system" };
         let system = ask.system.map(|text| ChatMessage::plain(role, text));
         let messages = ask.messages_and_file().map(|(message, file)| {
@@ -168,9 +168,9 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
-fn read_stop(reason: &str) -> Result<Stop, ApiError> {
+fn read_stop(reason: &str) -> Result<StopReason, ApiError> {
     match reason {
-        "length" | "model_length" | "max_tokens" => Ok(Stop::Length),
+        "length" | "model_length" | "max_tokens" => Ok(StopReason::Length),
         "content_filter" => Err(ApiError::new(
             ErrorKind::Refused,
             "the provider's content filter stopped the reply",
@@ -183,6 +183,6 @@ fn read_stop(reason: &str) -> Result<Stop, ApiError> {
             Err(ApiError::new(ErrorKind::Broken, &message))
         }
         // `stop`, `eos`, `tool_calls` (no tools are offered), and names to come.
-        _ => Ok(Stop::End),
+        _ => Ok(StopReason::End),
     }
 }

@@ -19,21 +19,21 @@ use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::{MAX_TEXT, PartialReply};
 use super::sse::MAX_LINE;
-use super::{ApiError, Ask, ErrorKind, Message, Role, Stop, error, openai};
+use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
 /// The Responses API.
 pub struct Responses;
 
 impl Api for Responses {
-    fn name(&self) -> &'static str {
+    fn api_name(&self) -> &'static str {
         "responses"
     }
 
-    fn path(&self, _: &str) -> String {
+    fn chat_path(&self, _: &str) -> String {
         "/responses".to_owned()
     }
 
-    fn body(&self, ask: &Ask<'_>, server: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         #[derive(Serialize)]
         struct ResponsesBody<'a> {
             model: &'a str,
@@ -187,8 +187,8 @@ fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result
     reply.usage = openai::read_usage(&response["usage"], "input_tokens", "output_tokens");
     let reason = read_text(&response["incomplete_details"]["reason"]);
     reply.stop = Some(match (&*status, &*reason) {
-        ("completed", _) => Stop::End,
-        ("incomplete", "max_output_tokens" | "max_tokens") => Stop::Length,
+        ("completed", _) => StopReason::End,
+        ("incomplete", "max_output_tokens" | "max_tokens") => StopReason::Length,
         ("incomplete", "content_filter") => {
             let message = "the provider's content filter stopped the reply";
             return Err(ApiError::new(ErrorKind::Refused, message));

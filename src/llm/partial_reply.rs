@@ -1,7 +1,7 @@
 //! What a stream has given so far: the text, and what else is known of the reply.
 
 use super::reasoning::ReasoningFilter;
-use super::{ApiError, ErrorKind, Stop, Usage};
+use super::{ApiError, ErrorKind, StopReason, Usage};
 
 /// Maximum size of the text of one reply, in bytes, and of a body that is one JSON value.
 pub const MAX_TEXT: usize = 64 << 20;
@@ -22,9 +22,9 @@ pub struct PartialReply {
     /// The model that answers.
     pub model: Option<String>,
     /// Why the model stopped. Set when the end mark has arrived: the reply is whole.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Why the model stopped, where the API says so before the end mark.
-    pub announced_stop: Option<Stop>,
+    pub announced_stop: Option<StopReason>,
     /// Nothing that follows matters.
     pub is_done: bool,
 }

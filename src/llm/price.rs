@@ -7,7 +7,7 @@ use super::Usage;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Given")]
+#[serde(from = "PriceConfig")]
 pub struct Price {
     /// Input that was neither read from the cache nor written to it.
     pub input: f64,
@@ -22,26 +22,26 @@ pub struct Price {
 /// A price as the config has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct PriceConfig {
     input: f64,
     cached: Option<f64>,
     cache_write: Option<f64>,
     output: f64,
 }
 
-impl From<Given> for Price {
-    fn from(given: Given) -> Self {
+impl From<PriceConfig> for Price {
+    fn from(config: PriceConfig) -> Self {
         Self {
-            input: given.input,
-            cached: given.cached.unwrap_or(given.input),
-            cache_write: given.cache_write.unwrap_or(given.input),
-            output: given.output,
+            input: config.input,
+            cached: config.cached.unwrap_or(config.input),
+            cache_write: config.cache_write.unwrap_or(config.input),
+            output: config.output,
         }
     }
 }
 
 /// The cost in US dollars. An estimate where the usage is one.
-pub fn cost(price: &Price, usage: &Usage) -> f64 {
+pub fn compute_cost(price: &Price, usage: &Usage) -> f64 {
     let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);
     let dollars = plain as f64 * price.input
         + usage.cached as f64 * price.cached
@@ -67,10 +67,10 @@ mod tests {
             estimated: false,
         };
         let expect = 0.3 * 3.0 + 0.6 * 0.3 + 0.1 * 3.75 + 0.01 * 15.0;
-        assert!((cost(&price, &usage) - expect).abs() < 1e-9);
+        assert!((compute_cost(&price, &usage) - expect).abs() < 1e-9);
         // Counts that do not fit together cost no negative amount.
         let odd = Usage { input: 1, cached: 5, ..Usage::default() };
-        assert!(cost(&price, &odd) > 0.0);
+        assert!(compute_cost(&price, &odd) > 0.0);
     }
 
     #[test]

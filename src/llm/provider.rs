@@ -180,28 +180,28 @@ impl Provider {
 
     /// The name, as in the config and on the command line.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.table_row().name
     }
 
     /// Other names for it.
     pub fn aliases(self) -> &'static [&'static str] {
-        self.row().aliases
+        self.table_row().aliases
     }
 
     /// The environment variables that may hold its credential; the first that is set counts. Command-line agents read
     /// theirs by themselves.
     pub fn credential_variables(self) -> &'static [&'static str] {
-        self.row().credentials
+        self.table_row().credentials
     }
 
     /// The default model; `None`: the program's own, or the only one that an Ollama server has.
     pub fn default_model(self) -> Option<&'static str> {
-        self.row().model
+        self.table_row().model
     }
 
     /// The environment variable that names another address, for servers.
     pub fn base_url_variable(self) -> Option<&'static str> {
-        match self.row().backend {
+        match self.table_row().backend {
             ProviderBackend::Server { variable, .. } => Some(variable),
             _ => None,
         }
@@ -209,7 +209,7 @@ impl Provider {
 
     /// The command-line program, where it is one.
     pub fn preset(self) -> Option<Preset> {
-        match self.row().backend {
+        match self.table_row().backend {
             ProviderBackend::Program(preset) => Some(preset),
             _ => None,
         }
@@ -219,7 +219,7 @@ impl Provider {
     /// place Chat Completions. `None` where the provider is not a server.
     pub fn endpoint(self, base_url: Option<&str>, key: Option<String>) -> Option<Endpoint> {
         let ProviderBackend::Server { api, compatible_api, base_url: default, .. } =
-            self.row().backend
+            self.table_row().backend
         else {
             return None;
         };
@@ -235,7 +235,7 @@ impl Provider {
         Some(Endpoint { api, base_url, key, official: official && self != Self::Ollama })
     }
 
-    fn row(self) -> &'static ProviderRow {
+    fn table_row(self) -> &'static ProviderRow {
         TABLE
             .iter()
             .find(|row| row.provider == self)
@@ -324,7 +324,7 @@ mod tests {
         let check = |provider: Provider, base: Option<&str>, expect: (&str, bool, &str)| {
             let endpoint = provider.endpoint(base, None).unwrap();
             assert_eq!(
-                (endpoint.api.name(), endpoint.official, endpoint.base_url.as_str()),
+                (endpoint.api.api_name(), endpoint.official, endpoint.base_url.as_str()),
                 expect
             );
         };

@@ -1,6 +1,6 @@
-//! Recordings of exchanges, that stand in for a model in tests and demonstrations. Only the replies are recorded.
+//! Recordings of exchanges, which replace a model in tests and demonstrations. Only the replies are recorded.
 //!
-//! JSON lines, in any order; blank lines count for nothing:
+//! JSON lines, in any order; blank lines are ignored:
 //!
 //! ```text
 //! {"conversation":"0","turn":1,"after":[],"reply":"<nagent-shell>…","usage":{"input":9,"cached":0,"output":4}}
@@ -9,8 +9,7 @@
 //!
 //! `conversation` is a lineage: `0` the main one, `0.1`, `0.2` its children in the order in which they were spawned,
 //! `0.1.1` a child of a child. `turn` counts the model's replies in it, from 1. `after` are the heads of the results
-//! that were reported before this reply, so that a replay can say where the world went another way. This file neither
-//! opens a recording nor decides what follows from a difference.
+//! that were reported before this reply, so that a replay can say where the results differ.
 
 use std::collections::HashMap;
 
@@ -21,7 +20,7 @@ use super::Usage;
 /// A recorded reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct RecordedReply {
     /// The conversation's lineage.
     pub conversation: String,
     /// Which of its replies, from 1.
@@ -29,17 +28,17 @@ pub struct Entry {
     /// The heads of the results before it.
     #[serde(default)]
     pub after: Vec<String>,
-    /// What the model said.
+    /// The model's text.
     pub reply: String,
-    /// What that cost; `None`: unknown.
+    /// The tokens that it cost; `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
-/// All replies of a recording, no two for the same turn.
+/// The replies of a recording, at most one for each turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recording {
-    entries: Vec<Entry>,
+    entries: Vec<RecordedReply>,
     places: HashMap<(String, u64), usize>,
 }
 
@@ -52,17 +51,17 @@ impl Recording {
             if !line.is_empty() {
                 let entry =
                     serde_json::from_str(line).map_err(|error| (index + 1, error.to_string()))?;
-                recording.push(entry).map_err(|message| (index + 1, message))?;
+                recording.add_reply(entry).map_err(|message| (index + 1, message))?;
             }
         }
         Ok(recording)
     }
 
-    /// Adds a reply. The error says why it has no place.
-    pub fn push(&mut self, entry: Entry) -> Result<(), String> {
+    /// Adds a reply. The error says what is wrong with it.
+    pub fn add_reply(&mut self, entry: RecordedReply) -> Result<(), String> {
         if !is_lineage(&entry.conversation) {
             return Err(format!(
-                "“{}” is no lineage of a conversation, such as 0 or 0.1",
+                "“{}” is not a lineage of a conversation, such as 0 or 0.1",
                 entry.conversation.escape_debug()
             ));
         }
@@ -83,21 +82,21 @@ impl Recording {
 
     /// The recording as text: what [`parse`](Self::parse) reads.
     pub fn format(&self) -> String {
-        self.entries.iter().map(Entry::format).collect()
+        self.entries.iter().map(RecordedReply::format).collect()
     }
 
-    /// The replies, as they stand in the recording.
-    pub fn entries(&self) -> &[Entry] {
+    /// The replies, in the order of the recording.
+    pub fn entries(&self) -> &[RecordedReply] {
         &self.entries
     }
 
     /// The reply of a turn.
-    pub fn find(&self, lineage: &str, turn: u64) -> Option<&Entry> {
+    pub fn find_reply(&self, lineage: &str, turn: u64) -> Option<&RecordedReply> {
         self.places.get(&(lineage.to_owned(), turn)).map(|&index| &self.entries[index])
     }
 }
 
-impl Entry {
+impl RecordedReply {
     /// One line with its end: what is appended while a recording is made.
     pub fn format(&self) -> String {
         let mut line =
@@ -118,8 +117,8 @@ fn is_lineage(text: &str) -> bool {
         })
 }
 
-/// Where what happened is not what was recorded, in one line; `None`: nowhere.
-pub fn differences(recorded: &[String], happened: &[String]) -> Option<String> {
+/// Describes the first difference between the recorded results and the actual ones, in one line.
+pub fn describe_difference(recorded: &[String], happened: &[String]) -> Option<String> {
     let at =
         (0..recorded.len().max(happened.len())).find(|&at| recorded.get(at) != happened.get(at))?;
     let show = |heads: &[String]| {
@@ -153,10 +152,10 @@ mod tests {
             r#"{"conversation":"0.1","turn":1,"reply":"c"}"#,
         );
         let recording = Recording::parse(text).unwrap();
-        let first = recording.find("0", 1).unwrap();
+        let first = recording.find_reply("0", 1).unwrap();
         assert_eq!((first.reply.as_str(), first.usage.unwrap().cached), ("a\nb", 4));
-        assert_eq!(recording.find("0.1", 1).unwrap().after, Vec::<String>::new());
-        assert_eq!(recording.find("0", 2), None);
+        assert_eq!(recording.find_reply("0.1", 1).unwrap().after, Vec::<String>::new());
+        assert_eq!(recording.find_reply("0", 2), None);
     }
 
     #[test]
@@ -171,8 +170,8 @@ mod tests {
             1,
             "unknown field `replay`",
         );
-        check(r#"{"conversation":"1","turn":1,"reply":"a"}"#, 1, "no lineage");
-        check(r#"{"conversation":"0.01","turn":1,"reply":"a"}"#, 1, "no lineage");
+        check(r#"{"conversation":"1","turn":1,"reply":"a"}"#, 1, "not a lineage");
+        check(r#"{"conversation":"0.01","turn":1,"reply":"a"}"#, 1, "not a lineage");
         check(r#"{"conversation":"0","turn":0,"reply":"a"}"#, 1, "count from 1");
         check(
             "{\"conversation\":\"0\",\"turn\":1,\"reply\":\"a\"}\n{\"conversation\":\"0\",\"turn\":1,\"reply\":\"b\"}",
@@ -186,7 +185,7 @@ mod tests {
         let check = |recorded: &[&str], happened: &[&str], expect: Option<&str>| {
             let own =
                 |heads: &[&str]| heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>();
-            assert_eq!(differences(&own(recorded), &own(happened)).as_deref(), expect);
+            assert_eq!(describe_difference(&own(recorded), &own(happened)).as_deref(), expect);
         };
         check(&["a", "b"], &["a", "b"], None);
         check(&["a", "b"], &["a", "c\n"], Some("result 2: recorded “b”, now “c\\n”"));
@@ -194,7 +193,7 @@ mod tests {
         check(&[], &["a", "b"], Some("result 1: recorded nothing, now “a” (0 recorded, 2 now)"));
     }
 
-    fn entry() -> impl Strategy<Value = Entry> {
+    fn entry() -> impl Strategy<Value = RecordedReply> {
         let usage = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<bool>())
             .prop_map(|(input, cached, cache_written, output, estimated)| Usage {
                 input,
@@ -210,7 +209,7 @@ mod tests {
             any::<String>(),
             prop::option::of(usage),
         )
-            .prop_map(|(conversation, turn, after, reply, usage)| Entry {
+            .prop_map(|(conversation, turn, after, reply, usage)| RecordedReply {
                 conversation,
                 turn,
                 after,
@@ -224,7 +223,7 @@ mod tests {
         fn what_is_written_is_read(entries in prop::collection::vec(entry(), 0..12)) {
             let mut recording = Recording::default();
             for entry in entries {
-                let _ = recording.push(entry);
+                let _ = recording.add_reply(entry);
             }
             prop_assert_eq!(Recording::parse(&recording.format()), Ok(recording));
         }

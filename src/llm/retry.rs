@@ -1,19 +1,19 @@
-//! When to try again, as a value. It reads no clock and waits for nothing: it says how long to wait, or not to.
+//! Decides whether to retry a request, and how long to wait before. It reads no clock and does not wait itself.
 //!
 //! The waits double from half a second to eight, each up to a quarter shorter by chance, and none shorter than the
-//! server asked. All waits together stay within the patience. When the server asks for more than what is left, the
-//! answer is no at once: waiting for less would only fail again.
+//! server asked for. All waits together stay within the patience. When the server asks for more than is left, there is no
+//! retry: waiting for less would only fail again.
 
 use std::time::Duration;
 
 use super::{ApiError, ErrorKind};
 
-/// How long is waited in all, when nobody says otherwise.
+/// The default patience: the total time of all waits.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
-/// How often a broken or cut reply is tried again: a fifth time rarely helps, and each may have cost a whole reply.
+/// Maximum number of retries of a broken or cut reply: a fifth rarely helps, and each may cost a whole reply.
 const BREAKS: u32 = 4;
 
 /// The retries of one request.
@@ -25,13 +25,13 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Waits `patience` in all.
+    /// Retries that wait for `patience` in total.
     pub fn new(patience: Duration) -> Self {
         Self { left: patience, tries: 0, breaks: 0 }
     }
 
-    /// What to tell of an error that is not tried again: its text, and what more waiting could do.
-    pub fn last_word(&self, error: &ApiError) -> String {
+    /// The message of the final error: its text, and whether waiting longer could help.
+    pub fn final_message(&self, error: &ApiError) -> String {
         let message = &error.message;
         match error.retry_after {
             Some(asked) if error.kind.is_retryable() && asked > self.left => format!(
@@ -48,11 +48,11 @@ impl Retry {
         }
     }
 
-    /// How long to wait before the same request is sent again; `None`: give up. `jitter` is a number from 0 to 1.
+    /// How long to wait before the next try; `None`: give up. `jitter` is a number from 0 to 1.
     ///
-    /// The server's own word (`x-should-retry`) goes before the class of the error, except that exhausted credit is
-    /// never tried again.
-    pub fn next(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
+    /// The server's own decision (`x-should-retry`) overrides the kind of the error, except that exhausted credit is never
+    /// retried.
+    pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
         let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
         if !again || error.kind == ErrorKind::NoCredit || self.left.is_zero() {
             return None;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn waits(retry: &mut Retry, error: &ApiError, jitter: f64) -> Vec<u128> {
-        std::iter::from_fn(|| retry.next(error, jitter))
+        std::iter::from_fn(|| retry.next_wait(error, jitter))
             .map(|wait| wait.as_millis())
             .take(1000)
             .collect()
@@ -100,7 +100,7 @@ mod tests {
         );
         let mut retry = Retry::new(Duration::from_secs(3));
         assert_eq!(waits(&mut retry, &error(ErrorKind::Busy), 1.0), [375, 750, 1500, 375]);
-        assert_eq!(Retry::new(Duration::ZERO).next(&error(ErrorKind::Busy), 0.5), None);
+        assert_eq!(Retry::new(Duration::ZERO).next_wait(&error(ErrorKind::Busy), 0.5), None);
     }
 
     #[test]
@@ -110,20 +110,20 @@ mod tests {
             ..error(ErrorKind::Busy)
         };
         assert_eq!(waits(&mut Retry::new(PATIENCE), &asks(12), 1.0), [12_000, 12_000]);
-        assert_eq!(Retry::new(PATIENCE).next(&asks(31), 0.0), None);
+        assert_eq!(Retry::new(PATIENCE).next_wait(&asks(31), 0.0), None);
         let no = ApiError { should_retry: Some(false), ..error(ErrorKind::Busy) };
-        assert_eq!(Retry::new(PATIENCE).next(&no, 0.0), None);
+        assert_eq!(Retry::new(PATIENCE).next_wait(&no, 0.0), None);
         let yes = ApiError { should_retry: Some(true), ..error(ErrorKind::Other) };
-        assert!(Retry::new(PATIENCE).next(&yes, 0.0).is_some());
+        assert!(Retry::new(PATIENCE).next_wait(&yes, 0.0).is_some());
         let credit = ApiError { should_retry: Some(true), ..error(ErrorKind::NoCredit) };
-        assert_eq!(Retry::new(PATIENCE).next(&credit, 0.0), None);
+        assert_eq!(Retry::new(PATIENCE).next_wait(&credit, 0.0), None);
     }
 
     #[test]
     fn what_does_not_mend_is_not_tried_again() {
         use ErrorKind::{Auth, NoCredit, NoModel, Other, Refused, TooLong};
         for kind in [Auth, NoCredit, NoModel, Other, Refused, TooLong] {
-            assert_eq!(Retry::new(PATIENCE).next(&error(kind), 0.0), None, "{kind:?}");
+            assert_eq!(Retry::new(PATIENCE).next_wait(&error(kind), 0.0), None, "{kind:?}");
         }
         for kind in [ErrorKind::Cut, ErrorKind::Broken] {
             assert_eq!(waits(&mut Retry::new(PATIENCE), &error(kind), 0.0).len(), 4, "{kind:?}");
@@ -139,7 +139,7 @@ mod tests {
             let mut total = Duration::ZERO;
             for (kind, jitter, after) in steps {
                 let error = ApiError { retry_after: after.map(Duration::from_secs), ..error(kinds[usize::from(kind)]) };
-                if let Some(wait) = retry.next(&error, jitter) {
+                if let Some(wait) = retry.next_wait(&error, jitter) {
                     prop_assert!(wait >= error.retry_after.unwrap_or_default());
                     total += wait;
                 }

@@ -2,7 +2,7 @@
 //!
 //! Headers: `retry-after-ms` (float milliseconds), `retry-after` (float seconds, or an HTTP date, measured against the
 //! reply's own `date`). Bodies: Google's `RetryInfo` (`"retryDelay": "27s"`), and sentences such as `Please retry in
-//! 27.1s` or `try again in 6m0s`. Nonsense (negative, NaN, a date without the reply's own date) is no delay.
+//! 27.1s` or `try again in 6m0s`. Nonsense (negative, NaN, a date without the reply's own date) is not a delay.
 
 use std::time::Duration;
 

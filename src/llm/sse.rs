@@ -1,40 +1,40 @@
-//! Lines and server-sent events out of bytes that are cut anywhere, also inside a character.
+//! Splits bytes that arrive in any pieces, even parts of a character, into lines and server-sent events.
 //!
 //! The event format is that of the WHATWG HTML standard, section "Server-sent events": lines end with LF, CR or CRLF;
 //! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two things are added,
-//! since servers need them: an event at the end of the stream counts without its blank line, and lines that are no
-//! fields (a bare JSON error after the events, plain text) are kept aside as [`Events::stray`].
+//! since servers need them: an event at the end of the stream counts without its blank line, and lines that are not
+//! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray`].
 //!
-//! This file knows no JSON and no provider. NDJSON uses [`Lines`] alone.
+//! JSON lines use [`LineReader`] alone.
 
-/// The longest line, and the longest event, in bytes. A delta is a few hundred; more than this is not a reply.
+/// Maximum size of a line and of an event, in bytes. A delta has a few hundred; more than this is not a reply.
 pub const MAX_LINE: usize = 16 << 20;
-/// How much of the lines that are no events is kept, in bytes.
+/// Maximum size of the lines that are not events, in bytes.
 const MAX_STRAY: usize = 64 << 10;
 
 /// A line or an event is longer than the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong(pub usize);
 
-/// Cuts bytes into lines. Memory is one line.
+/// Splits bytes into lines. It holds one line in memory.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineReader {
     line: Vec<u8>,
-    /// The line was handed out and is to be forgotten.
+    /// The line was returned and is to be cleared.
     spent: bool,
     /// The last line ended with CR: an LF that follows belongs to it.
     after_cr: bool,
     max: usize,
 }
 
-impl Lines {
+impl LineReader {
     /// No line may be longer than `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { line: Vec::new(), spent: false, after_cr: false, max }
     }
 
     /// The next whole line, without its end; `None` when `input` is used up.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<&[u8]>, TooLong> {
+    pub fn next_line(&mut self, input: &mut &[u8]) -> Result<Option<&[u8]>, TooLong> {
         if std::mem::take(&mut self.spent) {
             self.line.clear();
         }
@@ -58,8 +58,8 @@ impl Lines {
         Ok(Some(&self.line))
     }
 
-    /// What is left at the end of the stream: a line without its end, perhaps empty.
-    pub fn rest(&mut self) -> &[u8] {
+    /// The rest at the end of the stream: a line without its end, perhaps empty.
+    pub fn finish(&mut self) -> &[u8] {
         if std::mem::take(&mut self.spent) {
             self.line.clear();
         }
@@ -69,23 +69,23 @@ impl Lines {
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event<'a> {
-    /// The event's name is `error`. Other names say nothing that the data does not say.
+pub struct StreamEvent<'a> {
+    /// The event's name is `error`. Other names are in the data, too.
     pub error: bool,
     /// The data lines, joined by LF.
     pub data: &'a [u8],
 }
 
-/// Cuts bytes into events. Memory is one event.
+/// Splits bytes into events. It holds one event in memory.
 #[derive(Debug)]
-pub struct Events {
-    lines: Lines,
-    event: Building,
+pub struct EventReader {
+    lines: LineReader,
+    event: EventBuilder,
     max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Building {
+struct EventBuilder {
     data: Vec<u8>,
     has_data: bool,
     error: bool,
@@ -93,18 +93,18 @@ struct Building {
     stray: Vec<u8>,
 }
 
-impl Events {
+impl EventReader {
     /// No line and no event may be longer than `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self { lines: Lines::new(max), event: Building::default(), max }
+        Self { lines: LineReader::new(max), event: EventBuilder::default(), max }
     }
 
     /// The next whole event; `None` when `input` is used up.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, TooLong> {
+    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<StreamEvent<'_>>, TooLong> {
         self.event.reset_if_spent();
-        while let Some(line) = self.lines.next(input)? {
-            if self.event.line(line) {
-                return Ok(Some(self.event.take()));
+        while let Some(line) = self.lines.next_line(input)? {
+            if self.event.read_line(line) {
+                return Ok(Some(self.event.take_event()));
             }
             if self.event.data.len() > self.max {
                 return Err(TooLong(self.max));
@@ -113,24 +113,24 @@ impl Events {
         Ok(None)
     }
 
-    /// The event that the end of the stream left without its blank line. Its data may be cut.
-    pub fn rest(&mut self) -> Option<Event<'_>> {
+    /// The event at the end of the stream, without its blank line. Its data may be cut.
+    pub fn finish(&mut self) -> Option<StreamEvent<'_>> {
         self.event.reset_if_spent();
-        let line = self.lines.rest();
+        let line = self.lines.finish();
         if !line.is_empty() {
-            self.event.line(line);
+            self.event.read_line(line);
             self.event.data.truncate(self.max);
         }
-        self.event.has_data.then(|| self.event.take())
+        self.event.has_data.then(|| self.event.take_event())
     }
 
-    /// The lines that were no events, at most 64 KiB of them.
+    /// The lines that were not events, at most 64 KiB of them.
     pub fn stray(&self) -> &[u8] {
         &self.event.stray
     }
 }
 
-impl Building {
+impl EventBuilder {
     fn reset_if_spent(&mut self) {
         if std::mem::take(&mut self.spent) {
             self.data.clear();
@@ -139,14 +139,14 @@ impl Building {
         }
     }
 
-    fn take(&mut self) -> Event<'_> {
+    fn take_event(&mut self) -> StreamEvent<'_> {
         self.spent = true;
-        Event { error: self.error, data: &self.data }
+        StreamEvent { error: self.error, data: &self.data }
     }
 
-    /// Takes in a line; whether an event is whole with it.
-    fn line(&mut self, line: &[u8]) -> bool {
-        // Bare JSON runs to the end of the stream, whatever its lines look like.
+    /// Reads a line; returns whether it completes an event.
+    fn read_line(&mut self, line: &[u8]) -> bool {
+        // Bare JSON continues to the end of the stream, whatever its lines look like.
         if matches!(self.stray.first(), Some(b'{' | b'[')) {
             self.keep_aside(line);
             return false;
@@ -193,18 +193,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn events(chunks: &[&[u8]]) -> (Vec<String>, String) {
-        let mut reader = Events::new(MAX_LINE);
+        let mut reader = EventReader::new(MAX_LINE);
         let mut found = Vec::new();
-        let show = |event: Event<'_>| {
+        let show = |event: StreamEvent<'_>| {
             format!("{}{}", if event.error { "!" } else { "" }, String::from_utf8_lossy(event.data))
         };
         for chunk in chunks {
             let mut input = *chunk;
-            while let Some(event) = reader.next(&mut input).unwrap() {
+            while let Some(event) = reader.next_event(&mut input).unwrap() {
                 found.push(show(event));
             }
         }
-        found.extend(reader.rest().map(show));
+        found.extend(reader.finish().map(show));
         (found, String::from_utf8_lossy(reader.stray()).into_owned())
     }
 
@@ -248,16 +248,16 @@ mod tests {
 
     #[test]
     fn lengths_are_bounded() {
-        let mut reader = Events::new(10);
+        let mut reader = EventReader::new(10);
         let mut input: &[u8] = b"data: 12345678";
-        assert_eq!(reader.next(&mut input), Err(TooLong(10)));
-        let mut reader = Events::new(10);
+        assert_eq!(reader.next_event(&mut input), Err(TooLong(10)));
+        let mut reader = EventReader::new(10);
         let mut input: &[u8] = b"data:12345\ndata:12345\n\n";
-        assert_eq!(reader.next(&mut input), Err(TooLong(10)));
-        let mut reader = Events::new(10);
+        assert_eq!(reader.next_event(&mut input), Err(TooLong(10)));
+        let mut reader = EventReader::new(10);
         let mut input: &[u8] = b"data:12345\ndata:12345";
-        assert_eq!(reader.next(&mut input), Ok(None));
-        assert_eq!(reader.rest().map(|event| event.data), Some(&b"12345\n1234"[..]));
+        assert_eq!(reader.next_event(&mut input), Ok(None));
+        assert_eq!(reader.finish().map(|event| event.data), Some(&b"12345\n1234"[..]));
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::summary_cache::{self, CachedSummary};
 use super::summary_plan::{self as plan, SummaryKind, WordLimit};
 use crate::exit::Exit;
-use crate::llm::{Message, Reply, Role, Stop, Usage};
+use crate::llm::{Message, Reply, Role, StopReason, Usage};
 use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{clock, fs};
@@ -299,7 +299,7 @@ impl<'a> SummaryQueue<'a> {
             lock_mutex(&self.totals).requests += 1;
             let reply = (model.send)(system, messages)?;
             lock_mutex(&self.totals).usage.add(&reply.usage);
-            if reply.stop == Stop::Length {
+            if reply.stop == StopReason::Length {
                 return Err(Problem::new(
                     Exit::Provider,
                     "the summary was cut off by the length limit, so it is not used; raise \"max_output_tokens\" in the config",

@@ -24,7 +24,7 @@ use self::unfinished::result_of_unrun;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, Reply, Stop, Usage};
+use crate::llm::{ApiError, Reply, StopReason, Usage};
 use crate::protocol::{self, Action, Item, ParsedReply};
 
 /// How many malformed replies in a row end the run.
@@ -241,11 +241,11 @@ impl Turn {
     }
 
     fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {
-        if let Some(time) = self.retry.next(&error, jitter) {
+        if let Some(time) = self.retry.next_wait(&error, jitter) {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
-        let message = self.retry.last_word(&error);
+        let message = self.retry.final_message(&error);
         let outcome =
             Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
         self.append(
@@ -264,7 +264,7 @@ impl Turn {
             None => self.totals.unpriced = true,
         }
         let status = self.status_block(&reply, cost, &at);
-        if reply.stop == Stop::Length {
+        if reply.stop == StopReason::Length {
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
                            Send a shorter one: fewer or smaller tags, and large files in several steps"
                 .to_owned();

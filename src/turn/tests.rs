@@ -21,14 +21,14 @@ fn rules(limits: Limits, check: bool) -> Rules {
 
 fn reply(text: &str) -> Event {
     let usage = Usage { input: 10, output: 1, ..Usage::default() };
-    let reply = Reply { text: text.to_owned(), usage, stop: Stop::End, model: None };
+    let reply = Reply { text: text.to_owned(), usage, stop: StopReason::End, model: None };
     Event::Replied { reply, cost: Some(0.5), at: "T".to_owned() }
 }
 
 fn cut(text: &str) -> Event {
     match reply(text) {
         Event::Replied { reply, cost, at } => {
-            Event::Replied { reply: Reply { stop: Stop::Length, ..reply }, cost, at }
+            Event::Replied { reply: Reply { stop: StopReason::Length, ..reply }, cost, at }
         }
         other => other,
     }

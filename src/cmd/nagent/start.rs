@@ -19,7 +19,7 @@ use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block, Piece};
-use crate::llm::Ask;
+use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price;
 use crate::llm::provider::Provider;
@@ -120,7 +120,8 @@ pub(super) fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, 
     };
     let (mut turn, first) = Turn::start(rules, opening);
     if memory.requests > 0 {
-        let cost = runner.asker.price.as_ref().map(|price| price::cost(price, &memory.usage));
+        let cost =
+            runner.asker.price.as_ref().map(|price| price::compute_cost(price, &memory.usage));
         turn.spend(&memory.usage, cost);
     }
     let outcome = drive::run(&mut runner, &mut turn, first);
@@ -414,7 +415,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
     }
     let pieces = conversation::parse(&text).pieces;
     let (system, messages) = prompt::messages(&text, &pieces);
-    let ask = Ask {
+    let ask = ChatRequest {
         model: &runner.asker.model_id,
         system,
         messages,

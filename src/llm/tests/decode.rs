@@ -10,7 +10,7 @@ fn a_reply_of_keep_alives_ends() {
     let ping = [b": ".as_slice(), &vec![b'p'; (1 << 20) - 4], b"\n\n"].concat();
     let mut error = None;
     for _ in 0..300 {
-        if let Err(failed) = decoder.push(&ping, &mut |_| {}) {
+        if let Err(failed) = decoder.push_bytes(&ping, &mut |_| {}) {
             error = Some(failed);
             break;
         }
@@ -26,10 +26,10 @@ fn of_an_error_the_beginning_is_enough() {
     let check = |status: u16, start: &[u8], is_enough: bool| {
         let endpoint = endpoint(&Chat, false);
         let mut decoder = endpoint.decoder(status, &[]);
-        decoder.push(start, &mut |_| {}).unwrap();
-        decoder.push(&vec![b'x'; error::MAX_BODY - start.len() - 1], &mut |_| {}).unwrap();
+        decoder.push_bytes(start, &mut |_| {}).unwrap();
+        decoder.push_bytes(&vec![b'x'; error::MAX_BODY - start.len() - 1], &mut |_| {}).unwrap();
         assert!(!decoder.is_done(), "{status}");
-        decoder.push(b"x", &mut |_| {}).unwrap();
+        decoder.push_bytes(b"x", &mut |_| {}).unwrap();
         assert_eq!(decoder.is_done(), is_enough, "{status}");
     };
     check(500, b"an error", true);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
 use super::super::files::UploadState;
-use super::super::{Ask, ErrorKind, HttpRequest, Message, Role};
+use super::super::{ChatRequest, ErrorKind, HttpRequest, Message, Role};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
 const PNG: Attachment<'_> = Attachment {
@@ -23,9 +23,9 @@ const DOCX: Attachment<'_> = Attachment {
     payload: Payload::Bytes(b"PK\x03\x04 word"),
 };
 
-fn ask(prompt: &str) -> Ask<'_> {
+fn ask(prompt: &str) -> ChatRequest<'_> {
     let messages = vec![Message { role: Role::User, parts: vec![prompt] }];
-    Ask {
+    ChatRequest {
         model: "m",
         system: None,
         messages,
@@ -69,8 +69,8 @@ fn check_head(request: &HttpRequest, name: &str, with_key: bool) {
 }
 
 fn check(api: AnyApi, official: bool, file: &Attachment<'_>, name: &str) {
-    let request =
-        endpoint(api, official).chat_request(&Ask { file: Some(*file), ..ask("What is it?") });
+    let request = endpoint(api, official)
+        .chat_request(&ChatRequest { file: Some(*file), ..ask("What is it?") });
     let got: Value = serde_json::from_slice(&request.body).unwrap();
     let expect: Value = serde_json::from_slice(&read(name)).unwrap();
     // As text: the order counts, since the file comes before the prompt and the messages come last.
@@ -113,9 +113,11 @@ fn requests_with_a_file() {
     }
     let remote = remote("x");
     let there = Attachment { payload: Payload::Remote(&remote), ..PDF };
-    let request = endpoint(&Messages, true).chat_request(&Ask { file: Some(there), ..ask("?") });
+    let request =
+        endpoint(&Messages, true).chat_request(&ChatRequest { file: Some(there), ..ask("?") });
     check_head(&request, "anthropic/use-pdf.request.http", true);
-    let request = endpoint(&Messages, true).chat_request(&Ask { file: Some(PDF), ..ask("?") });
+    let request =
+        endpoint(&Messages, true).chat_request(&ChatRequest { file: Some(PDF), ..ask("?") });
     assert!(request.headers.iter().all(|(name, _)| *name != "anthropic-beta"));
 }
 
@@ -224,7 +226,7 @@ proptest! {
     fn bodies_are_json_whatever_the_file_holds(bytes in prop::collection::vec(any::<u8>(), 0..200), prompt in "\\PC{1,20}") {
         for wire in APIS {
             let file = Attachment { payload: Payload::Bytes(&bytes), ..PNG };
-            let request = endpoint(wire, false).chat_request(&Ask { file: Some(file), ..ask(&prompt) });
+            let request = endpoint(wire, false).chat_request(&ChatRequest { file: Some(file), ..ask(&prompt) });
             prop_assert!(serde_json::from_slice::<Value>(&request.body).is_ok());
         }
     }

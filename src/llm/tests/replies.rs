@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use super::super::{
-    ApiError, ErrorKind, Reply, Stop, Usage,
+    ApiError, ErrorKind, Reply, StopReason, Usage,
     command::{self, Preset},
 };
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
@@ -23,7 +23,7 @@ struct Case {
 #[derive(Clone, Copy)]
 enum Expect {
     /// Text, input, cached, cache written, output, stop.
-    Reply(&'static str, u64, u64, u64, u64, Stop),
+    Reply(&'static str, u64, u64, u64, u64, StopReason),
     /// A whole reply without counts.
     Uncounted(&'static str),
     /// Kind, part of the message, milliseconds to wait.
@@ -32,7 +32,7 @@ enum Expect {
 
 use ErrorKind::{Auth, Busy, Cut, NoCredit, NoModel, Other, Refused, TooLong};
 use Expect::{Error, Reply as Good, Uncounted};
-use Stop::{End, Length};
+use StopReason::{End, Length};
 
 const TABLE: &[(&str, AnyApi, Expect)] = &[
     ("openai-responses/01-ok-nonstream.json", &Responses, Good("Grüße, Welt\n", 12, 4, 0, 7, End)),
@@ -252,7 +252,7 @@ fn decode_with<'a>(
     let mut decoder = endpoint(api, false).decoder(status, headers);
     let mut told = String::new();
     for chunk in chunks {
-        if let Err(error) = decoder.push(chunk, &mut |text| told.push_str(text)) {
+        if let Err(error) = decoder.push_bytes(chunk, &mut |text| told.push_str(text)) {
             assert_eq!(decoder.finish(), Err(error.clone()), "an error stays");
             return (Err(error), told);
         }
@@ -349,7 +349,7 @@ fn the_text_is_told_as_it_comes() {
 /// Where the end mark is whole: the shortest beginning of the body that counts.
 #[test]
 fn nothing_short_of_the_end_mark_is_an_answer() {
-    let marks = |api: AnyApi| match api.name() {
+    let marks = |api: AnyApi| match api.api_name() {
         "responses" => "\"type\":\"response.completed\"",
         "chat" => "\"finish_reason\":\"stop\"",
         "messages" => "\"type\":\"message_stop\"",

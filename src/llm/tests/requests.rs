@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{Ask, HttpRequest, Message, Role, api::Endpoint};
+use super::super::{ChatRequest, HttpRequest, Message, Role, api::Endpoint};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
-fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> Ask<'a> {
+fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();
     let messages =
         roles.zip(turns).map(|(role, parts)| Message { role, parts: parts.clone() }).collect();
-    Ask {
+    ChatRequest {
         model: "m",
         system: Some("S"),
         messages,
@@ -25,7 +25,7 @@ fn body(request: &HttpRequest) -> Value {
     serde_json::from_slice(&request.body).unwrap()
 }
 
-fn check(api: AnyApi, official: bool, ask: &Ask<'_>, path: &str, expect: Value) {
+fn check(api: AnyApi, official: bool, ask: &ChatRequest<'_>, path: &str, expect: Value) {
     let request = endpoint(api, official).chat_request(ask);
     assert_eq!(
         (request.method, request.url.as_str()),
@@ -42,7 +42,7 @@ fn check(api: AnyApi, official: bool, ask: &Ask<'_>, path: &str, expect: Value) 
 fn golden() {
     let turns = [vec!["a\n", "b"], vec!["c"], vec!["d"], vec!["e"], vec!["f", "g"]];
     let ask = conversation(&turns);
-    let limited = Ask { max_output: Some(99), window: Some(4096), ..ask.clone() };
+    let limited = ChatRequest { max_output: Some(99), window: Some(4096), ..ask.clone() };
 
     let part = |text: &str| json!({"type": "input_text", "text": text});
     let input = json!([
@@ -134,15 +134,15 @@ fn golden() {
 fn the_cache_key_is_short_and_for_openai_only() {
     let turns = [vec!["a"]];
     let key = |api: AnyApi, official: bool, name: &str| {
-        let ask = Ask { cache_key: Some(name), ..conversation(&turns) };
+        let ask = ChatRequest { cache_key: Some(name), ..conversation(&turns) };
         let body = body(&endpoint(api, official).chat_request(&ask));
         body.get("prompt_cache_key").map(|key| key.as_str().unwrap().to_owned())
     };
     let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
     let apis: [AnyApi; 2] = [&Responses, &Chat];
     for api in apis {
-        assert_eq!(key(api, false, "c1"), None, "{}", api.name());
-        assert_eq!(key(api, true, &longest), Some(longest.clone()), "{}", api.name());
+        assert_eq!(key(api, false, "c1"), None, "{}", api.api_name());
+        assert_eq!(key(api, true, &longest), Some(longest.clone()), "{}", api.api_name());
         let hashed = key(api, true, &too_long).unwrap();
         assert!(hashed.len() <= 64 && hashed != too_long[..64], "{hashed}");
         assert_eq!(key(api, true, &too_long).unwrap(), hashed, "the key is stable");
@@ -154,7 +154,7 @@ fn the_cache_key_is_short_and_for_openai_only() {
 fn the_longest_reply_of_a_known_model_is_bounded() {
     let turns = [vec!["a"]];
     let check = |model: &str, max_output: Option<u64>, expect: u64| {
-        let ask = Ask { model, max_output, ..conversation(&turns) };
+        let ask = ChatRequest { model, max_output, ..conversation(&turns) };
         assert_eq!(
             body(&endpoint(&Messages, true).chat_request(&ask))["max_tokens"],
             expect,
@@ -174,7 +174,7 @@ fn strict_servers_and_odd_names() {
         Endpoint { base_url: "https://api.mistral.ai/v1".to_owned(), ..endpoint(&Chat, false) };
     assert_eq!(body(&mistral.chat_request(&ask)).get("stream_options"), None);
     let google = endpoint(&Gemini, true);
-    let url = |model| google.chat_request(&Ask { model, ..conversation(&turns) }).url;
+    let url = |model| google.chat_request(&ChatRequest { model, ..conversation(&turns) }).url;
     assert_eq!(url("models/g-1"), "https://host/v1beta/models/g-1:streamGenerateContent?alt=sse");
     assert_eq!(
         url("x?y#z é"),
@@ -189,9 +189,9 @@ fn strict_servers_and_odd_names() {
 }
 
 /// The messages of a body, cache marks left out: they roll, and no cache counts them.
-fn messages(api: AnyApi, ask: &Ask<'_>) -> Vec<Value> {
+fn messages(api: AnyApi, ask: &ChatRequest<'_>) -> Vec<Value> {
     let value = body(&endpoint(api, true).chat_request(ask));
-    let key = match api.name() {
+    let key = match api.api_name() {
         "responses" => "input",
         "gemini" => "contents",
         _ => "messages",
@@ -224,16 +224,16 @@ proptest! {
             let mut before = Vec::new();
             for length in 1..=turns.len() {
                 let now = messages(api, &conversation(&turns[..length]));
-                prop_assert!(now.starts_with(&before), "{}", api.name());
+                prop_assert!(now.starts_with(&before), "{}", api.api_name());
                 before = now;
             }
             let mut found = String::new();
             for message in &before {
                 texts(message, &mut found);
             }
-            let joined = api.name() == "ollama";
-            if !joined && api.name() != "messages" && turns.iter().enumerate().all(|(index, parts)| index % 2 == 0 || parts.len() == 1) {
-                let system = if api.name() == "chat" { "S" } else { "" };
+            let joined = api.api_name() == "ollama";
+            if !joined && api.api_name() != "messages" && turns.iter().enumerate().all(|(index, parts)| index % 2 == 0 || parts.len() == 1) {
+                let system = if api.api_name() == "chat" { "S" } else { "" };
                 prop_assert_eq!(found, system.to_owned() + &turns.concat().concat());
             }
             let again = endpoint(api, true).chat_request(&conversation(&turns)).body;

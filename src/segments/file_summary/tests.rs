@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::format::index::Segment;
-use crate::llm::{Message, Reply, Stop, Usage};
+use crate::llm::{Message, Reply, StopReason, Usage};
 use crate::segments::summary_queue::SummaryModel;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
@@ -86,7 +86,7 @@ impl World {
                     if text == "no" {
                         return Err(Problem::new(Exit::Provider, text));
                     }
-                    Ok(Reply { text, usage: Usage::default(), stop: Stop::End, model: None })
+                    Ok(Reply { text, usage: Usage::default(), stop: StopReason::End, model: None })
                 }),
             })
         };

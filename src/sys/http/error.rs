@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use crate::llm::{ApiError, ErrorKind};
 
-/// The most that a message quotes of a cause, in characters.
-const LONGEST: usize = 500;
-
 /// Where the exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -17,11 +14,6 @@ pub(super) enum Phase {
     Head,
     /// In the body.
     Body,
-}
-
-/// An error that no server reported.
-pub(super) fn api_error(kind: ErrorKind, message: String) -> ApiError {
-    ApiError { kind, message, status: None, retry_after: None, should_retry: None }
 }
 
 /// The error for a server that was silent for too long.
@@ -35,7 +27,7 @@ pub(super) fn explain_silence(host: &str, phase: Phase, limit: Duration) -> ApiE
             format!("{host} fell silent for {seconds} s in the middle of its answer; try again")
         }
     };
-    api_error(ErrorKind::Broken, message)
+    ApiError::new(ErrorKind::Broken, &message)
 }
 
 /// Says what an error of the library means.
@@ -46,7 +38,7 @@ pub(super) fn explain(
     connect: Duration,
 ) -> ApiError {
     let causes = list_causes(error);
-    let texts: Vec<String> = causes.iter().map(|cause| clean_line(&cause.to_string())).collect();
+    let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
     let cause = texts.last().map_or("no cause given", String::as_str);
     let io = causes
         .iter()
@@ -55,13 +47,9 @@ pub(super) fn explain(
         .map(io::Error::kind);
     if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
         let message = format!(
-            "no secure connection to {host}: {}; if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE",
-            clean_line(&tls.to_string())
+            "no secure connection to {host}: {tls}; if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE"
         );
-        return api_error(ErrorKind::Other, message);
-    }
-    if error.is_builder() {
-        return api_error(ErrorKind::Other, format!("cannot make a request to {host}: {cause}"));
+        return ApiError::new(ErrorKind::Other, &message);
     }
     if error.is_connect() {
         let message = if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
@@ -82,7 +70,7 @@ pub(super) fn explain(
         } else {
             format!("cannot connect to {host}: {cause}; check the network and the proxy settings")
         };
-        return api_error(ErrorKind::Broken, message);
+        return ApiError::new(ErrorKind::Broken, &message);
     }
     let not_http = texts
         .iter()
@@ -90,19 +78,20 @@ pub(super) fn explain(
     if let Some(not_http) = not_http {
         let message =
             format!("the answer of {host} is not valid HTTP: {not_http}; check the address");
-        return api_error(ErrorKind::Other, message);
+        return ApiError::new(ErrorKind::Other, &message);
     }
     match phase {
-        Phase::Head => api_error(
-            ErrorKind::Broken,
-            format!("the connection to {host} broke before an answer came: {cause}; try again"),
-        ),
-        Phase::Body => api_error(
-            ErrorKind::Cut,
-            format!(
+        Phase::Head => {
+            let message =
+                format!("the connection to {host} broke before an answer came: {cause}; try again");
+            ApiError::new(ErrorKind::Broken, &message)
+        }
+        Phase::Body => {
+            let message = format!(
                 "the connection to {host} broke in the middle of its answer: {cause}; try again"
-            ),
-        ),
+            );
+            ApiError::new(ErrorKind::Cut, &message)
+        }
     }
 }
 
@@ -116,10 +105,4 @@ fn list_causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
         at = within.map(|within| within as &(dyn Error + 'static)).or_else(|| cause.source());
     }
     causes
-}
-
-/// One line without control characters, of bounded length.
-fn clean_line(text: &str) -> String {
-    let text = text.chars().map(|character| if character.is_control() { ' ' } else { character });
-    text.take(LONGEST).collect()
 }

@@ -23,7 +23,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{self, Runtime};
 use tokio::time::timeout;
 
-use self::error::{Phase, api_error, explain, explain_silence};
+use self::error::{Phase, explain, explain_silence};
 use crate::exit::{Exit, Signal};
 use crate::llm::{ApiError, ErrorKind, HttpRequest};
 use crate::problem::Problem;
@@ -121,7 +121,7 @@ impl HttpClient {
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot wait for the network: {error}; are there descriptors left?");
-            api_error(ErrorKind::Other, message)
+            ApiError::new(ErrorKind::Other, &message)
         };
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
@@ -146,7 +146,7 @@ impl HttpClient {
             (None, Some(signal)) => Err(RequestError::Interrupted(signal)),
             (None, None) => {
                 let message = format!("the exchange with {host} was interrupted; try again");
-                Err(api_error(ErrorKind::Broken, message).into())
+                Err(ApiError::new(ErrorKind::Broken, &message).into())
             }
         }
     }
@@ -161,7 +161,7 @@ impl HttpClient {
         }
         let certificates = (env::var_os("SSL_CERT_FILE"), env::var_os("SSL_CERT_DIR"));
         let client = build_client(needs, self.connect_timeout, certificates).map_err(|why| {
-            api_error(ErrorKind::Other, format!("cannot connect to {host}: {why}"))
+            ApiError::new(ErrorKind::Other, &format!("cannot connect to {host}: {why}"))
         })?;
         self.client = Some((needs, client.clone()));
         Ok(client)
@@ -179,7 +179,7 @@ impl Drop for HttpClient {
 
 /// The library's request without its body, the body, and the host with its port for error messages.
 fn prepare_request(request: HttpRequest) -> Result<(Request, Vec<u8>, String), ApiError> {
-    let other = |message| api_error(ErrorKind::Other, message);
+    let other = |message: String| ApiError::new(ErrorKind::Other, &message);
     let url = Url::parse(&request.url).map_err(|error| {
         other(format!("the model's address is not a URL: {error}; check base_url"))
     })?;

@@ -362,7 +362,7 @@ fn the_receiver_can_end_an_exchange() {
     let server = Server::start(vec![send(OK), Do::Wait(HOUR)]);
     let mut client = client();
     let request = post(&server.url(), "");
-    let error = api_error(ErrorKind::Refused, "enough".into());
+    let error = ApiError::new(ErrorKind::Refused, "enough");
     let result = client.send(request.clone(), &Interrupts::none(), &mut |_| Err(error.clone()));
     assert_eq!(result, Err(RequestError::Api(error)));
 }

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use nagent::llm::command::{Preset, parse};
-use nagent::llm::replay::{Recording, differences};
+use nagent::llm::replay::{Recording, describe_difference};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -25,8 +25,8 @@ pub(crate) fn run(data: &[u8]) {
         Ok(recording) => {
             assert_eq!(Recording::parse(&recording.format()), Ok(recording.clone()));
             for entry in recording.entries() {
-                assert_eq!(recording.find(&entry.conversation, entry.turn), Some(entry));
-                assert_eq!(differences(&entry.after, &entry.after), None);
+                assert_eq!(recording.find_reply(&entry.conversation, entry.turn), Some(entry));
+                assert_eq!(describe_difference(&entry.after, &entry.after), None);
             }
         }
     }

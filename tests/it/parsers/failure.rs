@@ -46,10 +46,10 @@ pub(crate) fn run(data: &[u8]) {
     let mut retry = Retry::new(patience);
     let mut waited = Duration::ZERO;
     for _ in 0..1_000 {
-        let Some(wait) = retry.next(&error, 0.5) else { break };
+        let Some(wait) = retry.next_wait(&error, 0.5) else { break };
         assert_ne!(error.kind, ErrorKind::NoCredit);
         waited += wait;
         assert!(waited <= patience);
     }
-    assert!(!retry.last_word(&error).is_empty());
+    assert!(!retry.final_message(&error).is_empty());
 }

@@ -3,7 +3,7 @@
 use super::input::{APIS, Input};
 use nagent::llm::api::Endpoint;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
-use nagent::llm::{Ask, Message, Role, sniff};
+use nagent::llm::{ChatRequest, Message, Role, sniff};
 use serde_json::Value;
 
 pub(crate) fn run(data: &[u8]) {
@@ -39,14 +39,14 @@ pub(crate) fn run(data: &[u8]) {
                 format: found.format,
                 payload: Payload::Bytes(input.rest),
             };
-            let body = endpoint.chat_request(&Ask { file: Some(file), ..second }).body;
+            let body = endpoint.chat_request(&ChatRequest { file: Some(file), ..second }).body;
             serde_json::from_slice::<Value>(&body).expect("a body with a file is JSON");
         }
     }
 }
 
 /// A request whose texts are slices of one text.
-fn ask(text: &str, parts: usize) -> Ask<'_> {
+fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
     let mut messages: Vec<Message<'_>> = Vec::new();
     let mut rest = text;
     let length = (text.len() / parts).max(64);
@@ -60,7 +60,7 @@ fn ask(text: &str, parts: usize) -> Ask<'_> {
     if messages.is_empty() {
         messages.push(Message { role: Role::User, parts: vec!["x"] });
     }
-    Ask {
+    ChatRequest {
         model: "m",
         system: None,
         messages,

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use nagent::config;
-use nagent::llm::price::cost;
+use nagent::llm::price::compute_cost;
 use nagent::llm::provider::{Provider, ollama_address};
 use nagent::llm::{Usage, limits};
 
@@ -17,14 +17,14 @@ pub(crate) fn run(data: &[u8]) {
             Ok(config::Parsed { config: found, notes, .. }) => {
                 assert!(notes.len() <= 40);
                 for price in found.prices.values() {
-                    assert!(!cost(price, &usage).is_nan());
+                    assert!(!compute_cost(price, &usage).is_nan());
                 }
             }
             Err(why) => assert!(!why.is_empty()),
         }
         return;
     }
-    limits::find(&text);
+    limits::find_limits(&text);
     match Provider::parse(&text) {
         Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -1,7 +1,7 @@
-//! Lines and server-sent events: however the stream is cut, the same events come out, and memory is bounded.
+//! LineReader and server-sent events: however the stream is cut, the same events come out, and memory is bounded.
 
 use super::input::{Input, pieces};
-use nagent::llm::sse::{Events, Lines};
+use nagent::llm::sse::{EventReader, LineReader};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -19,18 +19,18 @@ pub(crate) fn run(data: &[u8]) {
 type Seen = (Vec<(bool, Vec<u8>)>, Vec<u8>, bool);
 
 fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
-    let mut reader = Events::new(max);
+    let mut reader = EventReader::new(max);
     let mut found = Vec::new();
     for mut chunk in chunks {
         loop {
-            match reader.next(&mut chunk) {
+            match reader.next_event(&mut chunk) {
                 Ok(Some(event)) => found.push((event.error, event.data.to_vec())),
                 Ok(None) => break,
                 Err(_) => return (found, reader.stray().to_vec(), true),
             }
         }
     }
-    if let Some(event) = reader.rest() {
+    if let Some(event) = reader.finish() {
         found.push((event.error, event.data.to_vec()));
     }
     for (_, data) in &found {
@@ -40,17 +40,17 @@ fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
 }
 
 fn lines<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> (Vec<Vec<u8>>, bool) {
-    let mut reader = Lines::new(max);
+    let mut reader = LineReader::new(max);
     let mut found = Vec::new();
     for mut chunk in chunks {
         loop {
-            match reader.next(&mut chunk) {
+            match reader.next_line(&mut chunk) {
                 Ok(Some(line)) => found.push(line.to_vec()),
                 Ok(None) => break,
                 Err(_) => return (found, true),
             }
         }
     }
-    found.push(reader.rest().to_vec());
+    found.push(reader.finish().to_vec());
     (found, false)
 }

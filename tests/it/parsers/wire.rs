@@ -46,7 +46,7 @@ fn decoded<'a>(
         if decoder.is_done() {
             break;
         }
-        decoder.push(chunk, &mut |piece| heard.push_str(piece))?;
+        decoder.push_bytes(chunk, &mut |piece| heard.push_str(piece))?;
     }
     let reply = decoder.finish()?;
     assert!(reply.text.starts_with(&heard), "{heard:?} is not of {:?}", reply.text);
