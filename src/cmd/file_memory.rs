@@ -20,7 +20,7 @@ use crate::cmd::summaries::{self, JOBS, Writers};
 use crate::exit::Exit;
 use crate::format::conversation::Piece;
 use crate::history::text::{self, Extent, Summaries};
-use crate::history::{History, Touch};
+use crate::history::{FileCommit, History};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
 use crate::out;
@@ -28,9 +28,10 @@ use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary::FileSummarizer;
 use crate::sys::env::Env;
+use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
-use crate::sys::{fs, git, read_range};
+use crate::sys::{fs, read_range};
 
 /// Files up to this many bytes get no summary: to read them costs no more than to be told of them.
 pub const SHORT: u64 = 4 * 1024;
@@ -120,16 +121,14 @@ pub fn gather(start: &Start<'_>) -> Memory {
     let root = &start.settings.root.value;
     let stop = || start.interrupts.pending().is_some();
     let mut line = start.is_shown.then(|| Line::new(start.tool));
-    let look = thread::scope(|scope| {
-        let (sender, ended) = channel();
-        let look = scope.spawn(|| {
-            let look = git::history(&file, &root.history(), &stop);
-            drop(sender);
-            look
-        });
-        wait(&ended, line.as_mut(), &format!("reading the history of {}", shown(&file)));
-        look.join().unwrap_or_default()
-    });
+    let words = format!("reading the history of {}", shown(&file));
+    let mut keep_waiting = || {
+        if let Some(line) = &mut line {
+            line.say(&words);
+        }
+        !stop()
+    };
+    let look = git::read_history(&file, &root.history(), ReadingTime::START, &mut keep_waiting);
     let history = look.history.unwrap_or_default();
     // That a file is in no repository, or not committed yet, is nothing to speak of.
     let notes = if look.is_trouble { look.notes } else { Vec::new() };
@@ -137,7 +136,7 @@ pub fn gather(start: &Start<'_>) -> Memory {
     memory.notes.extend(history.notes.iter().cloned());
 
     let folder = root.summaries();
-    let (mut known, missing) = commits::kept(&folder, &history.touches, text::STEPS);
+    let (mut known, missing) = commits::read_cached(&folder, &history.commits, text::MAX_STEPS);
     let wanted = wanted(start, &file, &history);
     // A recording has replies to the run's own requests and to no other.
     let provider = start.settings.provider.as_ref().map(|provider| provider.value);
@@ -164,15 +163,15 @@ pub fn gather(start: &Start<'_>) -> Memory {
     let path = file.as_os_str().as_encoded_bytes();
     let summary = match (wanted, came.file) {
         (Wanted::Same(block), _) => Some(block),
-        (Wanted::Unavailable(why), _) => Some(text::summary(path, Err(&why))),
-        (Wanted::Summary, Some(Ok(summary))) => Some(text::summary(path, Ok(&summary))),
+        (Wanted::Unavailable(why), _) => Some(text::format_summary(path, Err(&why))),
+        (Wanted::Summary, Some(Ok(summary))) => Some(text::format_summary(path, Ok(&summary))),
         (Wanted::Summary, Some(Err(why))) => {
             memory.notes.push(format!("no summary of {} this time: {why}", shown(&file)));
-            Some(text::summary(path, Err(REFUSED)))
+            Some(text::format_summary(path, Err(REFUSED)))
         }
         (Wanted::Nothing | Wanted::Summary, _) => None,
     };
-    let history = text::history(&history, &known, Extent::Latest);
+    let history = text::format_history(&history, &known, Extent::Latest);
     let blocks: Vec<String> =
         [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
     memory.text = blocks.join("\n\n");
@@ -218,8 +217,8 @@ fn wanted(start: &Start<'_>, file: &Path, history: &History) -> Wanted {
 /// commit has touched it since.
 fn told_before(start: &Start<'_>, file: &Path, history: &History) -> Option<String> {
     let section = start.told.section.as_deref()?;
-    let block = text::told_summary(section, file.as_os_str().as_encoded_bytes())?;
-    let is_known = history.touches.first().is_none_or(|touch| text::told_step(section, touch));
+    let block = text::find_summary(section, file.as_os_str().as_encoded_bytes())?;
+    let is_known = history.commits.first().is_none_or(|commit| text::lists_commit(section, commit));
     let (_, bytes) = read_range::read_range(file, 0, LONG).ok()?;
     (is_known && start.told.sha256.as_deref() == Some(&fs::sha256(&bytes)))
         .then(|| block.to_owned())
@@ -230,7 +229,7 @@ struct Asked<'a> {
     writers: &'a Writers<'a>,
     file: &'a Path,
     history: &'a History,
-    missing: &'a [&'a Touch],
+    missing: &'a [&'a FileCommit],
 }
 
 /// What came of them.
@@ -256,7 +255,8 @@ impl Asked<'_> {
             let commits = commits.then(|| {
                 let sender = sender.clone();
                 scope.spawn(move || {
-                    let asked = commits::ask(self.writers, self.history, self.missing);
+                    let asked =
+                        commits::request_summaries(self.writers, self.history, self.missing);
                     drop(sender);
                     asked
                 })

@@ -123,7 +123,7 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
             Problem::usage("there is no home folder: set HOME or NAGENT_ROOT, or use --root DIR")
         })?;
     let root = folder.join(expand_home(&root, home.as_deref()));
-    let toplevel = git::toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
+    let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
     let places = Places {
         folder: &folder,

@@ -1,24 +1,39 @@
-//! Who changed a file, counted over its commits.
+//! The authors of a file's commits.
 
 use std::collections::HashMap;
 
-use super::{Person, Sort, Touch};
+use super::commit::{CommitKind, FileCommit};
 
-/// The people of these commits, most commits first, then by name and address. The last commit of a shallow clone is
-/// left out: it brings the file, whoever wrote it.
-pub fn people(touches: &[Touch]) -> Vec<Person> {
+/// An author of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Person {
+    /// Name, as the mailmap has it.
+    pub name: String,
+    /// Address, as the mailmap has it.
+    pub email: String,
+    /// Number of commits.
+    pub commits: u64,
+    /// Time of the first commit: seconds since 1970.
+    pub first: i64,
+    /// Time of the last commit.
+    pub last: i64,
+}
+
+/// Lists the authors of these commits, most commits first, then by name and address. The oldest commit of a shallow clone
+/// does not count: all files look new there, whoever wrote them.
+pub fn list_people(commits: &[FileCommit]) -> Vec<Person> {
     let mut people: HashMap<(&str, &str), Person> = HashMap::new();
-    for touch in touches.iter().filter(|touch| touch.sort != Sort::Boundary) {
-        let person = people.entry((&touch.name, &touch.email)).or_insert_with(|| Person {
-            name: touch.name.clone(),
-            email: touch.email.clone(),
+    for commit in commits.iter().filter(|commit| commit.kind != CommitKind::Boundary) {
+        let person = people.entry((&commit.name, &commit.email)).or_insert_with(|| Person {
+            name: commit.name.clone(),
+            email: commit.email.clone(),
             commits: 0,
-            first: touch.time,
-            last: touch.time,
+            first: commit.time,
+            last: commit.time,
         });
         person.commits += 1;
-        person.first = person.first.min(touch.time);
-        person.last = person.last.max(touch.time);
+        person.first = person.first.min(commit.time);
+        person.last = person.last.max(commit.time);
     }
     let mut people: Vec<Person> = people.into_values().collect();
     people.sort_by(|a, b| {
@@ -36,27 +51,27 @@ mod tests {
     proptest! {
         #[test]
         fn every_commit_but_the_boundary_counts_once(
-            touches in prop::collection::vec((0..4_u8, 0..2_u8, -9..9_i64, any::<bool>()), 0..30)
+            commits in prop::collection::vec((0..4_u8, 0..2_u8, -9..9_i64, any::<bool>()), 0..30)
         ) {
-            let touches: Vec<Touch> = touches
+            let commits: Vec<FileCommit> = commits
                 .into_iter()
-                .map(|(name, email, time, is_boundary)| Touch {
+                .map(|(name, email, time, is_boundary)| FileCommit {
                     name: name.to_string(),
                     email: email.to_string(),
                     time,
-                    sort: if is_boundary { Sort::Boundary } else { Sort::Plain },
-                    ..Touch::default()
+                    kind: if is_boundary { CommitKind::Boundary } else { CommitKind::Plain },
+                    ..FileCommit::default()
                 })
                 .collect();
-            let people = people(&touches);
-            let counted: Vec<&Touch> =
-                touches.iter().filter(|touch| touch.sort == Sort::Plain).collect();
+            let people = list_people(&commits);
+            let counted: Vec<&FileCommit> =
+                commits.iter().filter(|commit| commit.kind == CommitKind::Plain).collect();
             prop_assert_eq!(people.iter().map(|person| person.commits).sum::<u64>(), counted.len() as u64);
             for person in &people {
-                let theirs = || counted.iter().filter(|touch| (&touch.name, &touch.email) == (&person.name, &person.email));
+                let theirs = || counted.iter().filter(|commit| (&commit.name, &commit.email) == (&person.name, &person.email));
                 prop_assert_eq!(theirs().count() as u64, person.commits);
-                prop_assert_eq!(theirs().map(|touch| touch.time).min(), Some(person.first));
-                prop_assert_eq!(theirs().map(|touch| touch.time).max(), Some(person.last));
+                prop_assert_eq!(theirs().map(|commit| commit.time).min(), Some(person.first));
+                prop_assert_eq!(theirs().map(|commit| commit.time).max(), Some(person.last));
             }
             for pair in people.windows(2) {
                 let key = |person: &Person| (std::cmp::Reverse(person.commits), person.name.clone(), person.email.clone());

@@ -1,5 +1,4 @@
-//! A file's history and its summary as text: what the file's own conversation is told at its start, and what `--history`
-//! prints.
+//! Formats a file's history and its summary: for the first context of the file's own conversation, and for `--history`.
 //!
 //! ```text
 //! {file-history}
@@ -10,7 +9,7 @@
 //! - NAME <ADDRESS>: N commits
 //!
 //! Step-by-step history:
-//! - 2026-05-01 1234abc NAME: SUMMARY           the oldest first; the subject where there is no summary
+//! - 2026-05-01 1234abc NAME: SUMMARY           oldest first; the subject where there is no summary
 //! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY
 //!
 //! Files edited in the same commits:
@@ -18,10 +17,10 @@
 //! | --- | ---: | --- |
 //! | PATH | N | high (75%) |
 //!
-//! (a paragraph that says how to take the table)
+//! (a paragraph on how to use the table)
 //!
 //! Summarized commits:
-//! - ID (1234abd): SUMMARY                      the newest first
+//! - ID (1234abd): SUMMARY                      newest first
 //! {/file-history}
 //!
 //! {file-summary}
@@ -31,35 +30,37 @@
 //! TEXT
 //! {/file-summary}
 //! ```
-//! The same history is the same text, whatever the day. Names, addresses, subjects, paths and summaries were written by
-//! anybody: each stays on its line and in its cell, and none holds a marker ([`crate::format::harmless`]). Pure.
+//! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each stays
+//! on its line and in its cell, and none contains a marker ([`crate::format::harmless`]). Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Change, History, Sort, Touch};
+use super::History;
+use super::commit::{CommitKind, FileChange, FileCommit};
 use crate::format::harmless;
 
-/// The commits that a conversation is told of, the latest.
-pub const STEPS: usize = 50;
-/// The people that it is told of.
-const PEOPLE: usize = 20;
-/// The rows of the table.
-const ROWS: usize = 20;
+/// A conversation gets at most this many commits, the latest.
+pub const MAX_STEPS: usize = 50;
+/// It gets at most this many people.
+const MAX_PEOPLE: usize = 20;
+/// It gets at most this many rows of the table.
+const MAX_ROWS: usize = 20;
 /// The longest summary of a file, in characters.
-const SUMMARY: usize = 6_000;
-/// The longest name, address and path on a line, in characters.
-const NAME: usize = 80;
-const PATH: usize = 400;
-/// The longest subject, or summary of a commit.
-const STEP: usize = 300;
+const MAX_SUMMARY: usize = 6_000;
+/// The longest name or address on a line, in characters.
+const MAX_NAME: usize = 80;
+/// The longest path, in characters.
+const MAX_PATH: usize = 400;
+/// The longest subject or summary of a commit, in characters.
+const MAX_STEP: usize = 300;
 
-/// How to take the table.
-const GUIDANCE: &str = "The table counts past commits: it hints at where to look and orders nothing. Before a change to an interface, to \
-    what a test checks, to configuration or to code that has a counterpart, look into the files marked high. Change one of \
-    them only when the task, or what you found in the code, calls for it.";
+/// How to use the table.
+const GUIDANCE: &str = "The table counts past commits: it suggests where to look, and does not tell you what to change. Before you change an \
+    interface, something that a test checks, configuration, or code that has a counterpart, look at the files marked high. \
+    Change one of them only if the task, or what you found in the code, calls for it.";
 
-/// How much of a history is told.
+/// How much of a history is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// What a conversation begins with: bounded.
@@ -68,182 +69,182 @@ pub enum Extent {
     Whole,
 }
 
-/// Summaries of commits, by commit.
+/// Summaries of commits, by commit id.
 pub type Summaries = BTreeMap<String, String>;
 
-/// The history as text; empty where no commit touched the file. `summaries` are those that there are.
-pub fn history(history: &History, summaries: &Summaries, extent: Extent) -> String {
-    if history.touches.is_empty() {
+/// Formats a history; empty where no commit touched the file.
+pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) -> String {
+    if history.commits.is_empty() {
         return String::new();
     }
-    let most = |bound: usize| if extent == Extent::Whole { usize::MAX } else { bound };
-    let mut text = format!("{{file-history}}\nFile: {}\n", path(&history.path));
+    let limit = |bound: usize| if extent == Extent::Whole { usize::MAX } else { bound };
+    let mut text = format!("{{file-history}}\nFile: {}\n", show_path(&history.path));
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
-    let _ = writeln!(text, "Repository: {}", path(toplevel));
-    people(&mut text, history, most(PEOPLE));
-    let touches = &history.touches[..history.touches.len().min(most(STEPS))];
-    steps(&mut text, history, touches, summaries);
-    neighbours(&mut text, history, most(ROWS));
+    let _ = writeln!(text, "Repository: {}", show_path(toplevel));
+    add_people(&mut text, history, limit(MAX_PEOPLE));
+    let commits = &history.commits[..history.commits.len().min(limit(MAX_STEPS))];
+    add_steps(&mut text, history, commits, summaries);
+    add_co_changed(&mut text, history, limit(MAX_ROWS));
     text.push_str("\nSummarized commits:\n");
-    let mut has_one = false;
-    for touch in touches {
-        if let Some(summary) = summaries.get(&touch.id) {
-            has_one = true;
-            let _ =
-                writeln!(text, "- {} ({}): {}", touch.id, short(&touch.id), line(summary, STEP));
-        }
-    }
-    if !has_one {
-        text.push_str("- None yet.\n");
-    }
+    let summarized = |commit: &FileCommit| {
+        let summary = show_line(summaries.get(&commit.id)?, MAX_STEP);
+        Some(format!("- {} ({}): {summary}\n", commit.id, shorten_id(&commit.id)))
+    };
+    let summarized: String = commits.iter().filter_map(summarized).collect();
+    text.push_str(if summarized.is_empty() { "- None yet.\n" } else { &summarized });
     text.push_str("{/file-history}");
     text
 }
 
-fn people(text: &mut String, history: &History, most: usize) {
+fn add_people(text: &mut String, history: &History, limit: usize) {
     text.push_str("\nIndividuals who edited this file:\n");
     if history.people.is_empty() {
-        // As at the edge of a shallow clone, whose commit only seems to have made the file.
+        // A shallow clone has only the commit at its edge, whose author need not have written the file.
         text.push_str("- Not known.\n");
     }
-    for person in history.people.iter().take(most) {
+    for person in history.people.iter().take(limit) {
         let commits = if person.commits == 1 { "commit" } else { "commits" };
-        let (name, email) = (line(&person.name, NAME), line(&person.email, NAME));
+        let (name, email) = (show_line(&person.name, MAX_NAME), show_line(&person.email, MAX_NAME));
         let _ = writeln!(text, "- {name} <{email}>: {} {commits}", person.commits);
     }
-    if let Some(more) = history.people.len().checked_sub(most).filter(|more| *more > 0) {
+    if let Some(more) = history.people.len().checked_sub(limit).filter(|more| *more > 0) {
         let _ = writeln!(text, "- and {more} more, with fewer commits");
     }
 }
 
-fn steps(text: &mut String, history: &History, touches: &[Touch], summaries: &Summaries) {
+fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summaries: &Summaries) {
     text.push_str("\nStep-by-step history:\n");
-    let earlier = history.touches.len() - touches.len();
+    let earlier = history.commits.len() - commits.len();
+    if let Some(time) = history.read_back_to {
+        let day = format_date(time, 0);
+        let _ = writeln!(text, "- history read back to {day}; the next start continues");
+    }
     if earlier > 0 {
         let _ = writeln!(text, "- {earlier} earlier commits are left out here");
     } else if history.is_shallow {
-        text.push_str("- what came before is not in this clone, which is a shallow one\n");
+        text.push_str("- earlier commits are not in this clone, which is shallow\n");
     }
-    for touch in touches.iter().rev() {
-        let what = summaries.get(&touch.id).unwrap_or(&touch.subject);
+    for commit in commits.iter().rev() {
+        let what = summaries.get(&commit.id).unwrap_or(&commit.subject);
         let _ = writeln!(
             text,
-            "- {} {}{} {}: {}",
-            date(touch.time, touch.offset),
-            short(&touch.id),
-            marks(touch),
-            line(&touch.name, NAME),
-            line(what, STEP)
+            "{}{} {}: {}",
+            start_of_step(commit),
+            show_marks(commit),
+            show_line(&commit.name, MAX_NAME),
+            show_line(what, MAX_STEP)
         );
     }
 }
 
-fn neighbours(text: &mut String, history: &History, most: usize) {
+fn start_of_step(commit: &FileCommit) -> String {
+    format!("- {} {}", format_date(commit.time, commit.offset), shorten_id(&commit.id))
+}
+
+fn add_co_changed(text: &mut String, history: &History, limit: usize) {
     text.push_str("\nFiles edited in the same commits:\n");
-    if history.neighbours.is_empty() {
+    if history.co_changed.is_empty() {
         text.push_str("- None found.\n");
         return;
     }
     text.push_str("| file | commits together | historical co-edit rate |\n| --- | ---: | --- |\n");
-    for neighbour in history.neighbours.iter().take(most) {
+    for file in history.co_changed.iter().take(limit) {
         let _ = writeln!(
             text,
             "| {} | {} | {} ({}%) |",
-            cell(&path(&neighbour.path)),
-            neighbour.together,
-            neighbour.rate.name(),
-            percent(neighbour.share)
+            escape_cell(&show_path(&file.path)),
+            file.together,
+            file.likelihood.name(),
+            to_percent(file.share)
         );
     }
-    if let Some(more) = history.neighbours.len().checked_sub(most).filter(|more| *more > 0) {
+    if let Some(more) = history.co_changed.len().checked_sub(limit).filter(|more| *more > 0) {
         let _ = writeln!(text, "\n{more} more files, with lower rates, are left out.");
     }
     let _ = writeln!(text, "\n{GUIDANCE}");
 }
 
-/// A file's summary as text, or why there is none.
-pub fn summary(file: &[u8], summary: Result<&str, &str>) -> String {
+/// Formats a file's summary, or the reason why there is none.
+pub fn format_summary(file: &[u8], summary: Result<&str, &str>) -> String {
     let text = match summary {
-        Ok(text) => paragraphs(text),
-        Err(why) => format!("{UNAVAILABLE}{}", line(why, SUMMARY)),
+        Ok(text) => show_paragraphs(text),
+        Err(why) => format!("{UNAVAILABLE}{}", show_line(why, MAX_SUMMARY)),
     };
     format!(
         "{{file-summary}}\nFile: {}\nSource: nagent-file-summarize\n\n{text}\n{{/file-summary}}",
-        path(file)
+        show_path(file)
     )
 }
 
-/// What the text begins with where there is no summary.
+/// The text begins with this where there is no summary.
 const UNAVAILABLE: &str = "Unavailable: ";
 
-/// The summary that a conversation was told, as it stands in its section: of this file, and a true one.
-pub fn told_summary<'a>(section: &'a str, file: &[u8]) -> Option<&'a str> {
+/// Finds the summary block of this file in a section that a conversation has. A block without a summary does not count.
+pub fn find_summary<'a>(section: &'a str, file: &[u8]) -> Option<&'a str> {
     let start = section.rfind("{file-summary}\n")?;
     let end = "\n{/file-summary}";
     let stop = start + section[start..].find(end)? + end.len();
     let block = &section[start..stop];
-    let head = format!("{{file-summary}}\nFile: {}\n", path(file));
-    let is_true = block.starts_with(&head) && !block.contains(&format!("\n\n{UNAVAILABLE}"));
-    is_true.then_some(block)
+    let head = format!("{{file-summary}}\nFile: {}\n", show_path(file));
+    let has_summary = block.starts_with(&head) && !block.contains(&format!("\n\n{UNAVAILABLE}"));
+    has_summary.then_some(block)
 }
 
-/// Whether a section that was told has a commit among its steps.
-pub fn told_step(section: &str, touch: &Touch) -> bool {
-    let start = format!("\n- {} {}", date(touch.time, touch.offset), short(&touch.id));
-    section.contains(&start)
+/// Whether a section that a conversation has lists this commit among its steps.
+pub fn lists_commit(section: &str, commit: &FileCommit) -> bool {
+    section.contains(&format!("\n{}", start_of_step(commit)))
 }
 
-/// What is said of a commit in a word.
-fn marks(touch: &Touch) -> String {
-    let sort = match touch.sort {
-        Sort::Plain => None,
-        Sort::Merge => Some("merge".to_owned()),
-        Sort::Import => Some("import".to_owned()),
-        Sort::Boundary => Some("edge of a shallow clone".to_owned()),
+/// Formats what is special about a commit.
+fn show_marks(commit: &FileCommit) -> String {
+    let kind = match commit.kind {
+        CommitKind::Plain => None,
+        CommitKind::Merge => Some("merge".to_owned()),
+        CommitKind::Import => Some("import".to_owned()),
+        CommitKind::Boundary => Some("edge of a shallow clone".to_owned()),
     };
-    let change = match &touch.change {
-        Change::Modified => None,
-        // That the file is new there says nothing of it.
-        Change::Added if touch.sort == Sort::Boundary => None,
-        Change::Added => Some("added".to_owned()),
-        Change::Renamed { from } => Some(format!("renamed from {}", path(from))),
-        Change::Deleted => Some("deleted".to_owned()),
+    let change = match &commit.change {
+        FileChange::Modified => None,
+        // All files look new there.
+        FileChange::Added if commit.kind == CommitKind::Boundary => None,
+        FileChange::Added => Some("added".to_owned()),
+        FileChange::Renamed { from } => Some(format!("renamed from {}", show_path(from))),
+        FileChange::Deleted => Some("deleted".to_owned()),
     };
-    let marks: Vec<String> = sort.into_iter().chain(change).collect();
+    let marks: Vec<String> = kind.into_iter().chain(change).collect();
     if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) }
 }
 
-/// A commit's id as people write it.
-pub fn short(id: &str) -> &str {
+/// Returns the first seven digits of a commit id.
+pub fn shorten_id(id: &str) -> &str {
     &id[..id.floor_char_boundary(7)]
 }
 
-/// A share of 0 to 1 in percent; what is no number is none.
-pub fn percent(share: f64) -> u64 {
+/// Converts a share of 0 to 1 to percent; NaN becomes 0.
+pub fn to_percent(share: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "0 to 100, and a cast of what is no number gives 0"
+        reason = "0 to 100, and a cast of NaN gives 0"
     )]
     let percent = (share.clamp(0.0, 1.0) * 100.0).round() as u64;
     percent
 }
 
-/// The day of a commit where its author was: `2026-05-01`. Times that no calendar has show as question marks.
-pub fn date(time: i64, offset: i32) -> String {
+/// Formats the day of a commit in its author's time zone: `2026-05-01`. Years outside of 0 to 9999 become question marks.
+pub fn format_date(time: i64, offset: i32) -> String {
     let local = time.saturating_add(i64::from(offset).saturating_mul(60));
     let days = local.div_euclid(86_400);
-    // The years 0 to 9999.
     if !(-719_528..=2_932_896).contains(&days) {
         return "????-??-??".to_owned();
     }
-    let (year, month, day) = civil(days);
+    let (year, month, day) = to_calendar(days);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Year, month and day of a number of days since 1970-01-01: the algorithm of Howard Hinnant, "chrono-Compatible Low-Level
 /// Date Algorithms", which counts years from March on so that the leap day is the last.
-fn civil(days: i64) -> (i64, i64, i64) {
+fn to_calendar(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -256,24 +257,23 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-fn line(text: &str, most: usize) -> String {
-    harmless::without_markers(&harmless::escape_line(text, most))
+fn show_line(text: &str, limit: usize) -> String {
+    harmless::without_markers(&harmless::escape_line(text, limit))
 }
 
-fn path(bytes: &[u8]) -> String {
-    let shown = harmless::truncate(&harmless::escape_name(bytes), PATH);
+fn show_path(path: &[u8]) -> String {
+    let shown = harmless::truncate(&harmless::escape_name(path), MAX_PATH);
     harmless::without_markers(&shown)
 }
 
-/// A text in a cell of a table: no bar of it ends the cell, whatever stands before the bar.
-fn cell(text: &str) -> String {
+/// Escapes a text so that no bar in it ends the cell of the table.
+fn escape_cell(text: &str) -> String {
     if text.contains('|') { text.replace('\\', r"\\").replace('|', r"\|") } else { text.to_owned() }
 }
 
-/// Lines of anybody: hidden characters shown, no marker, no line that could be taken for the heading of a section, blank
-/// lines one at a time.
-fn paragraphs(text: &str) -> String {
-    let text = harmless::truncate(text.trim(), SUMMARY);
+/// Formats untrusted lines: shows hidden characters, removes markers, escapes headings, and joins runs of blank lines.
+fn show_paragraphs(text: &str) -> String {
+    let text = harmless::truncate(text.trim(), MAX_SUMMARY);
     let text = harmless::escape_text(&text);
     let mut out = String::with_capacity(text.len());
     let mut blank = false;

@@ -244,7 +244,7 @@ impl<'a> IndexedFile<'a> {
         let known =
             same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
         let spot = known.or_else(|| {
-            let place = git::place::place_knowing(path, &|top| index.first_commit(top))?;
+            let place = git::location::locate(path, &|top| index.first_commit(top))?;
             let path = path.strip_prefix(&place.toplevel).ok()?.to_owned();
             Some(Spot { first_commit: place.first_commit?, path })
         });

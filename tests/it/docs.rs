@@ -16,7 +16,7 @@ use nagent::apply::{Cause, How};
 use nagent::cmd::file_memory;
 use nagent::code::language::NAMES;
 use nagent::exit::Exit;
-use nagent::history::coupling::{self, Together};
+use nagent::history::co_change::{self, CoChangeCounts};
 use nagent::history::{summaries, text as history_text};
 use nagent::{cmd, protocol};
 use regex::Regex;
@@ -368,11 +368,11 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let page = text("docs/file-memory.md");
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
     let told = [
-        format!("the latest {} commits", history_text::STEPS),
-        format!("of more than {} files do not count", coupling::LARGEST),
+        format!("the latest {} commits", history_text::MAX_STEPS),
+        format!("of more than {} files do not count", co_change::LARGEST_COMMIT),
         format!("blank, up to {} of text", kib(file_memory::SHORT)),
         format!("over {} of text", kib(file_memory::LONG)),
-        format!("Diffs are cut at {}", kib(summaries::DIFF as u64)),
+        format!("Diffs are cut at {}", kib(summaries::MAX_DIFF as u64)),
     ];
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");
@@ -380,19 +380,16 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     for (files, weighs) in
         [(2, "two files weighs 1"), (5, "five files 0.5"), (101, "101 files 0.1")]
     {
-        let weight = coupling::weight(files).to_string();
+        let weight = (co_change::weight(files) as f64 / 1e6).to_string();
         assert!(page.contains(weighs) && weighs.ends_with(&weight), "{files}: {weight}");
     }
     // A pair of rows that stands just on each line of the table, and one just below it.
     let rate = |together: u64, alone: u64, files: u64| {
-        let other = b"other".as_slice();
-        let both = Together { files, others: [other].into() };
-        let mut commits = vec![both; usize::try_from(together).unwrap()];
-        commits.resize_with(usize::try_from(together + alone).unwrap(), || Together {
-            files,
-            others: BTreeSet::new(),
-        });
-        coupling::neighbours(&commits)[0].rate.name().to_owned()
+        let mut counts = CoChangeCounts::default();
+        for at in 0..together + alone {
+            counts.add_commit(files, (at < together).then_some(b"other".as_slice()));
+        }
+        counts.list()[0].likelihood.name().to_owned()
     };
     assert_eq!([rate(2, 2, 17), rate(2, 3, 17), rate(1, 0, 2)], ["high", "medium", "low"]);
     assert_eq!([rate(2, 8, 65), rate(2, 9, 65), rate(2, 8, 66)], ["medium", "low", "low"]);
@@ -405,6 +402,6 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
         rows[1].starts_with("20 % or more, at least 2 commits")
             && rows[1].ends_with("0.25 or more")
     );
-    let most = format!("the nearest first, {} at most", coupling::KEPT);
+    let most = format!("the nearest first, {} at most", co_change::MAX_LISTED);
     assert!(text("docs/json.md").contains(&most), "{most}");
 }

@@ -429,7 +429,7 @@ fn the_report_has_all_that_the_repository_says() {
     assert!(error.contains("no commit of "), "{error}");
     let elsewhere = sandbox.tmp().join("x.txt");
     let error = history(&sandbox, &elsewhere.display().to_string()).unwrap_err();
-    assert!(error.contains("in no git repository"), "{error}");
+    assert!(error.contains("not in a git repository"), "{error}");
 }
 
 /// The report of a file, by the library.

@@ -112,14 +112,14 @@ const PLACES: &[Place] = &[
     Place {
         name: "HEAD as FIFO",
         make: |sandbox| fifo(sandbox, ".git/HEAD"),
-        history: "no regular file",
+        history: "not a regular file",
         seconds: 5.0,
         memory: 64,
     },
     Place {
         name: "a branch as FIFO",
         make: |sandbox| fifo(sandbox, ".git/refs/heads/main"),
-        history: "no regular file",
+        history: "not a regular file",
         seconds: 5.0,
         memory: 64,
     },
@@ -129,21 +129,21 @@ const PLACES: &[Place] = &[
             let id = git(sandbox, &["rev-parse", "HEAD^{tree}"]);
             fifo(sandbox, &format!(".git/objects/{}/{}", &id[..2], &id[2..]));
         },
-        history: "no regular file",
+        history: "does not answer",
         seconds: 5.0,
         memory: 64,
     },
     Place {
         name: "alternates: /dev/zero",
         make: |sandbox| _ = sandbox.write(".git/objects/info/alternates", "/dev/zero\n"),
-        history: "no folder",
+        history: "first",
         seconds: 5.0,
         memory: 64,
     },
     Place {
         name: "alternates as FIFO",
         make: |sandbox| fifo(sandbox, ".git/objects/info/alternates"),
-        history: "no regular file",
+        history: "not a regular file",
         seconds: 5.0,
         memory: 64,
     },

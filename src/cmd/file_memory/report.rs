@@ -9,13 +9,14 @@ use super::commits;
 use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::history::text::{self, Extent, Summaries};
-use crate::history::{Change, History, Sort, Touch};
+use crate::history::{CommitKind, FileChange, FileCommit, History};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::{expand_home, shown};
-use crate::sys::{fs, git};
 
 /// All that the repository says of a file, as text and as JSON: `file`, `repository`, `head`, `shallow`, `people`,
 /// `commits` (the newest first), `neighbours`, `notes`.
@@ -32,19 +33,20 @@ pub fn history_report(
     let file = folder.join(expand_home(file, env.home().as_deref()));
     let file = fs::real_path(&file).unwrap_or(file);
     let root = &settings.root.value;
-    let look = git::history(&file, &root.history(), &|| interrupts.pending().is_some());
+    let mut keep_waiting = || interrupts.pending().is_none();
+    let look = git::read_history(&file, &root.history(), ReadingTime::UNLIMITED, &mut keep_waiting);
     if let Some(signal) = interrupts.pending() {
         let message = format!("interrupted by {} while reading the history", signal.name());
         return Err(Problem::new(Exit::Signal(signal), message));
     }
-    let Some(history) = look.history.filter(|history| !history.touches.is_empty()) else {
+    let Some(history) = look.history.filter(|history| !history.commits.is_empty()) else {
         let why = look.notes.join("; ");
         let message = format!("{} has no history: {why}", shown(&file));
         return Err(Problem::failed(message));
     };
-    let (summaries, _) = commits::kept(&root.summaries(), &history.touches, usize::MAX);
+    let (summaries, _) = commits::read_cached(&root.summaries(), &history.commits, usize::MAX);
     let notes: Vec<&String> = look.notes.iter().chain(&history.notes).collect();
-    let mut printed = text::history(&history, &summaries, Extent::Whole);
+    let mut printed = text::format_history(&history, &summaries, Extent::Whole);
     for note in &notes {
         printed.push_str(&format!("\nnote: {}", crate::format::harmless::escape_line(note, 500)));
     }
@@ -53,83 +55,85 @@ pub fn history_report(
         .with("repository", history.toplevel.display().to_string())
         .with("head", history.head.as_str())
         .with("shallow", history.is_shallow)
-        .with("people", people(&history))
-        .with("commits", commits(&history, &summaries))
-        .with("neighbours", neighbours(&history))
+        .with("people", people_json(&history))
+        .with("commits", commits_json(&history, &summaries))
+        .with("neighbours", co_changed_json(&history))
         .with("notes", json!(notes)))
 }
 
-fn people(history: &History) -> Value {
+fn people_json(history: &History) -> Value {
     let all = history.people.iter().map(|person| {
         json!({
             "name": person.name,
             "email": person.email,
             "commits": person.commits,
-            "first": text::date(person.first, 0),
-            "last": text::date(person.last, 0),
+            "first": text::format_date(person.first, 0),
+            "last": text::format_date(person.last, 0),
         })
     });
     all.collect()
 }
 
-fn commits(history: &History, summaries: &Summaries) -> Value {
-    let all = history.touches.iter().map(|touch| {
-        let mut commit = Map::new();
-        commit.insert("hash".to_owned(), touch.id.as_str().into());
-        commit.insert("date".to_owned(), text::date(touch.time, touch.offset).into());
-        commit.insert("author".to_owned(), touch.name.as_str().into());
-        commit.insert("email".to_owned(), touch.email.as_str().into());
-        commit.insert("subject".to_owned(), touch.subject.as_str().into());
-        path(&mut commit, "path", &touch.path);
-        commit.insert("change".to_owned(), change(touch).into());
-        if let Change::Renamed { from } = &touch.change {
-            path(&mut commit, "from", from);
+fn commits_json(history: &History, summaries: &Summaries) -> Value {
+    let all = history.commits.iter().map(|commit| {
+        let mut object = Map::new();
+        object.insert("hash".to_owned(), commit.id.as_str().into());
+        let date = text::format_date(commit.time, commit.offset);
+        object.insert("date".to_owned(), date.into());
+        object.insert("author".to_owned(), commit.name.as_str().into());
+        object.insert("email".to_owned(), commit.email.as_str().into());
+        object.insert("subject".to_owned(), commit.subject.as_str().into());
+        insert_path(&mut object, "path", &commit.path);
+        object.insert("change".to_owned(), change_name(commit).into());
+        if let FileChange::Renamed { from } = &commit.change {
+            insert_path(&mut object, "from", from);
         }
-        commit.insert("kind".to_owned(), kind(touch).into());
-        commit.insert("files".to_owned(), touch.files.into());
-        if let Some(summary) = summaries.get(&touch.id) {
-            commit.insert("summary".to_owned(), summary.as_str().into());
+        object.insert("kind".to_owned(), kind_name(commit).into());
+        object.insert("files".to_owned(), commit.files.into());
+        if let Some(summary) = summaries.get(&commit.id) {
+            object.insert("summary".to_owned(), summary.as_str().into());
         }
-        Value::Object(commit)
+        Value::Object(object)
     });
     all.collect()
 }
 
-fn neighbours(history: &History) -> Value {
-    let all = history.neighbours.iter().map(|neighbour| {
-        let mut row = Map::new();
-        path(&mut row, "path", &neighbour.path);
-        row.insert("commits_together".to_owned(), neighbour.together.into());
-        // Three decimals are more than the figure means.
-        row.insert("share".to_owned(), ((neighbour.share * 1000.0).round() / 1000.0).into());
-        row.insert("rate".to_owned(), neighbour.rate.name().into());
-        Value::Object(row)
+fn co_changed_json(history: &History) -> Value {
+    let all = history.co_changed.iter().map(|file| {
+        let mut object = Map::new();
+        insert_path(&mut object, "path", &file.path);
+        object.insert("commits_together".to_owned(), file.together.into());
+        // More than three decimals would pretend to a precision that the figure does not have.
+        let share = (file.share * 1000.0).round() / 1000.0;
+        object.insert("share".to_owned(), share.into());
+        object.insert("rate".to_owned(), file.likelihood.name().into());
+        Value::Object(object)
     });
     all.collect()
 }
 
-/// A path under `key`; where it is no UTF-8, its bytes in hexadecimal digits under `{key}_bytes` too.
-fn path(object: &mut Map<String, Value>, key: &str, bytes: &[u8]) {
+/// Inserts a path under `key`; where it is not UTF-8, also its bytes in hexadecimal digits under `{key}_bytes`.
+fn insert_path(object: &mut Map<String, Value>, key: &str, bytes: &[u8]) {
     object.insert(key.to_owned(), String::from_utf8_lossy(bytes).into());
     if std::str::from_utf8(bytes).is_err() {
         object.insert(format!("{key}_bytes"), fs::hex(bytes).into());
     }
 }
 
-fn change(touch: &Touch) -> &'static str {
-    match touch.change {
-        Change::Added => "added",
-        Change::Modified => "modified",
-        Change::Renamed { .. } => "renamed",
-        Change::Deleted => "deleted",
+fn change_name(commit: &FileCommit) -> &'static str {
+    match commit.change {
+        FileChange::Added => "added",
+        FileChange::Modified => "modified",
+        FileChange::Renamed { .. } => "renamed",
+        FileChange::Deleted => "deleted",
     }
 }
 
-fn kind(touch: &Touch) -> &'static str {
-    match touch.sort {
-        Sort::Plain => "plain",
-        Sort::Merge => "merge",
-        Sort::Import => "import",
-        Sort::Boundary => "boundary",
+fn kind_name(commit: &FileCommit) -> &'static str {
+    match commit.kind {
+        CommitKind::Plain => "plain",
+        CommitKind::Merge => "merge",
+        CommitKind::Import => "import",
+        CommitKind::Boundary => "boundary",
     }
 }

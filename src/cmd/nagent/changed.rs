@@ -66,7 +66,10 @@ impl Changed<'_> {
         let is_had = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
         if is_had(before) && is_had(after) {
             return diff_contents(
-                &name_in_tree(self.path, self.path.parent().and_then(git::toplevel).as_deref()),
+                &name_in_tree(
+                    self.path,
+                    self.path.parent().and_then(git::find_toplevel).as_deref(),
+                ),
                 before.bytes.as_deref(),
                 after.bytes.as_deref(),
             );

@@ -87,7 +87,7 @@ pub(super) fn sandbox_status(call: &Call<'_>) -> SandboxStatus {
     let mode = call.args.sandbox.mode(&call.settings).value;
     let no_network = call.args.sandbox.no_network(&call.settings).value;
     let folder = call.env.folder.clone().unwrap_or_else(|_| "/".into());
-    let toplevel = git::toplevel(&folder);
+    let toplevel = git::find_toplevel(&folder);
     let built = call.build_sandbox(&folder, toplevel.as_deref(), call.write_folders(), None);
     let (sandbox, error) = match built {
         Ok(sandbox) => (sandbox, None),

@@ -257,7 +257,7 @@ pub(super) fn gather(
     let root = &call.settings.root.value;
     let home = call.env.home();
     let (found, notes) = tools::discover(root, call.env, &TOOLS, call.interrupts);
-    let git = git::facts(folder);
+    let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in notes.iter().chain(&warnings).chain(&git.notes) {
         progress.see(ProgressEvent::Note(note));

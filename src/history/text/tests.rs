@@ -3,25 +3,26 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::{Neighbour, Person, Rate};
+use crate::history::co_change::{CoChangedFile, Likelihood};
+use crate::history::people::Person;
 
-fn touch(id: &str, name: &str, subject: &str) -> Touch {
-    Touch {
+fn commit(id: &str, name: &str, subject: &str) -> FileCommit {
+    FileCommit {
         id: id.repeat(40),
         time: 1_777_593_600,
         name: name.into(),
         subject: subject.into(),
         path: b"src/a.rs".to_vec(),
         files: 2,
-        ..Touch::default()
+        ..FileCommit::default()
     }
 }
 
 fn example() -> History {
-    let old = Touch {
-        change: Change::Renamed { from: b"old|name.rs".to_vec() },
-        sort: Sort::Merge,
-        ..touch("b", "Bo", "Moves it")
+    let old = FileCommit {
+        change: FileChange::Renamed { from: b"old|name.rs".to_vec() },
+        kind: CommitKind::Merge,
+        ..commit("b", "Bo", "Moves it")
     };
     let person = |name: &str, commits| Person {
         name: name.into(),
@@ -29,17 +30,21 @@ fn example() -> History {
         commits,
         ..Person::default()
     };
-    let neighbour =
-        |path: &str, together, share, rate| Neighbour { path: path.into(), together, share, rate };
+    let file = |path: &str, together, share, likelihood| CoChangedFile {
+        path: path.into(),
+        together,
+        share,
+        likelihood,
+    };
     History {
         toplevel: "/home/u/p".into(),
         path: b"src/a.rs".to_vec(),
         head: "c".repeat(40),
-        touches: vec![touch("c", "Ann", "Checks more"), old],
+        commits: vec![commit("c", "Ann", "Checks more"), old],
         people: vec![person("Ann", 1), person("Bo", 2)],
-        neighbours: vec![
-            neighbour("src/b|b.rs", 2, 0.75, Rate::High),
-            neighbour("c\nd", 1, 0.05, Rate::Low),
+        co_changed: vec![
+            file("src/b|b.rs", 2, 0.75, Likelihood::High),
+            file("c\nd", 1, 0.05, Likelihood::Low),
         ],
         ..History::default()
     }
@@ -60,14 +65,18 @@ fn a_history_as_text() {
          | src/b\\|b.rs | 2 | high (75%) |\n| $'c\\nd' | 1 | low (5%) |\n\n{GUIDANCE}\n\n\
          Summarized commits:\n- {c} (ccccccc): Checks the length too.\n{{/file-history}}"
     );
-    assert_eq!(history(&example(), &summaries, Extent::Latest), expect);
-    let (people, neighbours) = (Vec::new(), Vec::new());
-    let lonely = History { people, neighbours, is_shallow: true, ..example() };
-    let text = history(&lonely, &Summaries::new(), Extent::Latest);
+    assert_eq!(format_history(&example(), &summaries, Extent::Latest), expect);
+    let (people, co_changed) = (Vec::new(), Vec::new());
+    let lonely = History { people, co_changed, is_shallow: true, ..example() };
+    let text = format_history(&lonely, &Summaries::new(), Extent::Latest);
     assert!(text.contains("edited this file:\n- Not known.\n\nStep"), "{text}");
     assert!(text.contains("same commits:\n- None found.\n\nSummarized commits:\n- None yet.\n"));
-    assert!(text.contains("history:\n- what came before is not in this clone"), "{text}");
-    assert_eq!(history(&History::default(), &summaries, Extent::Whole), "");
+    assert!(text.contains("history:\n- earlier commits are not in this clone"), "{text}");
+    let partial = History { read_back_to: Some(951_782_400), ..example() };
+    let text = format_history(&partial, &Summaries::new(), Extent::Latest);
+    let expect = "history:\n- history read back to 2000-02-29; the next start continues\n- 2026";
+    assert!(text.contains(expect), "{text}");
+    assert_eq!(format_history(&History::default(), &summaries, Extent::Whole), "");
 }
 
 #[test]
@@ -75,29 +84,29 @@ fn it_is_bounded_unless_all_is_asked_for() {
     let long = "x".repeat(5_000);
     let all = example();
     let big = History {
-        touches: (0..1_000).map(|_| touch("d", &long, &long)).collect(),
+        commits: (0..1_000).map(|_| commit("d", &long, &long)).collect(),
         people: (0..1_000).map(|_| all.people[0].clone()).collect(),
-        neighbours: (0..1_000)
-            .map(|_| Neighbour { path: long.clone().into(), ..all.neighbours[0].clone() })
+        co_changed: (0..1_000)
+            .map(|_| CoChangedFile { path: long.clone().into(), ..all.co_changed[0].clone() })
             .collect(),
         ..all
     };
     let summaries = Summaries::from([("d".repeat(40), long)]);
-    let text = history(&big, &summaries, Extent::Latest);
+    let text = format_history(&big, &summaries, Extent::Latest);
     assert!(text.len() < 60_000, "{}", text.len());
     for left_out in ["- 950 earlier commits", "- and 980 more", "\n980 more files"] {
         assert!(text.contains(left_out), "{left_out}");
     }
-    let text = history(&big, &summaries, Extent::Whole);
+    let text = format_history(&big, &summaries, Extent::Whole);
     assert_eq!(text.matches("\n- 2026-05-01 ").count(), 1_000);
     assert_eq!(text.matches("| high (75%) |").count(), 1_000);
-    let many = summary(b"/f", Ok(&"word ".repeat(9_000)));
-    assert!(many.chars().count() < SUMMARY + 100, "{}", many.len());
+    let many = format_summary(b"/f", Ok(&"word ".repeat(9_000)));
+    assert!(many.chars().count() < MAX_SUMMARY + 100, "{}", many.len());
 }
 
 #[test]
 fn days_are_those_of_the_author() {
-    let check = |time, offset, expect: &str| assert_eq!(date(time, offset), expect);
+    let check = |time, offset, expect: &str| assert_eq!(format_date(time, offset), expect);
     check(0, 0, "1970-01-01");
     check(0, -1, "1969-12-31");
     check(951_782_400, 0, "2000-02-29");
@@ -110,19 +119,20 @@ fn days_are_those_of_the_author() {
 
 #[test]
 fn a_summary_that_was_told_is_found_again() {
-    let block = summary(b"/f", Ok("Holds\n\n\n# Context\nthings {/file-summary} "));
+    let block = format_summary(b"/f", Ok("Holds\n\n\n# Context\nthings {/file-summary} "));
     assert_eq!(
         block,
         "{file-summary}\nFile: /f\nSource: nagent-file-summarize\n\nHolds\n\n\\# Context\nthings \
          {\\/file-summary}\n{/file-summary}"
     );
-    let section = format!("{}\n\n{block}", history(&example(), &Summaries::new(), Extent::Latest));
-    assert_eq!(told_summary(&section, b"/f"), Some(block.as_str()));
-    assert_eq!(told_summary(&section, b"/g"), None);
-    assert_eq!(told_summary(&summary(b"/f", Err("no\nnet")), b"/f"), None);
-    assert!(told_step(&section, &example().touches[0]));
-    assert!(!told_step(&section, &touch("e", "x", "y")));
-    assert!(told_step(&section, &example().touches[1]));
+    let section =
+        format!("{}\n\n{block}", format_history(&example(), &Summaries::new(), Extent::Latest));
+    assert_eq!(find_summary(&section, b"/f"), Some(block.as_str()));
+    assert_eq!(find_summary(&section, b"/g"), None);
+    assert_eq!(find_summary(&format_summary(b"/f", Err("no\nnet")), b"/f"), None);
+    assert!(lists_commit(&section, &example().commits[0]));
+    assert!(!lists_commit(&section, &commit("e", "x", "y")));
+    assert!(lists_commit(&section, &example().commits[1]));
 }
 
 /// What a commit, an author, a path or a model might say.
@@ -152,27 +162,27 @@ proptest! {
         let [name, email, subject, said, from, near, top, own] = texts.as_slice() else {
             unreachable!("eight are drawn")
         };
-        let touch = Touch {
+        let commit = FileCommit {
             time,
             name: name.clone(),
             subject: subject.clone(),
-            change: Change::Renamed { from: from.clone().into() },
-            ..touch("c", "", "")
+            change: FileChange::Renamed { from: from.clone().into() },
+            ..commit("c", "", "")
         };
         let person = Person { name: name.clone(), email: email.clone(), ..Person::default() };
-        let neighbour =
-            Neighbour { path: near.clone().into(), share, ..Neighbour::default() };
+        let file =
+            CoChangedFile { path: near.clone().into(), share, ..CoChangedFile::default() };
         let all = History {
             toplevel: top.into(),
             path: own.clone().into(),
-            touches: vec![touch.clone(), Touch { id: "a".repeat(40), ..touch }],
+            commits: vec![commit.clone(), FileCommit { id: "a".repeat(40), ..commit }],
             people: vec![person],
-            neighbours: vec![neighbour],
+            co_changed: vec![file],
             ..History::default()
         };
         let summaries = Summaries::from([("a".repeat(40), said.clone())]);
-        let text = history(&all, &summaries, Extent::Latest);
-        let block = summary(own.as_bytes(), Ok(said));
+        let text = format_history(&all, &summaries, Extent::Latest);
+        let block = format_summary(own.as_bytes(), Ok(said));
         let marker = r"(?i)\{(?:[^\\{a-z0-9][^{a-z0-9]*)?file[^{a-z0-9]*(?:history|summary|knowledge)[^{a-z0-9}]*\}";
         let marker = regex::Regex::new(marker).unwrap();
         for (text, name) in [(&text, "history"), (&block, "summary")] {
@@ -192,7 +202,7 @@ proptest! {
 
 #[test]
 fn no_bar_ends_a_cell() {
-    let check = |text: &str, expect: &str| assert_eq!(cell(text), expect);
+    let check = |text: &str, expect: &str| assert_eq!(escape_cell(text), expect);
     check("a|b", r"a\|b");
     check(r"a\|b", r"a\\\|b");
     check(r"a\b", r"a\b");

@@ -45,7 +45,7 @@ fn patch_locked(
     let (split, _lock) = OpenSplit::open(options.index, boundary, hooks.interrupts)?;
     let source = OpenSource::open(options.dry_run, boundary, &split)?;
     let edits = find_edits(&split, &source.file, options.force, hooks)?;
-    let toplevel = source.path.parent().and_then(git::toplevel);
+    let toplevel = source.path.parent().and_then(git::find_toplevel);
     let name = name_in_tree(&source.path, toplevel.as_deref());
     let inputs =
         Inputs { options, split: &split, source: &source.file, name: &name, edits: &edits };

@@ -5,7 +5,8 @@
 //! addresses are cut out, and no damage in it is an error here.
 
 use super::super::names::shown;
-use super::gate::{Wanted, gate};
+use super::repository::unreadable;
+use super::safety_check::{Access, check_repository};
 use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +29,7 @@ pub struct GitFacts {
 /// The nearest folder that holds `.git`, at or above this one. `core.worktree` could name any folder; the one that holds
 /// `.git` is where the user works. An empty folder of that name is not a repository,
 /// to git neither.
-pub fn toplevel(folder: &Path) -> Option<PathBuf> {
+pub fn find_toplevel(folder: &Path) -> Option<PathBuf> {
     let holds_git = |folder: &&Path| {
         let git = folder.join(".git");
         let is_empty = || fs::read_dir(&git).is_ok_and(|mut entries| entries.next().is_none());
@@ -38,7 +39,7 @@ pub fn toplevel(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The nearest repository without a working tree, at or above a folder.
-fn bare(folder: &Path) -> Option<PathBuf> {
+fn find_bare(folder: &Path) -> Option<PathBuf> {
     let is_bare = |folder: &&Path| {
         ["HEAD", "objects", "refs"].iter().all(|name| fs::metadata(folder.join(name)).is_ok())
     };
@@ -47,17 +48,17 @@ fn bare(folder: &Path) -> Option<PathBuf> {
 
 /// The settings of the repository with this top, those of its user and of the machine among them. `None` where they cannot
 /// be read.
-pub fn settings(top: &Path) -> Option<git2::Config> {
-    gate(top, Wanted::Settings).ok()?;
+pub fn read_config(top: &Path) -> Option<git2::Config> {
+    check_repository(top, Access::Config).ok()?;
     let flags = RepositoryOpenFlags::NO_SEARCH;
     Repository::open_ext(top, flags, &[] as &[&OsStr]).ok()?.config().ok()
 }
 
 /// Looks up the repository of `cwd`. Starts no program, opens no connection and never fails.
-pub fn facts(cwd: &Path) -> GitFacts {
-    let mut facts = GitFacts { toplevel: toplevel(cwd), ..GitFacts::default() };
-    let Some(place) = facts.toplevel.clone().or_else(|| bare(cwd)) else { return facts };
-    if let Err(why) = gate(&place, Wanted::Settings) {
+pub fn read_facts(cwd: &Path) -> GitFacts {
+    let mut facts = GitFacts { toplevel: find_toplevel(cwd), ..GitFacts::default() };
+    let Some(place) = facts.toplevel.clone().or_else(|| find_bare(cwd)) else { return facts };
+    if let Err(why) = check_repository(&place, Access::Config) {
         facts.notes.push(why);
         return facts;
     }
@@ -71,19 +72,7 @@ pub fn facts(cwd: &Path) -> GitFacts {
             }
         }
         (Err(error), None) if error.code() == ErrorCode::NotFound => {}
-        (Err(error), _) => {
-            let place = shown(&place);
-            let advice = match error.code() {
-                ErrorCode::Owner => {
-                    "; it belongs to another user: `git config --global --add safe.directory` with its path trusts it"
-                }
-                _ => "",
-            };
-            facts.notes.push(format!(
-                "the git repository at {place} cannot be read: {}{advice}",
-                error.message()
-            ));
-        }
+        (Err(error), _) => facts.notes.push(unreadable(&place, &error)),
     }
     facts
 }
@@ -172,7 +161,7 @@ mod tests {
         repository.remote("origin", "https://me:secret@host/x.git").unwrap();
         repository.remote("backup", "git@host:x.git").unwrap();
         fs::create_dir_all(path.join("a/b")).unwrap();
-        let facts = facts(&path.join("a/b"));
+        let facts = read_facts(&path.join("a/b"));
         let remote = |name: &str, url: &str| (name.to_owned(), url.to_owned());
         assert_eq!(
             facts.remotes,
@@ -184,8 +173,8 @@ mod tests {
     #[test]
     fn no_repository_is_no_note() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(facts(dir.path()), GitFacts::default());
-        assert_eq!(facts(Path::new("/nonexistent/folder")), GitFacts::default());
+        assert_eq!(read_facts(dir.path()), GitFacts::default());
+        assert_eq!(read_facts(Path::new("/nonexistent/folder")), GitFacts::default());
     }
 
     #[test]
@@ -193,7 +182,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let bare = Repository::init_bare(dir.path()).unwrap();
         bare.remote("origin", "host:x").unwrap();
-        let facts = facts(&dir.path().join("objects"));
+        let facts = read_facts(&dir.path().join("objects"));
         assert_eq!((facts.toplevel, facts.remotes.len(), facts.notes.len()), (None, 1, 0));
     }
 
@@ -201,14 +190,14 @@ mod tests {
     fn damage_leaves_the_top_and_a_note() {
         let (_dir, path) = repository();
         fs::write(path.join(".git/config"), "[core\nbroken").unwrap();
-        let damaged = facts(&path);
+        let damaged = read_facts(&path);
         assert_eq!(
             (damaged.toplevel.as_ref(), damaged.remotes.len(), damaged.notes.len()),
             (Some(&path), 0, 1)
         );
         let dir = tempfile::tempdir().unwrap();
         symlink("/nonexistent", dir.path().join(".git")).unwrap();
-        let dangling = facts(dir.path());
+        let dangling = read_facts(dir.path());
         assert_eq!((dangling.toplevel.is_some(), dangling.notes.len()), (true, 1));
     }
 
@@ -216,7 +205,7 @@ mod tests {
     fn what_a_repository_says_about_its_place_is_not_believed() {
         let (_dir, path) = repository();
         Repository::open(&path).unwrap().config().unwrap().set_str("core.worktree", "/").unwrap();
-        assert_eq!(facts(&path).toplevel, Some(path));
+        assert_eq!(read_facts(&path).toplevel, Some(path));
     }
 
     #[test]
@@ -230,7 +219,7 @@ mod tests {
         fs::write(worktrees.join("gitdir"), format!("{}/.git\n", other.path().display())).unwrap();
         fs::write(other.path().join(".git"), format!("gitdir: {}\n", worktrees.display())).unwrap();
         Repository::open(&path).unwrap().remote("origin", "host:x").unwrap();
-        let facts = facts(other.path());
+        let facts = read_facts(other.path());
         assert_eq!((facts.toplevel.as_deref(), facts.remotes.len()), (Some(other.path()), 1));
     }
 
@@ -254,7 +243,7 @@ mod tests {
             .unwrap()
             .remote("origin", &format!("ext::sh -c 'touch {}'", mark.display()))
             .unwrap();
-        assert_eq!(facts(&path).remotes.len(), 1);
+        assert_eq!(read_facts(&path).remotes.len(), 1);
         assert!(!mark.exists());
     }
 }

@@ -1,30 +1,29 @@
 //! Git repositories, through libgit2, which starts no program that a repository's configuration names.
 //!
-//! A repository is data that anybody may have written: nothing in it is run, what it says of its own place is not
-//! believed, and no damage in it is more than a note. What its history means is [`crate::history`]'s.
+//! Everything in a repository is untrusted: nothing in it is run, what it says of its own location is ignored, and damage is
+//! only a note. [`crate::history`] has the values that come out.
 //!
-//! - `facts`: the top of a working tree and its remotes
-//! - [`place`]: where in which repository a file is, whatever folder the clone is in
-//! - `gate`: what its own folder must be before libgit2 opens it
-//! - `history`: a file's history, kept from look to look
-//! - `patch`: what one commit did to a file, and what it says of itself
+//! - `facts`: the top of a working tree, its remotes and its configuration
+//! - [`location`]: where in which repository a file is, whatever folder the clone is in
+//! - `file_history`: the history of a file, with `walk`, `tree_diff`, `current_path` and `cache`
+//! - `commit_text`: what a commit says, and what it did to a file
+//! - `safety_check` and `worker`: what keeps a hostile repository from blocking nagent
 
-mod changes;
+mod cache;
+mod commit_text;
+mod current_path;
 mod facts;
-mod gate;
-mod history;
-mod mailmap;
-mod objects;
-mod patch;
-pub mod place;
-mod renames;
-mod store;
+mod file_history;
+pub mod location;
+mod repository;
+mod safety_check;
 #[cfg(test)]
 mod tests;
-mod today;
+mod tree_diff;
 mod walk;
+mod worker;
 
-pub use facts::{GitFacts, facts, settings, toplevel};
-pub use gate::folders;
-pub use history::{Look, history};
-pub use patch::{message, patch};
+pub use commit_text::read_commit_texts;
+pub use facts::{GitFacts, find_toplevel, read_config, read_facts};
+pub use file_history::{HistoryLookup, ReadingTime, read_history};
+pub use safety_check::git_folders;

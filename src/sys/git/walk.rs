@@ -1,389 +1,341 @@
-//! The commits that touched a file, from a head down: through renames, past what a merge left aside.
+//! Finds the commits that touched a file, from a head down: through renames, and past the sides that a merge did not take.
 //!
-//! At each commit the file's entry is compared with that of each parent. Where one is the same, the walk goes on only
-//! there (git's default simplification); else the commit touched the file. Where the file has no entry in a parent, it may
-//! have had another path there: the file that is gone and most like it, and the walk goes on with that path. This is
-//! what `git log --follow` does, with three differences: copies are not followed, since they are other files; merges are
-//! simplified as without `--follow`; and each line of history has its own path.
+//! At each commit the file's entry is compared with that in each parent. Where a parent has the same entry, the walk goes on
+//! only there (git's default simplification); else the commit touched the file. Where a parent lacks the file, it may have
+//! had another path there, and the walk goes on with that path. This is what `git log --follow` does, with three
+//! differences: copies are not followed, since they are other files; merges are simplified as without `--follow`; and each
+//! line of history has its own path.
 //!
-//! What an earlier walk found is grafted on where this one comes to its head.
+//! A walk that comes to a head in the cache takes over what was cached, and goes on where that reading stopped, if it did.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
-use git2::{ObjectType, Oid};
+use git2::{Commit, Oid};
 
-use super::changes::{Delta, changes};
-use super::objects::{Commit, Entry, Objects};
-use super::renames::{renames, source};
+use super::cache::{Cache, FrontierCommit};
+use super::commit_text::decode;
+use super::current_path::{NO_STATE, WalkState, update_paths};
+use super::repository::{FileEntry, Objects, PathTrace};
+use super::tree_diff::{Side, TreeDiff};
+use super::worker::Progress;
 use crate::format::harmless::truncate;
-use crate::history::coupling::LARGEST;
-use crate::history::{Change, Sort, Touch, object};
+use crate::history::co_change::{CoChangeCounts, LARGEST_COMMIT};
+use crate::history::{CommitKind, FileChange, FileCommit, MAX_FIELD};
 
-/// A first commit with more files is an import.
-const IMPORT: usize = 10;
+/// A first commit of more files is an import.
+const MIN_IMPORT: usize = 10;
 
-/// Between two commits of a walk that are noted for the next one.
-const NOTED: u64 = 256;
+/// A walk reads at least this many commits, so that each start gets further, however slow the machine is.
+const MIN_READ: u64 = 100;
 
-/// Sentences about damage that are kept.
-const NOTES: usize = 8;
+/// At most this many notes on damage are kept.
+const MAX_NOTES: usize = 8;
 
-/// What a walk says that was ended.
-pub(super) const STOPPED: &str = "stopped before all of it was read";
-
-/// No commit: the child of the head.
-pub(super) const NONE: usize = usize::MAX;
-
-/// A commit on the way, with the file's path there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct State {
-    pub(super) commit: Oid,
-    /// The commit's tree.
-    pub(super) tree: Oid,
-    /// The number of the path.
-    path: usize,
-    /// The state that the walk came from: nearer to the head.
-    pub(super) child: usize,
+/// A commit that the walk has still to look at.
+struct PendingCommit<'repository> {
+    commit: Commit<'repository>,
+    path: Rc<[u8]>,
+    trace: PathTrace,
+    state: usize,
 }
 
-/// A commit that touched the file.
-#[derive(Debug, Clone)]
-pub(super) struct Found {
-    /// As the commit has it, without the mailmap.
-    pub(super) touch: Touch,
-    /// When it was committed.
-    pub(super) committed: i64,
-    /// Where in the walk.
-    pub(super) state: usize,
-    /// The other files, by the names that they had after it; `None` when the commit does not count.
-    pub(super) together: Option<Vec<Vec<u8>>>,
+/// A commit's parent, and the file's path there.
+struct Parent<'repository> {
+    commit: Commit<'repository>,
+    path: Rc<[u8]>,
+    trace: PathTrace,
 }
 
-/// What an earlier walk says of a head: whether it is known, and which commits, with the file's path, lie below it.
-pub(super) trait Earlier {
-    /// Whether there was a walk from this commit, with this path of the file.
-    fn is_head(&mut self, commit: Oid, path: &[u8]) -> bool;
-    /// Whether the walk that was grafted passed this commit with this path.
-    fn passed(&self, commit: Oid, path: &[u8]) -> bool;
-}
-
-/// What a walk found.
-#[derive(Debug, Default)]
-pub(super) struct Walked {
-    /// The commits, the newest first.
-    pub(super) found: Vec<Found>,
-    /// The states, the head first.
-    pub(super) states: Vec<State>,
-    /// The earlier walk's head, and how many were found before the walk came there.
-    pub(super) graft: Option<(usize, usize)>,
-    /// Some commits on the way, with the file's path.
-    pub(super) seen: Vec<(String, Vec<u8>)>,
-    /// Commits that were read.
-    pub(super) read: u64,
-    /// What could not be read.
+/// A walk through the history of one file.
+pub(super) struct Walk<'a, 'repository> {
+    objects: &'a Objects<'repository>,
+    /// The commits at which a shallow clone ends.
+    shallow: HashSet<Oid>,
+    progress: &'a Progress,
+    /// By commit time; the newest is next.
+    pending: BTreeMap<(i64, Reverse<usize>), PendingCommit<'repository>>,
+    visited: HashSet<(Oid, Rc<[u8]>)>,
+    states: Vec<WalkState>,
+    recorded: HashSet<Oid>,
+    /// The commits that were taken from the cache, with the file's path there.
+    cached: Option<HashSet<(Oid, Vec<u8>)>>,
+    /// For each path in `co_changes`, the newest state that has it.
+    last_seen: HashMap<Vec<u8>, usize>,
+    /// The commits that touched the file, newest first.
+    pub(super) commits: Vec<FileCommit>,
+    pub(super) co_changes: CoChangeCounts,
+    pub(super) commits_read: u64,
     pub(super) notes: Vec<String>,
 }
 
-/// Where a path leads in one commit: the trees on the way, and the entry.
-#[derive(Debug, Clone, Default)]
-struct Trace {
-    trees: Vec<Oid>,
-    entry: Option<Entry>,
-}
-
-/// A commit that waits for its turn.
-struct Waiting {
-    commit: Commit,
-    trace: Result<Trace, String>,
-}
-
-struct Walk<'a, 'repository> {
-    objects: &'a Objects<'repository>,
-    paths: Vec<Vec<u8>>,
-    numbers: HashMap<Vec<u8>, usize>,
-    visited: HashSet<(Oid, usize)>,
-    waiting: HashMap<usize, Waiting>,
-    queue: BinaryHeap<(i64, Reverse<usize>)>,
-    touched: HashSet<Oid>,
-    walked: Walked,
-}
-
-/// Walks from a head.
-pub(super) fn walk(
-    objects: &Objects<'_>,
-    head: Oid,
-    path: &[u8],
-    earlier: &mut dyn Earlier,
-    stop: &dyn Fn() -> bool,
-) -> Walked {
-    let mut walk = Walk {
-        objects,
-        paths: vec![path.to_owned()],
-        numbers: HashMap::from([(path.to_owned(), 0)]),
-        visited: HashSet::new(),
-        waiting: HashMap::new(),
-        queue: BinaryHeap::new(),
-        touched: HashSet::new(),
-        walked: Walked::default(),
-    };
-    match objects.commit(head) {
-        Ok(commit) => {
-            let trace = walk.trace(commit.tree, 0, None);
-            walk.push(head, commit, 0, trace, NONE);
-        }
-        Err(error) => walk.note(error),
-    }
-    walk.run(earlier, stop);
-    walk.walked
-}
-
-impl Walk<'_, '_> {
-    fn run(&mut self, earlier: &mut dyn Earlier, stop: &dyn Fn() -> bool) {
-        while let Some((_, Reverse(state))) = self.queue.pop() {
-            let Some(Waiting { commit, trace }) = self.waiting.remove(&state) else { continue };
-            let State { commit: id, path, .. } = self.walked.states[state];
-            if stop() {
-                self.walked.notes.push(STOPPED.into());
-                return;
-            }
-            if self.walked.read.is_multiple_of(NOTED) {
-                self.walked.seen.push((id.to_string(), self.paths[path].clone()));
-            }
-            match self.walked.graft {
-                None if earlier.is_head(id, &self.paths[path]) => {
-                    self.walked.graft = Some((state, self.walked.found.len()));
-                    continue;
-                }
-                Some(_) if earlier.passed(id, &self.paths[path]) => continue,
-                _ => {}
-            }
-            self.walked.read += 1;
-            self.step(state, &commit, trace);
-        }
-    }
-
-    /// Takes a commit: touched or not, and where to go on.
-    fn step(&mut self, state: usize, commit: &Commit, trace: Result<Trace, String>) {
-        let path = self.walked.states[state].path;
-        let mut parents = Vec::new();
-        let mut is_missing = commit.is_boundary;
-        for id in &commit.parents {
-            match self.objects.commit(*id) {
-                Ok(parent) => parents.push((*id, parent)),
-                Err(error) => {
-                    is_missing = true;
-                    self.note(error);
-                }
-            }
-        }
-        let trace = match trace {
-            Ok(trace) => trace,
-            // What is not known is taken as unchanged.
-            Err(error) => {
-                self.note(error);
-                for (id, parent) in parents {
-                    let trace = self.trace(parent.tree, path, None);
-                    self.push(id, parent, path, trace, state);
-                }
-                return;
-            }
+impl<'a, 'repository> Walk<'a, 'repository> {
+    /// Prepares a walk from this head.
+    pub(super) fn new(
+        objects: &'a Objects<'repository>,
+        shallow: HashSet<Oid>,
+        progress: &'a Progress,
+        (head, path): (Oid, &[u8]),
+    ) -> Self {
+        let mut walk = Self {
+            objects,
+            shallow,
+            progress,
+            pending: BTreeMap::new(),
+            visited: HashSet::new(),
+            states: Vec::new(),
+            recorded: HashSet::new(),
+            cached: None,
+            last_seen: HashMap::new(),
+            commits: Vec::new(),
+            co_changes: CoChangeCounts::default(),
+            commits_read: 0,
+            notes: Vec::new(),
         };
-        if parents.is_empty() {
-            if trace.entry.is_some() {
-                self.first(state, commit, is_missing);
+        walk.push_commit(head, path.into(), NO_STATE);
+        walk
+    }
+
+    /// Walks until all is read or `must_stop` says so.
+    pub(super) fn run(&mut self, cache: &mut Cache, must_stop: &dyn Fn() -> bool) {
+        while let Some((key, next)) = self.pending.pop_last() {
+            if self.commits_read >= MIN_READ && must_stop() {
+                self.pending.insert(key, next);
+                break;
             }
-            return;
-        }
-        let mut traces = Vec::new();
-        for (_, parent) in &parents {
-            traces.push(self.trace(parent.tree, path, Some(&trace)));
-        }
-        let same = |other: &Result<Trace, String>| {
-            other.as_ref().is_ok_and(|other| other.entry == trace.entry)
-        };
-        if let Some(at) = traces.iter().position(same) {
-            parents = vec![parents.swap_remove(at)];
-            traces = vec![traces.swap_remove(at)];
-        } else if traces.iter().all(Result::is_ok) {
-            self.touched(state, commit, trace.entry, parents, traces);
-            return;
-        }
-        for ((id, parent), trace) in parents.into_iter().zip(traces) {
-            self.push(id, parent, path, trace, state);
+            if !self.resume_from_cache(&next, cache) {
+                self.commits_read += 1;
+                self.progress.advance();
+                self.visit(next);
+            }
         }
     }
 
-    /// A commit that changed the file against every parent.
-    fn touched(
+    /// Returns whether anything came from the cache.
+    pub(super) fn is_from_cache(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// The commits that are still to be read, and the time of the newest of them.
+    pub(super) fn frontier(&self) -> (Vec<FrontierCommit>, Option<i64>) {
+        let pending = self.pending.values().rev();
+        let frontier = pending.map(|next| FrontierCommit {
+            id: next.commit.id().to_string(),
+            path: next.path.to_vec(),
+        });
+        (frontier.collect(), self.pending.keys().next_back().map(|(time, _)| *time))
+    }
+
+    /// Renames the files in `co_changes` to their paths at the head, and drops the file itself.
+    pub(super) fn update_paths(&mut self, path: &[u8], must_stop: &dyn Fn() -> bool) {
+        let must_stop = || {
+            self.progress.advance();
+            must_stop()
+        };
+        let (counts, last_seen) = (&mut self.co_changes, &self.last_seen);
+        update_paths(self.objects, &self.states, counts, last_seen, &must_stop);
+        self.co_changes.files.remove(path);
+    }
+
+    /// Takes over what is cached for this commit. Returns whether the cache knows all below it.
+    fn resume_from_cache(&mut self, next: &PendingCommit<'_>, cache: &mut Cache) -> bool {
+        let id = next.commit.id();
+        if let Some(cached) = &self.cached {
+            return cached.contains(&(id, next.path.to_vec()));
+        }
+        let Some(history) = cache.read(&id.to_string(), &next.path) else { return false };
+        let oid = |id: &str| Oid::from_str(id).unwrap_or(Oid::ZERO_SHA1);
+        let ids = history.commits.iter().map(|commit| oid(&commit.id));
+        // Counts cannot be taken apart: what both have would count twice. It takes clocks that are wrong to come here.
+        if ids.clone().any(|id| self.recorded.contains(&id)) {
+            return false;
+        }
+        self.recorded.extend(ids.clone());
+        let paths = history.commits.iter().map(|commit| commit.path.clone());
+        self.cached = Some(ids.zip(paths).collect());
+        self.commits.extend(history.commits);
+        self.co_changes.total += history.co_changes.total;
+        for (path, counts) in history.co_changes.files {
+            self.co_changes.add_file(&path, counts);
+            self.last_seen.entry(path).or_insert(next.state);
+        }
+        for commit in history.frontier {
+            self.push_commit(oid(&commit.id), commit.path.into(), next.state);
+        }
+        true
+    }
+
+    /// Looks at one commit: whether it touched the file, and where to go on.
+    fn visit(&mut self, next: PendingCommit<'repository>) {
+        let PendingCommit { commit, path, trace, state } = next;
+        let mut is_cut_off = self.shallow.contains(&commit.id());
+        let mut parents: Vec<Parent<'repository>> = Vec::new();
+        for id in commit.parent_ids().filter(|_| !is_cut_off).collect::<Vec<_>>() {
+            match self.read_parent(id, &path, Some(&trace)) {
+                Ok(parent) => parents.push(parent),
+                Err(note) => {
+                    is_cut_off = true;
+                    self.add_note(note);
+                }
+            }
+        }
+        if let Some(same) = parents.iter().position(|parent| parent.trace.entry == trace.entry) {
+            parents = vec![parents.swap_remove(same)];
+        } else if !parents.is_empty() {
+            self.visit_touched(&commit, state, &path, trace.entry, &mut parents);
+        } else if trace.entry.is_some() {
+            let diff = self.read_diff(None, commit.tree_id());
+            let kind = match &diff {
+                _ if is_cut_off => CommitKind::Boundary,
+                Some(diff) if diff.deltas.len() > MIN_IMPORT => CommitKind::Import,
+                _ => CommitKind::Plain,
+            };
+            self.record((&commit, state), &path, (FileChange::Added, kind), diff);
+        }
+        for parent in parents {
+            self.push(parent.commit, parent.path, parent.trace, state);
+        }
+    }
+
+    /// Looks at a commit whose file differs from that of every parent, and finds the paths that it had there.
+    fn visit_touched(
         &mut self,
+        commit: &Commit<'repository>,
         state: usize,
-        commit: &Commit,
-        entry: Option<Entry>,
-        parents: Vec<(Oid, Commit)>,
-        mut traces: Vec<Result<Trace, String>>,
+        path: &Rc<[u8]>,
+        entry: Option<FileEntry>,
+        parents: &mut [Parent<'repository>],
     ) {
-        let path = self.walked.states[state].path;
-        let is_merge = parents.len() > 1;
-        let mut paths = vec![path; parents.len()];
-        let mut first = None;
-        for (at, (_, parent)) in parents.iter().enumerate() {
-            let is_new =
-                entry.is_some() && traces[at].as_ref().is_ok_and(|old| old.entry.is_none());
+        let mut first_diff = None;
+        for (at, parent) in parents.iter_mut().enumerate() {
+            let is_new = entry.is_some() && parent.trace.entry.is_none();
             if at > 0 && !is_new {
                 continue;
             }
-            let deltas = match changes(self.objects, Some(parent.tree), Some(commit.tree)) {
-                Ok(deltas) => deltas,
-                Err(error) => {
-                    self.note(error);
-                    continue;
-                }
+            let Some(diff) = self.read_diff(Some(parent.commit.tree_id()), commit.tree_id()) else {
+                continue;
             };
-            if is_new && let Some(from) = source(self.objects, &deltas, &self.paths[path]) {
-                paths[at] = self.number(&from.path);
-                traces[at] = self.trace(parent.tree, paths[at], None);
+            let old_path =
+                is_new.then(|| diff.find_counterpart(self.objects, path, Side::New)).flatten();
+            if let Some(old_path) = old_path {
+                parent.trace = self
+                    .objects
+                    .trace(parent.commit.tree_id(), &old_path, None)
+                    .unwrap_or_default();
+                parent.path = old_path.into();
             }
             if at == 0 {
-                first = Some(deltas);
+                first_diff = Some(diff);
             }
         }
-        let was =
-            |trace: &Result<Trace, String>| trace.as_ref().is_ok_and(|old| old.entry.is_some());
         let change = if entry.is_none() {
-            Change::Deleted
-        } else if paths[0] != path {
-            Change::Renamed { from: self.paths[paths[0]].clone() }
-        } else if traces.iter().any(was) {
-            Change::Modified
+            FileChange::Deleted
+        } else if parents[0].path != *path {
+            FileChange::Renamed { from: parents[0].path.to_vec() }
+        } else if parents.iter().any(|parent| parent.trace.entry.is_some()) {
+            FileChange::Modified
         } else {
-            Change::Added
+            FileChange::Added
         };
-        let sort = if is_merge { Sort::Merge } else { Sort::Plain };
-        let from = paths[0];
-        self.found(state, commit, (change, sort), first, from);
-        for (((id, parent), path), trace) in parents.into_iter().zip(paths).zip(traces) {
-            self.push(id, parent, path, trace, state);
-        }
+        let kind = if parents.len() > 1 { CommitKind::Merge } else { CommitKind::Plain };
+        self.record((commit, state), path, (change, kind), first_diff);
     }
 
-    /// A commit without parents that has the file.
-    fn first(&mut self, state: usize, commit: &Commit, is_missing: bool) {
-        let deltas = changes(self.objects, None, Some(commit.tree));
-        let deltas = deltas.map_err(|error| self.note(error)).ok();
-        let sort = match &deltas {
-            _ if is_missing => Sort::Boundary,
-            Some(deltas) if deltas.len() > IMPORT => Sort::Import,
-            _ => Sort::Plain,
-        };
-        let path = self.walked.states[state].path;
-        self.found(state, commit, (Change::Added, sort), deltas, path);
-    }
-
-    /// Notes a touch: once a commit, whatever paths the file is reached by.
-    fn found(
+    /// Records a commit that touched the file; once, whatever paths the file is reached by.
+    fn record(
         &mut self,
-        state: usize,
-        commit: &Commit,
-        (change, sort): (Change, Sort),
-        deltas: Option<Vec<Delta>>,
-        from: usize,
+        (commit, state): (&Commit<'_>, usize),
+        path: &[u8],
+        (change, kind): (FileChange, CommitKind),
+        diff: Option<TreeDiff>,
     ) {
-        let State { commit: id, path, .. } = self.walked.states[state];
-        if !self.touched.insert(id) {
+        if !self.recorded.insert(commit.id()) {
             return;
         }
-        let mut files = 1;
-        let mut together = None;
-        if let Some(deltas) = deltas {
-            let renames = renames(self.objects, &deltas);
-            files = ((deltas.len() - renames.len()) as u64).max(1);
-            if sort == Sort::Plain && files <= LARGEST {
-                let gone: HashSet<usize> = renames.iter().map(|(gone, _)| *gone).collect();
-                let (path, from) = (&self.paths[path], &self.paths[from]);
-                let others = deltas
-                    .into_iter()
-                    .enumerate()
-                    .filter(|(at, delta)| {
-                        !gone.contains(at) && delta.path != *path && delta.path != *from
-                    })
-                    .map(|(_, delta)| delta.path);
-                together = Some(others.collect());
+        let deltas = diff.map(|diff| diff.deltas).unwrap_or_default();
+        let files = (deltas.len() as u64).max(1);
+        if kind == CommitKind::Plain && !deltas.is_empty() && files <= LARGEST_COMMIT {
+            let old_path = match &change {
+                FileChange::Renamed { from } => from.as_slice(),
+                _ => path,
+            };
+            let paths = deltas.iter().map(|delta| delta.path.as_slice());
+            let others: Vec<&[u8]> =
+                paths.filter(|other| *other != path && *other != old_path).collect();
+            for other in &others {
+                self.last_seen.entry(other.to_vec()).or_insert(state);
             }
+            self.co_changes.add_commit(files, others);
         }
-        let mut touch = self.described(id);
-        touch.path.clone_from(&self.paths[path]);
-        (touch.change, touch.sort, touch.files) = (change, sort, files);
-        self.walked.found.push(Found { touch, committed: commit.time, state, together });
+        self.commits.push(describe(commit, path, change, kind, files));
     }
 
-    /// What a commit says of itself.
-    fn described(&mut self, id: Oid) -> Touch {
-        let mut touch = Touch { id: id.to_string(), ..Touch::default() };
-        let object = self.objects.read(id, ObjectType::Commit);
-        if let Some(raw) = object.as_ref().ok().and_then(|object| object::commit(object.data())) {
-            let author = object::person(raw.author);
-            let text = |bytes: &[u8]| object::decoded(bytes, raw.encoding).into_owned();
-            let name = |bytes: &[u8]| truncate(&text(bytes), object::LONGEST);
-            (touch.time, touch.offset) = (author.time, author.offset);
-            (touch.name, touch.email) = (name(author.name), name(author.email));
-            touch.subject = object::subject(&text(raw.message));
+    fn read_diff(&mut self, old: Option<Oid>, new: Oid) -> Option<TreeDiff> {
+        self.progress.advance();
+        TreeDiff::read(self.objects, old, Some(new)).map_err(|note| self.add_note(note)).ok()
+    }
+
+    fn read_parent(
+        &self,
+        id: Oid,
+        path: &Rc<[u8]>,
+        hint: Option<&PathTrace>,
+    ) -> Result<Parent<'repository>, String> {
+        let commit = self.objects.read_commit(id)?;
+        let trace = self.objects.trace(commit.tree_id(), path, hint)?;
+        Ok(Parent { commit, path: Rc::clone(path), trace })
+    }
+
+    fn push_commit(&mut self, id: Oid, path: Rc<[u8]>, child: usize) {
+        match self.read_parent(id, &path, None) {
+            Ok(parent) => self.push(parent.commit, parent.path, parent.trace, child),
+            Err(note) => self.add_note(note),
         }
-        touch
     }
 
     fn push(
         &mut self,
-        id: Oid,
-        commit: Commit,
-        path: usize,
-        trace: Result<Trace, String>,
+        commit: Commit<'repository>,
+        path: Rc<[u8]>,
+        trace: PathTrace,
         child: usize,
     ) {
-        if !self.visited.insert((id, path)) {
-            return;
+        if self.visited.insert((commit.id(), Rc::clone(&path))) {
+            let state = self.states.len();
+            self.states.push(WalkState { tree: commit.tree_id(), child });
+            let key = (commit.time().seconds(), Reverse(state));
+            self.pending.insert(key, PendingCommit { commit, path, trace, state });
         }
-        let state = self.walked.states.len();
-        self.walked.states.push(State { commit: id, tree: commit.tree, path, child });
-        self.queue.push((commit.time, Reverse(state)));
-        self.waiting.insert(state, Waiting { commit, trace });
     }
 
-    fn number(&mut self, path: &[u8]) -> usize {
-        if let Some(known) = self.numbers.get(path) {
-            return *known;
+    fn add_note(&mut self, note: String) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
         }
-        let number = self.paths.len();
-        self.paths.push(path.to_owned());
-        self.numbers.insert(path.to_owned(), number);
-        number
     }
+}
 
-    /// Where a path leads from a commit's tree. Where a folder is the same as in the hint, all below it is.
-    fn trace(&self, tree: Oid, path: usize, hint: Option<&Trace>) -> Result<Trace, String> {
-        let mut trace = Trace { trees: vec![tree], entry: None };
-        let mut tree = tree;
-        let mut names = self.paths[path].split(|byte| *byte == b'/').enumerate().peekable();
-        while let Some((level, name)) = names.next() {
-            if let Some(hint) = hint.filter(|hint| hint.trees.get(level) == Some(&tree)) {
-                return Ok(hint.clone());
-            }
-            let entry = self.objects.child(tree, name)?;
-            match (entry, names.peek()) {
-                (Some(entry), Some(_)) if entry.is_folder() => {
-                    tree = entry.id;
-                    trace.trees.push(tree);
-                }
-                (Some(entry), None) if !entry.is_folder() => trace.entry = Some(entry),
-                _ => break,
-            }
-        }
-        Ok(trace)
-    }
-
-    fn note(&mut self, note: String) {
-        if self.walked.notes.len() < NOTES && !self.walked.notes.contains(&note) {
-            self.walked.notes.push(note);
-        }
+fn describe(
+    commit: &Commit<'_>,
+    path: &[u8],
+    change: FileChange,
+    kind: CommitKind,
+    files: u64,
+) -> FileCommit {
+    let author = commit.author();
+    let text = |bytes: &[u8]| truncate(decode(commit, bytes).trim(), MAX_FIELD);
+    FileCommit {
+        id: commit.id().to_string(),
+        time: author.when().seconds(),
+        offset: author.when().offset_minutes(),
+        committed: commit.time().seconds(),
+        name: text(author.name_bytes()),
+        email: text(author.email_bytes()),
+        subject: text(commit.summary_bytes().unwrap_or_default()),
+        path: path.to_owned(),
+        change,
+        kind,
+        files,
     }
 }

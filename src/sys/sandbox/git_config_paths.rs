@@ -25,9 +25,9 @@ enum ValueKind {
 /// Returns the absolute paths that the config of the repository at `top` names, whether they exist or not. None if the
 /// config cannot be read: then git runs nothing of it.
 pub(super) fn paths_named_by_git(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
-    let Some(config) = git::settings(top) else { return Vec::new() };
+    let Some(config) = git::read_config(top) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = Vec::new();
-    let mut include_folders = git::folders(&top.join(".git"));
+    let mut include_folders = git::git_folders(&top.join(".git"));
     let Ok(mut entries) = config.entries(None) else { return Vec::new() };
     while let Some(Ok(entry)) = entries.next() {
         // `[core] bare`, without a value, means true; git2 panics when it is asked for that value.

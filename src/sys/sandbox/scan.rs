@@ -138,7 +138,7 @@ impl TreeScan {
         }
         if kind.is_file() && path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
         {
-            for folder in git::folders(&path).into_iter().filter(|folder| is_writable(folder)) {
+            for folder in git::git_folders(&path).into_iter().filter(|folder| is_writable(folder)) {
                 self.add_protected(folder);
             }
         }

@@ -17,6 +17,8 @@ mod usage;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nagent::sys::git;
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -40,29 +42,30 @@ fn main() -> ExitCode {
 
 fn look(file: &Path, root: &Path) -> Result<(), String> {
     let cache = root.join("history");
-    let look = nagent::sys::git::history(file, &cache, &|| false);
+    let look =
+        git::read_history(file, &cache, git::ReadingTime::UNLIMITED, &mut || true);
     let Some(history) = look.history else { return Err(look.notes.join("; ")) };
     if !history.notes.is_empty() {
         return Err(history.notes.join("; "));
     }
     println!(
-        "{} commits, {} people, {} neighbours; {} commits walked",
-        history.touches.len(),
+        "{} commits, {} people, {} co-changed files; {} commits read",
+        history.commits.len(),
         history.people.len(),
-        history.neighbours.len(),
-        look.walked
+        history.co_changed.len(),
+        look.commits_read
     );
     if std::env::var_os("SHOW").is_some() {
-        for touch in &history.touches {
-            println!("{} {} {:?} {:?}", touch.id, touch.files, touch.sort, touch.change);
+        for commit in &history.commits {
+            println!("{} {} {:?} {:?}", commit.id, commit.files, commit.kind, commit.change);
         }
-        for neighbour in history.neighbours.iter().take(20) {
+        for other in history.co_changed.iter().take(20) {
             println!(
                 "{} {} {:.3} {}",
-                String::from_utf8_lossy(&neighbour.path),
-                neighbour.together,
-                neighbour.share,
-                neighbour.rate.name()
+                String::from_utf8_lossy(&other.path),
+                other.together,
+                other.share,
+                other.likelihood.name()
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Histories held against what `git` prints of the same repositories.
 
-mod kept;
+mod cached;
 mod random;
 mod trouble;
 mod walks;
@@ -13,8 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Look, history};
-use crate::history::History;
+use super::commit_text::read_commit_texts;
+use super::{HistoryLookup, ReadingTime, read_history};
+use crate::history::summaries::CommitText;
+use crate::history::{FileCommit, History};
 
 /// A repository and a folder for what is kept, gone at the end.
 pub(super) struct World {
@@ -148,14 +150,14 @@ impl World {
         self.base().join("cache")
     }
 
-    pub(super) fn look(&self, path: impl AsRef<Path>) -> Look {
-        history(&self.top.join(path), &self.cache(), &|| false)
+    pub(super) fn look(&self, path: impl AsRef<Path>) -> HistoryLookup {
+        read_history(&self.top.join(path), &self.cache(), ReadingTime::UNLIMITED, &mut || true)
     }
 
     /// A look that finds nothing kept.
-    pub(super) fn fresh(&self, path: impl AsRef<Path>) -> Look {
+    pub(super) fn fresh(&self, path: impl AsRef<Path>) -> HistoryLookup {
         let cache = tempfile::tempdir_in(self.base()).unwrap();
-        history(&self.top.join(path), cache.path(), &|| false)
+        read_history(&self.top.join(path), cache.path(), ReadingTime::UNLIMITED, &mut || true)
     }
 
     pub(super) fn history(&self, path: impl AsRef<Path>) -> History {
@@ -199,15 +201,15 @@ pub(super) fn lines(text: &str) -> Vec<String> {
 }
 
 pub(super) fn ids(history: &History) -> Vec<String> {
-    history.touches.iter().map(|touch| touch.id.clone()).collect()
+    history.commits.iter().map(|commit| commit.id.clone()).collect()
 }
 
-/// `path together rate` of the first neighbours.
+/// `path together rate` of the first co_changed.
 pub(super) fn neighbours(history: &History) -> Vec<String> {
-    let line = |n: &crate::history::Neighbour| {
-        format!("{} {} {}", String::from_utf8_lossy(&n.path), n.together, n.rate.name())
+    let line = |n: &crate::history::co_change::CoChangedFile| {
+        format!("{} {} {}", String::from_utf8_lossy(&n.path), n.together, n.likelihood.name())
     };
-    history.neighbours.iter().map(line).collect()
+    history.co_changed.iter().map(line).collect()
 }
 
 /// People as `git shortlog -nse` prints them, sorted as text.
@@ -240,4 +242,19 @@ pub(super) fn counted(world: &World, ids: &[String], path: &[u8]) -> BTreeMap<Ve
 
 pub(super) fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
+}
+
+/// What a commit says and did to the file, with limits for the message and the diff.
+pub(super) fn commit_text(
+    world: &World,
+    commit: &FileCommit,
+    limits: (usize, usize),
+) -> Option<CommitText> {
+    let commits = vec![commit.clone()];
+    read_commit_texts(&world.top, commits, limits, &mut || true).unwrap().remove(0)
+}
+
+/// What a commit did to the file.
+pub(super) fn patch(world: &World, commit: &FileCommit) -> String {
+    commit_text(world, commit, (0, 10_000)).unwrap().diff
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::Sort;
+use crate::history::CommitKind;
 
 /// What a commit does.
 #[derive(Debug, Clone)]
@@ -97,9 +97,15 @@ proptest! {
     /// same from what was kept at an earlier head.
     #[test]
     fn a_line_is_what_follow_prints(
-        commits in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..14),
+        mut commits in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..14),
         kept in 0..14_usize,
     ) {
+        // A commit renames and does nothing else: libgit2 and git do not measure in the same way how similar files are.
+        for steps in &mut commits {
+            if let Some(at) = steps.iter().position(|step| matches!(step, Step::Rename(..))) {
+                *steps = vec![steps[at].clone()];
+            }
+        }
         let world = World::new();
         let (mut tree, mut serial, mut stream) = (Tree::new(), 0, String::new());
         for (at, steps) in commits.iter().enumerate() {
@@ -119,21 +125,25 @@ proptest! {
         for path in tree.keys() {
             let history = world.history(path);
             prop_assert_eq!(ids(&history), world.follow(path), "{:?}", path);
-            for touch in &history.touches {
-                let others = counted(&world, std::slice::from_ref(&touch.id), b"");
-                prop_assert_eq!(others.len() as u64, touch.files);
+            for commit in &history.commits {
+                let others = counted(&world, std::slice::from_ref(&commit.id), b"");
+                prop_assert_eq!(others.len() as u64, commit.files);
             }
             let later = world.look(path);
-            prop_assert_eq!(&later.history.unwrap(), &history);
-            // Names of a line without renames are names of today: they are counted as git counts them.
+            let later = later.history.unwrap();
+            prop_assert_eq!(&later.commits, &history.commits);
+            prop_assert_eq!(later.read_back_to, None);
+            // Without renames other files are counted as git counts them. (With them, a path may mean one file after
+            // another; a later look knows more of that than a first one.)
             if !commits.iter().flatten().any(|step| matches!(step, Step::Rename(..))) {
-                let plain: Vec<String> = history.touches.iter()
-                    .filter(|touch| touch.sort == Sort::Plain).map(|touch| touch.id.clone()).collect();
+                let plain: Vec<String> = history.commits.iter()
+                    .filter(|commit| commit.kind == CommitKind::Plain).map(|commit| commit.id.clone()).collect();
                 let mut expect = counted(&world, &plain, path.as_bytes());
                 expect.retain(|other, _| tree.keys().any(|path| path.as_bytes() == other));
                 let found: BTreeMap<Vec<u8>, u64> =
-                    history.neighbours.iter().map(|n| (n.path.clone(), n.together)).collect();
+                    history.co_changed.iter().map(|n| (n.path.clone(), n.together)).collect();
                 prop_assert_eq!(found, expect);
+                prop_assert_eq!(later, history);
             }
         }
     }

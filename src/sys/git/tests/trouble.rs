@@ -1,10 +1,10 @@
 //! Repositories that are missing, empty, unusual, foreign or damaged: a note each, and what can be read.
 
 use super::*;
-use crate::sys::git::objects::unreadable;
+use crate::sys::git::repository::unreadable;
 use git2::{ErrorClass, ErrorCode};
 
-fn check_none(look: &Look, expect: &str) {
+fn check_none(look: &HistoryLookup, expect: &str) {
     assert_eq!(look.history, None);
     assert!(look.notes.len() == 1 && look.notes[0].contains(expect), "{:?}", look.notes);
 }
@@ -12,10 +12,10 @@ fn check_none(look: &Look, expect: &str) {
 #[test]
 fn where_there_is_no_history_a_note_says_why() {
     let world = World::without_repository();
-    check_none(&world.look("a"), "is in no git repository");
-    check_none(&world.look("not/there/a"), "is in no git repository");
+    check_none(&world.look("a"), "is not in a git repository");
+    check_none(&world.look("not/there/a"), "is not in a git repository");
     world.git(["init", "--quiet", "--bare", "-b", "main"]);
-    check_none(&world.look("objects/a"), "is in no git repository");
+    check_none(&world.look("objects/a"), "is not in a git repository");
     let mut world = World::new();
     check_none(&world.look("a"), "has no commit yet");
     world.change(&["b"]);
@@ -23,9 +23,12 @@ fn where_there_is_no_history_a_note_says_why() {
     world.write("a", "x");
     check_none(&world.look("a"), "touched a");
     assert!(world.look("a").from_cache, "that nothing is there is kept too");
-    check_none(&world.look(".git/config"), "is git's own");
+    check_none(&world.look(".git/config"), "belongs to git itself");
     check_none(&world.look("b/c"), "touched b/c");
-    assert_eq!(history(Path::new("/"), &world.cache(), &|| false).history, None);
+    assert_eq!(
+        read_history(Path::new("/"), &world.cache(), ReadingTime::UNLIMITED, &mut || true).history,
+        None
+    );
 }
 
 #[test]
@@ -37,9 +40,11 @@ fn a_worktree_has_its_own_head() {
     fs::write(tree.join("a"), "new\n").unwrap();
     world.time += 60;
     world.git_in(&tree, ["commit", "--quiet", "-am", "Other"]);
-    let look = history(&tree.join("a"), &world.cache(), &|| false).history.unwrap();
-    assert_eq!((look.touches.len(), &look.toplevel), (2, &tree));
-    assert_eq!(world.look("a").history.unwrap().touches.len(), 1);
+    let look = read_history(&tree.join("a"), &world.cache(), ReadingTime::UNLIMITED, &mut || true)
+        .history
+        .unwrap();
+    assert_eq!((look.commits.len(), &look.toplevel), (2, &tree));
+    assert_eq!(world.look("a").history.unwrap().commits.len(), 1);
 }
 
 #[test]
@@ -52,7 +57,7 @@ fn a_submodule_is_a_repository_of_its_own() {
     world.git(["submodule", "--quiet", "add", inner.top.to_str().unwrap(), "sub"]);
     world.change(&["a"]);
     let look = world.fresh("sub/a").history.unwrap();
-    assert_eq!((look.touches.len(), look.toplevel), (2, world.top.join("sub")));
+    assert_eq!((look.commits.len(), look.toplevel), (2, world.top.join("sub")));
     // In the outer one it is a file like any other.
     let outer = world.history("a");
     assert_eq!(neighbours(&outer), [".gitmodules 1 low", "sub 1 low"]);
@@ -85,19 +90,15 @@ fn damage_is_a_note_and_the_rest_is_read() {
         }
         let look = world.look("a");
         let history = look.history.unwrap();
-        let (touches, notes) = (history.touches.len(), history.notes.len());
+        let (commits, notes) = (history.commits.len(), history.notes.len());
         match what {
             // Ids of contents are compared, not contents.
-            "blob" => assert_eq!((touches, notes), (5, 0), "{what}"),
-            // What the commit did, and the one after it, is not known.
-            "tree" => assert_eq!((touches, notes), (3, 1), "{what}"),
-            _ => assert_eq!((touches, notes), (2, 1), "{what}"),
+            "blob" => assert_eq!((commits, notes), (5, 0), "{what}"),
+            _ => assert_eq!((commits, notes), (2, 1), "{what}"),
         }
         if what == "blob" {
-            let bad = history.touches.iter().find(|touch| touch.id == ids[1]).unwrap();
-            assert!(
-                crate::sys::git::patch(&world.top, bad, 100).unwrap_err().contains("is damaged")
-            );
+            let bad = history.commits.iter().find(|commit| commit.id == ids[1]).unwrap();
+            assert_eq!(commit_text(&world, bad, (100, 100)), None);
         } else {
             assert!(history.notes[0].contains(&bad), "{what}: {:?}", history.notes);
             assert!(!world.look("a").from_cache, "{what}: what is damaged is not kept");
@@ -116,7 +117,7 @@ fn a_repository_that_cannot_be_opened_is_a_note() {
     let config = world.top.join(".git/config");
     let good = fs::read_to_string(&config).unwrap();
     fs::write(&config, "[core\nbroken").unwrap();
-    check_none(&world.look("a"), "cannot be read");
+    check_none(&world.look("a"), "cannot read the git repository");
     fs::write(&config, good).unwrap();
     fs::write(world.top.join(".git/HEAD"), "nonsense").unwrap();
     assert_eq!(world.look("a").history, None);
@@ -125,7 +126,7 @@ fn a_repository_that_cannot_be_opened_is_a_note() {
     assert_eq!(other.look("a").history, None);
     let sha256 = World::without_repository();
     sha256.git(["init", "--quiet", "--object-format=sha256"]);
-    check_none(&sha256.look("a"), "cannot be read");
+    check_none(&sha256.look("a"), "cannot read the git repository");
 }
 
 #[test]
@@ -133,7 +134,8 @@ fn a_repository_of_somebody_else_is_a_note_with_advice() {
     let error = git2::Error::new(ErrorCode::Owner, ErrorClass::Config, "not owned by current user");
     let note = unreadable(Path::new("/p"), &error);
     assert!(
-        note.contains("/p cannot be read: not owned") && note.contains("safe.directory"),
+        note.contains("cannot read the git repository at /p: not owned")
+            && note.contains("safe.directory"),
         "{note}"
     );
     // Only root can give a repository away; the words above are what anybody sees then.
@@ -155,13 +157,24 @@ fn a_repository_of_somebody_else_is_a_note_with_advice() {
     }
 }
 
+/// Nobody writes to a FIFO: whoever opens it waits.
 #[test]
-fn a_walk_that_is_stopped_says_so_and_keeps_nothing() {
+fn an_object_that_blocks_is_a_note() {
     let mut world = World::new();
     world.change(&["a"]);
-    let look = history(&world.top.join("a"), &world.cache(), &|| true);
-    assert_eq!((look.history, look.notes.len()), (None, 2));
-    assert!(!world.look("a").from_cache);
+    let id = world.git(["rev-parse", "HEAD^{tree}"]);
+    let object = world.top.join(".git/objects").join(&id[..2]).join(&id[2..]);
+    fs::remove_file(&object).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &object, rustix::fs::Mode::RWXU).unwrap();
+    let begun = std::time::Instant::now();
+    let look = read_history(&world.top.join("a"), &world.cache(), ReadingTime::START, &mut || true);
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    assert!(look.is_trouble);
+    check_none(&look, "does not answer");
+    // A signal ends the wait at once.
+    let look =
+        read_history(&world.top.join("a"), &world.cache(), ReadingTime::UNLIMITED, &mut || false);
+    check_none(&look, "does not answer");
 }
 
 #[test]
@@ -172,7 +185,7 @@ fn a_folder_that_became_a_file_and_links_are_no_trouble() {
     fs::remove_dir(world.top.join("a")).unwrap();
     world.write("a", "now a file");
     world.commit("A file");
-    assert_eq!(world.history("a").touches.len(), 1);
+    assert_eq!(world.history("a").commits.len(), 1);
     // git prints the folder's commits as well: a path is a prefix to it.
     assert_eq!(world.rev_list("a").len(), 2);
     assert_eq!(ids(&world.history("a/b")), world.rev_list("a/b"));
@@ -185,9 +198,9 @@ fn a_folder_that_became_a_file_and_links_are_no_trouble() {
 }
 
 #[test]
-fn objects_that_are_too_large_are_left_out_and_said() {
+fn commits_that_are_too_large_are_left_out_with_a_note() {
     let mut world = World::new();
-    let first = world.change(&["a"]);
+    world.change(&["a"]);
     let stream = |data: usize| {
         let head = format!(
             "commit refs/heads/main\ncommitter A <a@x> 2000000000 +0000\ndata {data}\n{}\nfrom refs/heads/main^0\n",
@@ -196,25 +209,9 @@ fn objects_that_are_too_large_are_left_out_and_said() {
         [head.as_bytes(), b"M 100644 inline a\ndata 4\nnew\n\n"].concat()
     };
     world.import(&stream(15 << 20));
-    assert_eq!(world.fresh("a").history.unwrap().touches.len(), 2);
+    assert_eq!(world.fresh("a").history.unwrap().commits.len(), 2);
     world.import(&stream(16 << 20));
     let look = world.fresh("a");
     assert!(look.is_trouble && look.history.is_none(), "{look:?}");
     assert!(look.notes.iter().any(|note| note.contains("over the limit of 16777216")), "{look:?}");
-    // A tree: a name is 4 KiB at most for git, and not here.
-    let id = world.git(["hash-object", "-w", "a"]);
-    let blob = git2::Oid::from_str(id.trim()).unwrap();
-    let name = vec![b'n'; 64 << 20];
-    let tree = [b"100644 ".as_slice(), &name, b"\0", blob.as_bytes()].concat();
-    let repository = git2::Repository::open(&world.top).unwrap();
-    let tree = repository.odb().unwrap().write(git2::ObjectType::Tree, &tree).unwrap();
-    let text = format!(
-        "tree {tree}\nparent {first}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nm\n"
-    );
-    let commit =
-        repository.odb().unwrap().write(git2::ObjectType::Commit, text.as_bytes()).unwrap();
-    world.git(["update-ref", "refs/heads/main", &commit.to_string()]);
-    let look = world.fresh("a");
-    let said = look.history.map(|history| history.notes).unwrap_or(look.notes);
-    assert!(said.iter().any(|note| note.contains("over the limit of 67108864")), "{said:?}");
 }

@@ -1,83 +1,83 @@
-//! Where a file is in its repository, in words that hold in every clone of it.
+//! Locates a file in its repository in a way that holds for every clone: by the repository's first commit and the path.
 //!
-//! A repository is known by its first commit, a file in it by its path. It reads no file's content and no history but
-//! the way to the first commit, which takes a second where it is 100,000 commits long: who knows that commit already says
-//! so ([`place_knowing`]).
+//! To walk to the first commit takes a second where there are 100,000; [`locate`] skips it for callers that know the commit.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{Oid, Repository};
 
-use super::objects::{Objects, open};
-use super::toplevel;
+use super::facts::find_toplevel;
+use super::repository::{Objects, open, read_shallow};
+use super::worker::{Patience, Progress, run_in_worker};
 
-/// A file's place in a repository.
+/// Nothing is read any more from a repository that is silent for this long.
+const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
+
+/// The location of a file in a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The top of the working tree, by its true path.
+pub struct RepositoryLocation {
+    /// The top of the working tree, without links.
     pub toplevel: PathBuf,
     /// The path from there, as bytes.
     pub path: Vec<u8>,
-    /// The id of the repository's first commit, in hexadecimal digits: the same in every clone. Where a history has several
-    /// beginnings, the one that first parents lead to. `None` in a repository without commits and in a shallow one, whose
-    /// first commit is not known, and where the way to it is damaged.
+    /// The id of the repository's first commit, which is the same in every clone. Where a history has several beginnings, the
+    /// one that first parents lead to. `None` without commits, in a shallow clone, and where a commit on the way is damaged.
     pub first_commit: Option<String>,
 }
 
-/// Where a file is, or will be: its folder must exist. A link in its last part is not followed.
+/// Locates a file, whose folder must exist. A link in the last part of the path is not followed. `known` may give the first
+/// commit for the top of a working tree; it is used if the repository has that commit and it has no parents.
 ///
 /// `None` outside of a working tree, in a repository's own folder, and in a repository that cannot be opened: damaged, or
-/// another user's (`safe.directory`). It starts no program.
-pub fn place(path: &Path) -> Option<Place> {
-    place_knowing(path, &|_| None)
-}
-
-/// The same without the way to the first commit where `known` gives it for the top of the working tree, and the
-/// repository there has it indeed.
-pub fn place_knowing(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<Place> {
+/// another user's (`safe.directory`).
+pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<RepositoryLocation> {
     let folder = path.parent()?.canonicalize().ok()?;
     let path = folder.join(path.file_name()?);
-    let toplevel = toplevel(&folder)?;
+    let toplevel = find_toplevel(&folder)?;
     let inside = path.strip_prefix(&toplevel).ok()?;
     if inside.components().any(|part| part.as_os_str() == OsStr::new(".git")) {
         return None;
     }
-    let repository = open(&toplevel).ok()?;
-    let first_commit = known(&toplevel)
-        .filter(|id| is_first(&repository, id))
-        .or_else(|| first_commit(&repository));
-    Some(Place { path: inside.as_os_str().as_bytes().to_vec(), toplevel, first_commit })
+    let inside = inside.as_os_str().as_bytes().to_vec();
+    let (top, known) = (toplevel.clone(), known(&toplevel));
+    let read = move |progress: &Progress| {
+        let repository = open(&top).ok()?;
+        Some(find_first_commit(&repository, known, progress))
+    };
+    let first_commit = run_in_worker(PATIENCE, &mut || true, read)??;
+    Some(RepositoryLocation { path: inside, toplevel, first_commit })
 }
 
-/// Whether the repository has this commit, and it is one without parents.
-fn is_first(repository: &Repository, id: &str) -> bool {
-    let Ok(id) = Oid::from_str(id) else { return false };
-    let commit = Objects::new(repository).and_then(|objects| objects.commit(id));
-    commit.is_ok_and(|commit| commit.parents.is_empty()) && !is_shallow(repository)
-}
-
-/// A worktree's own folder does not tell.
-fn is_shallow(repository: &Repository) -> bool {
-    let list = repository.commondir().join("shallow");
-    repository.is_shallow() || list.metadata().is_ok_and(|metadata| metadata.len() > 0)
-}
-
-fn first_commit(repository: &Repository) -> Option<String> {
-    if is_shallow(repository) {
+/// Finds the first commit, in a full clone. Does not walk where `known` is one.
+fn find_first_commit(
+    repository: &Repository,
+    known: Option<String>,
+    progress: &Progress,
+) -> Option<String> {
+    let objects = Objects::new(repository).ok()?;
+    let (shallow, _) = read_shallow(repository).ok()?;
+    if !shallow.is_empty() {
         return None;
     }
-    let objects = Objects::new(repository).ok()?;
-    // Not peeled: libgit2 takes in a commit of any size.
-    let mut id = repository.head().ok()?.resolve().ok()?.target()?;
-    // Where hashes are not checked, commits can be made to be each other's parents.
+    let is_first = |id: &String| {
+        let commit = Oid::from_str(id).ok().and_then(|id| objects.read_commit(id).ok());
+        commit.is_some_and(|commit| commit.parent_count() == 0)
+    };
+    if let Some(known) = known.filter(is_first) {
+        return Some(known);
+    }
+    let mut id = objects.head().ok()?;
+    // Since hashes are not verified, commits can be made to be each other's parents.
     let mut seen = HashSet::new();
     while seen.insert(id) {
-        match objects.commit(id).ok()?.parents.first() {
-            Some(parent) => id = *parent,
-            None => return Some(id.to_string()),
+        progress.advance();
+        match objects.read_commit(id).ok()?.parent_id(0) {
+            Ok(parent) => id = parent,
+            Err(_) => return Some(id.to_string()),
         }
     }
     None
@@ -89,6 +89,10 @@ mod tests {
     use git2::Signature;
     use std::fs;
     use tempfile::TempDir;
+
+    fn locate_unknown(path: &Path) -> Option<RepositoryLocation> {
+        locate(path, &|_| None)
+    }
 
     struct World {
         _dir: TempDir,
@@ -121,16 +125,19 @@ mod tests {
         }
 
         fn first(&self) -> Option<String> {
-            place(&self.top.join("src/a")).unwrap().first_commit
+            locate_unknown(&self.top.join("src/a")).unwrap().first_commit
         }
     }
 
     #[test]
     fn a_place_is_the_first_commit_and_the_path() {
         let world = world();
-        let found = place(&world.top.join("src/a")).unwrap();
-        let expect =
-            Place { toplevel: world.top.clone(), path: b"src/a".to_vec(), first_commit: None };
+        let found = locate_unknown(&world.top.join("src/a")).unwrap();
+        let expect = RepositoryLocation {
+            toplevel: world.top.clone(),
+            path: b"src/a".to_vec(),
+            first_commit: None,
+        };
         assert_eq!(found, expect, "without commits");
         let one = world.commit(&[], "one");
         let two = world.commit(&[one], "two");
@@ -143,7 +150,7 @@ mod tests {
         world.head(world.commit(&[other, two], "merge"));
         assert_eq!(world.first(), Some(other.to_string()));
         let strange = world.top.join(OsStr::from_bytes(b"src/\xff\n"));
-        assert_eq!(place(&strange).unwrap().path, b"src/\xff\n");
+        assert_eq!(locate_unknown(&strange).unwrap().path, b"src/\xff\n");
     }
 
     #[test]
@@ -154,8 +161,7 @@ mod tests {
         let orphan = world.commit(&[], "orphan");
         world.head(two);
         let check = |known: &str, expect: Oid| {
-            let found =
-                place_knowing(&world.top.join("src/a"), &|_| Some(known.to_owned())).unwrap();
+            let found = locate(&world.top.join("src/a"), &|_| Some(known.to_owned())).unwrap();
             assert_eq!(found.first_commit, Some(expect.to_string()), "{known}");
         };
         check(&orphan.to_string(), orphan);
@@ -167,15 +173,15 @@ mod tests {
     #[test]
     fn where_there_is_no_place() {
         let world = world();
-        assert_eq!(place(&world.top.join(".git/config")), None);
-        assert_eq!(place(&world.top.join("no/such/folder/a")), None);
-        assert_eq!(place(Path::new("/")), None);
+        assert_eq!(locate_unknown(&world.top.join(".git/config")), None);
+        assert_eq!(locate_unknown(&world.top.join("no/such/folder/a")), None);
+        assert_eq!(locate_unknown(Path::new("/")), None);
         let bare = world.top.parent().unwrap().join("bare");
         Repository::init_bare(&bare).unwrap();
-        assert_eq!(place(&bare.join("a")), None);
-        assert_eq!(place(&world.top.parent().unwrap().join("a")), None);
+        assert_eq!(locate_unknown(&bare.join("a")), None);
+        assert_eq!(locate_unknown(&world.top.parent().unwrap().join("a")), None);
         fs::write(world.top.join(".git/config"), "[core\nbroken").unwrap();
-        assert_eq!(place(&world.top.join("src/a")), None);
+        assert_eq!(locate_unknown(&world.top.join("src/a")), None);
     }
 
     #[test]
@@ -217,7 +223,7 @@ mod tests {
         world.head(one);
         let other = world.top.parent().unwrap().join("w");
         world.repository.worktree("w", &other, None).unwrap();
-        let found = place(&other.join("a")).unwrap();
+        let found = locate_unknown(&other.join("a")).unwrap();
         assert_eq!((found.toplevel, found.first_commit), (other, Some(one.to_string())));
     }
 }

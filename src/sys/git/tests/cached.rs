@@ -5,7 +5,7 @@ use super::*;
 /// Looks with what is kept, and holds it against a look without.
 fn check(world: &World, path: &str, walked: u64) {
     let look = world.look(path);
-    assert_eq!(look.walked, walked);
+    assert_eq!(look.commits_read, walked);
     assert_eq!(look.history, world.fresh(path).history);
 }
 
@@ -38,7 +38,7 @@ fn only_what_is_new_is_read() {
     world.rename("a", "new");
     world.commit("Move it");
     check(&world, "new", 1);
-    assert_eq!(world.look("new").history.unwrap().touches.len(), 13);
+    assert_eq!(world.look("new").history.unwrap().commits.len(), 13);
 }
 
 #[test]
@@ -90,23 +90,23 @@ fn what_is_damaged_or_cannot_be_written_is_none() {
     world.change(&["a", "b"]);
     world.change(&["a", "b"]);
     check(&world, "a", 2);
-    for text in ["", "{", "null\n{}\n", "{\"nagent_history\":2}\n{}\n"] {
+    for text in ["", "{", "null\n{}\n", "{\"key\":{}}"] {
         fs::write(kept(&world), text).unwrap();
         check(&world, "a", 2);
         check(&world, "a", 0);
     }
-    // The first line is whole, the second is not: good for this head, none for the next.
-    let path = kept(&world);
-    let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.lines().next().unwrap().to_owned() + "\n{\n").unwrap();
-    check(&world, "a", 0);
-    world.change(&["b"]);
-    check(&world, "a", 3);
+    // Another version, another repository.
+    let text = fs::read_to_string(kept(&world)).unwrap();
+    for (from, to) in [("\"nagent_history\":2", "\"nagent_history\":1"), ("/.git/", "/.svn/")] {
+        assert!(text.contains(from), "{text}");
+        fs::write(kept(&world), text.replacen(from, to, 1)).unwrap();
+        check(&world, "a", 2);
+    }
     let file = world.base().join("a file");
     fs::write(&file, "").unwrap();
-    let look = history(&world.top.join("a"), &file, &|| false);
+    let look = read_history(&world.top.join("a"), &file, ReadingTime::UNLIMITED, &mut || true);
     let history = look.history.unwrap();
-    assert_eq!((history.touches.len(), history.notes.len()), (2, 1));
+    assert_eq!((history.commits.len(), history.notes.len()), (2, 1));
 }
 
 #[test]
@@ -127,4 +127,50 @@ fn looks_side_by_side_are_whole() {
             });
         }
     });
+}
+
+#[test]
+fn a_start_goes_on_where_the_last_one_stopped() {
+    let mut world = World::new();
+    let mut stream = String::new();
+    for n in 0..450 {
+        let name = if n < 220 { "old" } else { "a" };
+        stream += &format!(
+            "commit refs/heads/main\ncommitter Ann <ann@x> {} +0000\ndata 1\nm\n",
+            1_700_000_000 + n * 60
+        );
+        if n == 220 {
+            stream += "R old a\n";
+        }
+        for path in [name, "b"] {
+            if n != 220 || path == "b" {
+                let text = text(path) + &n.to_string();
+                stream += &format!("M 100644 inline {path}\ndata {}\n{text}\n", text.len());
+            }
+        }
+    }
+    world.import(stream.as_bytes());
+    world.time += 450 * 60;
+    let start = |world: &World| {
+        let time = ReadingTime::at_most(std::time::Duration::ZERO);
+        read_history(&world.top.join("a"), &world.cache(), time, &mut || true)
+    };
+    for read in 1..=4 {
+        let look = start(&world);
+        assert_eq!((look.commits_read, look.from_cache), (100, read > 1));
+        let history = look.history.unwrap();
+        assert_eq!(history.commits.len(), 100 * read);
+        let newest_unread = 1_700_000_000 + 60 * (449 - 100 * i64::try_from(read).unwrap());
+        assert_eq!(history.read_back_to, Some(newest_unread));
+    }
+    // A new head in between takes over the rest.
+    fs::write(world.top.join("a"), "x").unwrap();
+    world.git(["reset", "--quiet"]);
+    world.change(&["a"]);
+    let look = start(&world);
+    assert_eq!(look.commits_read, 51);
+    let history = look.history.unwrap();
+    assert_eq!((history.commits.len(), history.read_back_to), (451, None));
+    assert_eq!(history, world.history("a"));
+    assert_eq!(start(&world).commits_read, 0);
 }

@@ -1,0 +1,263 @@
+//! Counts which files change together with a file. A commit weighs less the more files it changes.
+//!
+//! A commit of `n` files weighs `1 / sqrt(n - 1)`: in a commit of two files the other file is the only companion, in one of
+//! 300 it is one of 299. A file's share is the weight of the commits that changed both files, divided by the weight of all
+//! commits that changed this one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::path_text;
+
+/// Commits that change more files than this do not count.
+pub const LARGEST_COMMIT: u64 = 1000;
+
+/// At most this many files are listed.
+pub const MAX_LISTED: usize = 200;
+
+/// Lowest share, and lowest weight of the common commits, for [`Likelihood::High`] and [`Likelihood::Medium`]: two commits
+/// of 300 files prove nothing, whatever their share is.
+const HIGH: (f64, f64) = (0.5, 0.5);
+const MEDIUM: (f64, f64) = (0.2, 0.25);
+
+/// Below this many common commits the likelihood is low.
+const MIN_TOGETHER: u64 = 2;
+
+/// The weight of 1. Weights are integers so that the sum does not depend on the order: a history that is read in two parts
+/// gives the same figures.
+const ONE: f64 = 1e6;
+
+/// A file that changed in the same commits.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CoChangedFile {
+    /// Its path at `HEAD`.
+    pub path: Vec<u8>,
+    /// Number of commits that changed both files.
+    pub together: u64,
+    /// The weight of these commits, divided by that of all commits of the file: 0 to 1.
+    pub share: f64,
+    /// The share in a word.
+    pub likelihood: Likelihood,
+}
+
+/// How likely two files change together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likelihood {
+    /// Now and then.
+    #[default]
+    Low,
+    /// Often.
+    Medium,
+    /// More often than not.
+    High,
+}
+
+impl Likelihood {
+    /// The word that is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Counts of common commits, by path. Counts of two parts of a history can be added.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "CachedCounts", into = "CachedCounts")]
+pub struct CoChangeCounts {
+    /// The weight of all commits that count.
+    pub total: u64,
+    /// The other files.
+    pub files: BTreeMap<Vec<u8>, CoChange>,
+}
+
+/// What is counted for one file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoChange {
+    /// Number of commits that changed both files.
+    pub together: u64,
+    /// Their weight.
+    pub weight: u64,
+    /// Whether the file does not exist at `HEAD`; then it is not listed.
+    pub is_gone: bool,
+}
+
+/// Returns the weight of a commit that changes this many files, in millionths.
+pub fn weight(files: u64) -> u64 {
+    if files > LARGEST_COMMIT {
+        return 0;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a million")]
+    let weight = (ONE / (files.saturating_sub(1).max(1) as f64).sqrt()).round() as u64;
+    weight
+}
+
+impl CoChangeCounts {
+    /// Counts a commit that changes `files` files, `others` without the file itself.
+    pub fn add_commit<'a>(&mut self, files: u64, others: impl IntoIterator<Item = &'a [u8]>) {
+        let weight = weight(files);
+        if weight > 0 {
+            self.total += weight;
+            for path in others {
+                self.add_file(path, CoChange { together: 1, weight, is_gone: false });
+            }
+        }
+    }
+
+    /// Adds counts of another part of the history.
+    pub fn add_file(&mut self, path: &[u8], counts: CoChange) {
+        if let Some(sum) = self.files.get_mut(path) {
+            sum.together += counts.together;
+            sum.weight += counts.weight;
+        } else {
+            self.files.insert(path.to_owned(), counts);
+        }
+    }
+
+    /// Lists the files that exist, highest share first, then by count and path; at most [`MAX_LISTED`].
+    pub fn list(&self) -> Vec<CoChangedFile> {
+        let existing = self.files.iter().filter(|(_, counts)| !counts.is_gone);
+        let mut listed: Vec<CoChangedFile> = existing
+            .map(|(path, counts)| {
+                let share = (counts.weight as f64 / self.total.max(1) as f64).min(1.0);
+                let likelihood = judge(counts.together, share, counts.weight as f64 / ONE);
+                CoChangedFile { path: path.clone(), together: counts.together, share, likelihood }
+            })
+            .collect();
+        listed.sort_by(|a, b| {
+            let by_share = b.share.total_cmp(&a.share);
+            by_share.then(b.together.cmp(&a.together)).then_with(|| a.path.cmp(&b.path))
+        });
+        listed.truncate(MAX_LISTED);
+        listed
+    }
+}
+
+fn judge(together: u64, share: f64, weight: f64) -> Likelihood {
+    let reaches = |(lowest_share, lowest_weight): (f64, f64)| {
+        // Weights are rounded: half is half, whatever the last digit says.
+        let tolerance = 1e-5;
+        let is_enough = share + tolerance >= lowest_share && weight + tolerance >= lowest_weight;
+        together >= MIN_TOGETHER && is_enough
+    };
+    match () {
+        () if reaches(HIGH) => Likelihood::High,
+        () if reaches(MEDIUM) => Likelihood::Medium,
+        () => Likelihood::Low,
+    }
+}
+
+/// [`CoChangeCounts`] as JSON, whose keys cannot be bytes.
+#[derive(Serialize, Deserialize)]
+struct CachedCounts {
+    total: u64,
+    files: Vec<CachedFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CachedFile {
+    #[serde(with = "path_text")]
+    path: Vec<u8>,
+    counts: CoChange,
+}
+
+impl From<CoChangeCounts> for CachedCounts {
+    fn from(counts: CoChangeCounts) -> Self {
+        let files = counts.files.into_iter().map(|(path, counts)| CachedFile { path, counts });
+        Self { total: counts.total, files: files.collect() }
+    }
+}
+
+impl From<CachedCounts> for CoChangeCounts {
+    fn from(cached: CachedCounts) -> Self {
+        let files = cached.files.into_iter().map(|file| (file.path, file.counts));
+        Self { total: cached.total, files: files.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Commit<'a> = (u64, Vec<&'a str>);
+
+    fn commit<'a>(files: u64, others: &[&'a str]) -> Commit<'a> {
+        (files, others.to_vec())
+    }
+
+    fn count(commits: &[Commit<'_>]) -> CoChangeCounts {
+        let mut counts = CoChangeCounts::default();
+        for (files, others) in commits {
+            counts.add_commit(*files, others.iter().map(|path| path.as_bytes()));
+        }
+        counts
+    }
+
+    fn shown(commits: &[Commit<'_>]) -> Vec<String> {
+        let show = |file: &CoChangedFile| {
+            let path = String::from_utf8_lossy(&file.path);
+            format!("{path} {} {:.2} {}", file.together, file.share, file.likelihood.name())
+        };
+        count(commits).list().iter().map(show).collect()
+    }
+
+    #[test]
+    fn the_partner_comes_before_a_reformat_of_everything() {
+        let many: Vec<String> = (0..299).map(|n| format!("f{n:03}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let reformat = commit(300, &many);
+        let commits =
+            [reformat.clone(), commit(2, &["test"]), commit(2, &["test"]), reformat.clone()];
+        assert_eq!(shown(&commits)[..2], ["test 2 0.95 high", "f000 2 0.05 low"]);
+        // Nothing but reformats is no evidence for anything.
+        assert_eq!(shown(&[reformat.clone(), reformat])[0], "f000 2 1.00 low");
+    }
+
+    #[test]
+    fn likelihoods() {
+        let both = || commit(2, &["b"]);
+        let alone = || commit(1, &[]);
+        assert_eq!(shown(&[both()]), ["b 1 1.00 low"]);
+        assert_eq!(shown(&[both(), both()]), ["b 2 1.00 high"]);
+        assert_eq!(shown(&[both(), both(), alone(), alone()]), ["b 2 0.50 high"]);
+        assert_eq!(shown(&[both(), both(), alone(), alone(), alone()]), ["b 2 0.40 medium"]);
+        let mut many = vec![both(), both()];
+        many.extend(std::iter::repeat_with(alone).take(9));
+        assert_eq!(shown(&many), ["b 2 0.18 low"]);
+        assert_eq!(shown(&[commit(1001, &["b"])]), [] as [&str; 0]);
+        assert_eq!(shown(&[]), [] as [&str; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_shares_and_the_order_of_commits_does_not_matter(
+            commits in prop::collection::vec((0..1200_u64, prop::collection::btree_set(0..300_u16, 0..260)), 0..12)
+        ) {
+            let names: Vec<String> = (0..300).map(|n| format!("f{n}")).collect();
+            let mut commits: Vec<Commit<'_>> = commits
+                .iter()
+                .map(|(files, others)| (*files, others.iter().map(|n| names[usize::from(*n)].as_str()).collect()))
+                .collect();
+            let counts = count(&commits);
+            let listed = counts.list();
+            prop_assert!(listed.len() <= MAX_LISTED);
+            for file in &listed {
+                let path = str::from_utf8(&file.path).unwrap();
+                let with = commits.iter().filter(|(files, others)| *files <= LARGEST_COMMIT && others.contains(&path));
+                prop_assert_eq!(with.count() as u64, file.together);
+                prop_assert!(file.share > 0.0 && file.share <= 1.0);
+                prop_assert!(file.likelihood == Likelihood::Low || file.together >= 2 && file.share > 0.19);
+            }
+            prop_assert!(listed.windows(2).all(|pair| pair[0].share >= pair[1].share));
+            commits.reverse();
+            prop_assert_eq!(&count(&commits), &counts);
+            let text = serde_json::to_string(&counts).unwrap();
+            prop_assert_eq!(serde_json::from_str::<CoChangeCounts>(&text).unwrap(), counts);
+        }
+    }
+}

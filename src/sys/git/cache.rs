@@ -1,0 +1,131 @@
+//! Caches histories in `{root}/history/{repository}/{path}/{head}.json`; the names of the two folders are parts of hashes.
+//!
+//! There is one file for each head: somebody who changes branches finds both. At most [`MAX_HEADS`] are kept for a path.
+//! Files are replaced atomically, and a file that is damaged counts as missing: processes may write at the same time, and
+//! anybody may delete them.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::super::atomic_file::AtomicFile;
+use super::super::fs;
+use crate::history::co_change::CoChangeCounts;
+use crate::history::{FileCommit, path_text};
+
+/// Heads that are kept for a path.
+const MAX_HEADS: usize = 4;
+
+/// The largest file that is read or written, in bytes.
+const MAX_SIZE: u64 = 32 << 20;
+
+/// The version of the format; files of another version count as missing.
+const VERSION: u32 = 2;
+
+/// What a cached history belongs to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CacheKey {
+    nagent_history: u32,
+    /// The repository's folder.
+    #[serde(with = "path_text")]
+    repository: Vec<u8>,
+    /// The file's path in it.
+    #[serde(with = "path_text")]
+    path: Vec<u8>,
+    /// The commit from which it was read.
+    head: String,
+    /// The hash of the list of commits at which a shallow clone ends.
+    shallow: String,
+}
+
+/// The history of a file at one head. Names and addresses are as in the commits: the mailmap is applied later.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CachedHistory {
+    pub(super) key: CacheKey,
+    /// Newest first.
+    pub(super) commits: Vec<FileCommit>,
+    pub(super) co_changes: CoChangeCounts,
+    /// Where reading stopped when its time was over; empty when all was read.
+    pub(super) frontier: Vec<FrontierCommit>,
+}
+
+/// A commit that was not read yet, and the file's path there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FrontierCommit {
+    pub(super) id: String,
+    #[serde(with = "path_text")]
+    pub(super) path: Vec<u8>,
+}
+
+/// The cached histories of one repository.
+pub(super) struct Cache {
+    folder: PathBuf,
+    repository: Vec<u8>,
+    shallow: String,
+    /// The heads of which there is a file, by path.
+    heads: HashMap<Vec<u8>, HashSet<String>>,
+}
+
+impl Cache {
+    pub(super) fn new(folder: &Path, repository: &Path, shallow: String) -> Self {
+        let repository = repository.as_os_str().as_bytes().to_owned();
+        let folder = folder.join(shorten_hash(&repository));
+        Self { folder, repository, shallow, heads: HashMap::new() }
+    }
+
+    pub(super) fn key(&self, head: String, path: &[u8]) -> CacheKey {
+        let (repository, shallow) = (self.repository.clone(), self.shallow.clone());
+        CacheKey { nagent_history: VERSION, repository, path: path.to_owned(), head, shallow }
+    }
+
+    /// Returns what was cached for a path at a head. Cheap where there is nothing: a walk asks at each commit.
+    pub(super) fn read(&mut self, head: &str, path: &[u8]) -> Option<CachedHistory> {
+        if !self.heads.contains_key(path) {
+            let names = fs::list_names(&self.path_folder(path)).unwrap_or_default();
+            let heads = names.iter().filter_map(|name| name.strip_suffix(".json"));
+            self.heads.insert(path.to_owned(), heads.map(str::to_owned).collect());
+        }
+        if !self.heads[path].contains(head) {
+            return None;
+        }
+        let file = self.path_folder(path).join(format!("{head}.json"));
+        let text = fs::read_text(&file, MAX_SIZE).ok()??;
+        let cached: CachedHistory = serde_json::from_str(&text).ok()?;
+        (cached.key == self.key(head.to_owned(), path)).then_some(cached)
+    }
+
+    /// Writes a history, and removes the oldest ones of too many heads.
+    pub(super) fn write(&self, history: &CachedHistory) -> Result<()> {
+        let text = serde_json::to_string(history)?;
+        if text.len() as u64 > MAX_SIZE {
+            return Ok(());
+        }
+        let folder = self.path_folder(&history.key.path);
+        fs::create_private_folder(&folder)?;
+        let name = format!("{}.json", history.key.head);
+        AtomicFile::new(&folder.join(&name)).without_sync().write(text.as_bytes())?;
+        let mut others: Vec<(u64, PathBuf)> = fs::list_names(&folder)?
+            .into_iter()
+            .filter(|other| *other != name && other.strip_suffix(".json").is_some())
+            .map(|other| folder.join(other))
+            .map(|path| (fs::modified_seconds(&path), path))
+            .collect();
+        others.sort();
+        let surplus = (others.len() + 1).saturating_sub(MAX_HEADS);
+        others.iter().take(surplus).try_for_each(|(_, path)| fs::remove_file(path))
+    }
+
+    fn path_folder(&self, path: &[u8]) -> PathBuf {
+        self.folder.join(shorten_hash(path))
+    }
+}
+
+/// Returns the beginning of the hash of some bytes, for a file name.
+fn shorten_hash(bytes: &[u8]) -> String {
+    let mut hash = fs::sha256(bytes);
+    hash.truncate(24);
+    hash
+}

@@ -1,0 +1,96 @@
+//! Reads what commits say, and what they did to one file, for the request that summarizes them.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
+
+use git2::{Commit, DiffFindOptions, Oid, Patch};
+
+use super::super::names::shown;
+use super::repository::{Objects, open};
+use super::tree_diff::diff_trees;
+use super::worker::{Patience, run_in_worker};
+use crate::history::summaries::CommitText;
+use crate::history::{FileChange, FileCommit};
+
+/// Nothing is read any more from a repository that is silent for this long.
+const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
+
+/// Reads the texts of commits that touched a file. Contents over 8 MiB are treated as binary; longer ones are cut at these numbers of bytes, with a line that says so;
+/// a commit that cannot be read has `None`.
+///
+/// # Errors
+/// The repository cannot be read, or it does not answer.
+pub fn read_commit_texts(
+    toplevel: &Path,
+    commits: Vec<FileCommit>,
+    (max_message, max_diff): (usize, usize),
+    keep_waiting: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Option<CommitText>>, String> {
+    let top = toplevel.to_owned();
+    let texts = run_in_worker(PATIENCE, keep_waiting, move |progress| {
+        let repository = open(&top)?;
+        let objects = Objects::new(&repository)?;
+        let read = |commit: &FileCommit| {
+            progress.advance();
+            let (message, diff) = read_text(&objects, commit).ok()?;
+            let message = truncate(format!("{}\n", message.trim_matches('\n')), max_message);
+            Some(CommitText { message, diff: truncate(diff, max_diff) })
+        };
+        Ok(commits.iter().map(read).collect())
+    });
+    let place = || format!("the git repository at {} does not answer", shown(toplevel));
+    texts.unwrap_or_else(|| Err(place()))
+}
+
+fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<(String, String), String> {
+    let failure = |error: git2::Error| error.message().to_owned();
+    let commit = objects.read_commit(Oid::from_str(&file.id).map_err(failure)?)?;
+    let message = decode(&commit, commit.message_bytes()).into_owned();
+    let parent = commit.parent_id(0).ok().map(|id| objects.read_commit(id)).transpose()?;
+    let mut paths = vec![file.path.as_slice()];
+    if let FileChange::Renamed { from } = &file.change {
+        paths.push(from);
+    }
+    let old = parent.map(|parent| parent.tree_id());
+    let mut diff = diff_trees(objects, old, Some(commit.tree_id()), &paths)?;
+    if paths.len() > 1 {
+        // The walk found that the one became the other, however little they have in common.
+        let mut options = DiffFindOptions::new();
+        options.renames(true).renames_from_rewrites(true).rename_threshold(1);
+        diff.find_similar(Some(&mut options)).map_err(failure)?;
+    }
+    let at = diff
+        .deltas()
+        .position(|delta| delta.new_file().path_bytes() == Some(&file.path))
+        .ok_or("the commit does not touch the file")?;
+    let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
+    let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
+    let text = patch.map(|text| String::from_utf8_lossy(&text).into_owned());
+    Ok((message, text.unwrap_or_else(|| "Binary contents differ\n".to_owned())))
+}
+
+/// Decodes a text of a commit. Latin-1 is known beside UTF-8; invalid bytes become U+FFFD.
+pub(super) fn decode<'a>(commit: &Commit<'_>, bytes: &'a [u8]) -> Cow<'a, str> {
+    let encoding = commit.message_encoding().ok().flatten().unwrap_or_default();
+    let is_latin = ["iso-8859-1", "iso8859-1", "latin1", "latin-1"]
+        .iter()
+        .any(|name| encoding.eq_ignore_ascii_case(name));
+    if is_latin {
+        Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect())
+    } else {
+        String::from_utf8_lossy(bytes)
+    }
+}
+
+/// Cuts a text after a line, at most `limit` bytes long, and says what is missing.
+fn truncate(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let mut end = text.floor_char_boundary(limit);
+    end = text[..end].rfind('\n').map_or(end, |at| at + 1);
+    let start = &text[..end];
+    let newline = if start.is_empty() || start.ends_with('\n') { "" } else { "\n" };
+    format!("{start}{newline}[cut: {end} of {} bytes are shown]\n", text.len())
+}
