@@ -246,6 +246,34 @@ fn links_and_make_targets_lead_somewhere() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// Each promise of SECURITY.md names tests that there are, and each mutant breaks one promise.
+#[test]
+fn every_promise_names_its_tests() {
+    let parts = text("torture/src/main.rs");
+    let mutants = text("mutants/table");
+    let mutants: BTreeSet<&str> =
+        mutants.lines().filter_map(|line| line.strip_prefix("name: ")).collect();
+    let mut broken = BTreeSet::new();
+    for row in table("SECURITY.md", "promise") {
+        let [promise, tests, torture, killed] = &row[..] else { panic!("{row:?}") };
+        for module in quoted(tests) {
+            let is_there = ["", "/mod"]
+                .iter()
+                .any(|end| top().join(format!("tests/it/{module}{end}.rs")).is_file());
+            assert!(is_there, "{promise}: tests/it has no {module}");
+        }
+        for part in quoted(torture) {
+            assert!(parts.contains(&format!("(\"{part}\",")), "{promise}: no torture part {part}");
+        }
+        assert!(!quoted(tests).is_empty() || !quoted(torture).is_empty(), "{promise}: no test");
+        for name in quoted(killed) {
+            assert!(mutants.contains(name.as_str()), "{promise}: no mutant {name}");
+            assert!(broken.insert(name.clone()), "{name} breaks two promises");
+        }
+    }
+    assert_eq!(broken.len(), mutants.len(), "a mutant that breaks no promise");
+}
+
 #[test]
 fn every_module_is_in_the_code_map() {
     let map = text("ARCHITECTURE.md");

@@ -221,5 +221,5 @@ fn a_second_sigint_leaves_at_once() {
     // Two at the same instant are one to the kernel; the first alone takes 0.2 s, until the trap is overrun.
     std::thread::sleep(Duration::from_millis(40));
     running.signal(Signal::INT);
-    running.wait().within(0.1).assert_exit(130);
+    running.wait().within(0.05).assert_exit(130);
 }

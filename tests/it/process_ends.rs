@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
+use crate::process_under_test::slowness;
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell, wait_until};
 
 /// The longest that anything may outlive the run.
@@ -24,13 +25,14 @@ fn word(sandbox: &Sandbox) -> String {
     name.bytes().map(|byte| format!("{byte:03}")).collect::<String>().split_off(36)
 }
 
-/// Nothing of the sandbox runs any more, within a second.
+/// Asserts that nothing of the sandbox runs any more within a second, or as long as a busy machine needs for it.
 fn all_end(sandbox: &Sandbox, word: &str, after: &str) {
     let start = std::time::Instant::now();
     wait_until(&format!("all is gone after {after}"), || {
         sandbox.processes().is_empty() && alive(word).is_empty()
     });
-    assert!(start.elapsed().as_secs_f64() < SECOND, "{:?} after {after}", start.elapsed());
+    let limit = SECOND * slowness();
+    assert!(start.elapsed().as_secs_f64() < limit, "{:?} after {after}", start.elapsed());
 }
 
 /// Sleepers of many kinds, then a shell that stays.
@@ -127,7 +129,7 @@ fn the_next_run_has_the_conversation_at_once_after_a_kill() {
     // may need a moment to release the killed process's own lock, which shows as a short wait.
     sandbox.llm.push(answer("done"));
     let run = sandbox.run(&["--conversation", "c", "again"]).assert_exit(0);
-    assert!(run.seconds < 0.2 || !run.stderr.contains("waiting"), "{run:?}");
+    assert!(run.seconds < 0.2 * slowness() || !run.stderr.contains("waiting"), "{run:?}");
 }
 
 /// A reply that has a child do `work`.

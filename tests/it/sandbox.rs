@@ -1,9 +1,9 @@
 //! A world of its own for each test: a home, a work folder, an empty environment, a scripted model.
 //!
 //! `Sandbox::new().file("a.txt", "x").reply("<nagent-response>hi</nagent-response>").run(&["task"])` runs the
-//! real executable and hands back a [`Run`]. The world lies in a temp folder, so that no repository is above
-//! it; tests of the write boundary, which allows temp folders, take [`Sandbox::outside_temp`]. A run is ended
-//! after 30 s, and that fails the test. Nothing here knows how the executables work inside.
+//! real executable and returns a [`Run`]. The world is in a temp folder, so that no repository is above it; tests of
+//! the write boundary, which allows temp folders, use [`Sandbox::outside_temp`]. A run that does not end within a
+//! minute is killed and fails the test. Nothing here knows how the executables work inside.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -18,15 +18,15 @@ use crate::blocks::{Block, blocks};
 use crate::fake_llm::{FakeLlm, Request};
 use crate::process_under_test::{Run, Running};
 
-/// The canary that must turn up nowhere.
+/// A key that must not appear in any file, argument or message.
 pub(crate) const CANARY: &str = "sk-canary-0123456789abcdef";
 
-/// The main executable.
+/// The path of `nagent`.
 pub(crate) const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
-/// The primitive: a file in, text out.
+/// The path of `nagent-llm-text`.
 pub(crate) const LLM_TEXT: &str = env!("CARGO_BIN_EXE_nagent-llm-text");
 
-/// A file and a prompt in, text out.
+/// The path of `nagent-llm-upload`.
 pub(crate) const LLM_UPLOAD: &str = env!("CARGO_BIN_EXE_nagent-llm-upload");
 
 /// An answer that ends a run.
@@ -61,7 +61,7 @@ impl Sandbox {
             let folder = folder.canonicalize().unwrap_or_default();
             folder.is_dir() && !["/tmp", "/var/tmp"].iter().any(|temp| folder.starts_with(temp))
         };
-        // Not in /dev before all else: the tags do not search there.
+        // /dev/shm only if nothing else is left: the tags do not search in /dev.
         let home = std::env::home_dir().unwrap_or_default();
         let folder = [target, &home, Path::new("/dev/shm"), Path::new("/run/user")]
             .into_iter()
@@ -159,7 +159,7 @@ impl Sandbox {
         self
     }
 
-    /// The same as [`Sandbox::reply`], for answers that are no text.
+    /// Like [`Sandbox::reply`], for answers that are not text.
     pub(crate) fn answer(self, answer: Answer) -> Self {
         self.reply(answer)
     }
@@ -189,7 +189,7 @@ impl Sandbox {
         self
     }
 
-    /// A variable for all runs; it wins over those of the sandbox.
+    /// Sets a variable for all runs, also one that the sandbox sets itself.
     pub(crate) fn env(mut self, key: &str, value: impl Into<String>) -> Self {
         self.env.push((key.to_owned(), value.into()));
         self
@@ -218,7 +218,7 @@ impl Sandbox {
         }
     }
 
-    /// `nagent` with arguments, to be refined and run.
+    /// `nagent` with arguments; add what else it needs, then run it.
     pub(crate) fn cmd<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
         self.program(NAGENT, args)
     }
@@ -401,7 +401,7 @@ impl Invocation<'_> {
         self
     }
 
-    /// Starts it and hands it back while it runs.
+    /// Starts it and returns while it runs.
     pub(crate) fn spawn(self) -> Running {
         let shown =
             format!("{} {:?}", Path::new(&self.program).file_name().unwrap().display(), self.args);
@@ -445,11 +445,11 @@ impl Invocation<'_> {
     }
 }
 
-/// Waits until `is_so`, ten seconds at most.
+/// Waits until `is_so`, up to half a minute: machines that run tests are busy.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(10), "waited 10 s in vain until {what}");
+        assert!(start.elapsed() < Duration::from_secs(30), "waited 30 s in vain until {what}");
         std::thread::sleep(Duration::from_millis(3));
     }
 }
