@@ -1,4 +1,4 @@
-//! `config.json`: text → value and complaints. Which value is in force is settled in [`crate::cmd::settings`].
+//! `config.json`: text → value and complaints. Which value is in force is decided in [`crate::ops::settings`].
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
 //! misspelled must not be ignored. Keys of the older tool that have no meaning here are told and passed over.
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::legacy::CONFIG_KEYS;
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
 use crate::sandbox::SandboxMode;
@@ -44,7 +45,7 @@ pub struct Config {
     /// US dollars of a run.
     pub max_cost: Option<f64>,
     /// Child conversations at once.
-    pub jobs: Option<usize>,
+    pub jobs: Option<u64>,
     /// Seconds to wait for a provider in all.
     pub patience: Option<f64>,
     /// Seconds to wait for a connection.
@@ -83,7 +84,7 @@ pub struct Parsed {
     /// Notes for the user.
     pub notes: Vec<String>,
     /// The keys that the profile has set.
-    pub of_profile: Vec<String>,
+    pub profile_keys: Vec<String>,
 }
 
 /// All keys, for the nearest one to a misspelled key.
@@ -119,17 +120,6 @@ const KEYS: [&str; 29] = [
     "$schema",
 ];
 
-/// Keys of the older tool that nothing here acts on.
-const OLDER: [&str; 7] = [
-    "reasoning",
-    "checkpoint_interval_minutes",
-    "checkpoint_max_new_kb",
-    "rebuild_at_kb",
-    "hook_per_run",
-    "hook_per_file_edit",
-    "hook_per_response",
-];
-
 /// Reads a config file's text, with the settings of a profile over its own: of `profile`, else of the one that the file
 /// names.
 ///
@@ -156,7 +146,7 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
         notes.extend(told.into_iter().map(|note| format!("profile \"{name}\": {note}")));
     }
     let Some(name) = profile.or(config.profile.as_deref()) else {
-        return Ok(Parsed { config, notes, of_profile: Vec::new() });
+        return Ok(Parsed { config, notes, profile_keys: Vec::new() });
     };
     let Some(Value::Object(settings)) = config.profiles.get(name) else {
         let known: Vec<&str> = config.profiles.keys().map(String::as_str).collect();
@@ -168,18 +158,18 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
         return Err(format!("there is no profile \"{}\"; there are: {known}", name.escape_debug()));
     };
     let mut object = object;
-    let of_profile = settings.keys().cloned().collect();
+    let profile_keys = settings.keys().cloned().collect();
     object.extend(settings.clone());
     let (config, _) = check(object)?;
-    Ok(Parsed { config, notes, of_profile })
+    Ok(Parsed { config, notes, profile_keys })
 }
 
 /// The settings of one object, and notes for the user.
 fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<String>), String> {
     let mut notes = Vec::new();
-    for key in OLDER {
+    for key in CONFIG_KEYS {
         if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
-            notes.push(format!("the key \"{key}\" is an older tool's; nothing here acts on it"));
+            notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
         }
     }
     object.retain(|key, value| key == "$schema" || !value.is_null());
@@ -208,7 +198,7 @@ fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<Stri
         ("max_tokens", config.max_tokens),
         ("context_window_tokens", config.context_window_tokens),
         ("max_output_tokens", config.max_output_tokens),
-        ("jobs", config.jobs.map(|jobs| jobs as u64)),
+        ("jobs", config.jobs),
     ] {
         if value == Some(0) {
             return Err(format!("the value of \"{key}\" is 0; it is 1 or more"));
@@ -287,10 +277,10 @@ mod tests {
         let text = r#"{"sandbox": "off", "max_turns": 9, "profile": "b",
             "profiles": {"a": {"sandbox": "workspace", "no_network": true}, "b": {"max_turns": 3}}}"#;
         let check = |profile, sandbox: &str, no_network, turns, keys: &[&str]| {
-            let Parsed { config, of_profile, .. } = parse(text, profile).unwrap();
+            let Parsed { config, profile_keys, .. } = parse(text, profile).unwrap();
             let got = (config.sandbox.as_deref(), config.no_network, config.max_turns);
             assert_eq!(got, (Some(sandbox), no_network, Some(turns)));
-            assert_eq!(of_profile, keys);
+            assert_eq!(profile_keys, keys);
         };
         check(Some("a"), "workspace", Some(true), 9, &["sandbox", "no_network"]);
         check(None, "off", None, 3, &["max_turns"]);

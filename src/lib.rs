@@ -31,7 +31,9 @@
 //! - [`drive`]: performs the loop's effects and hands back events
 //! - [`out`]: a report as text or as JSON; text made harmless for terminals
 //! - [`cli`]: what every `main` shares
-//! - [`cmd`]: one file or folder a tool: arguments, description, wiring
+//! - [`legacy`]: what older tools left behind
+//! - [`ops`]: what the commands do: run and manage conversations, change files, undo, summarize
+//! - [`cmd`]: one file for each tool: its flags and its description
 //!
 //! `ARCHITECTURE.md` also lists the files on disk.
 
@@ -47,8 +49,10 @@ pub mod drive;
 pub mod exit;
 pub mod format;
 pub mod history;
+pub mod legacy;
 pub mod llm;
 pub mod memory;
+pub mod ops;
 pub mod out;
 pub mod problem;
 pub mod prompt;

@@ -12,6 +12,7 @@ use crate::diff::file_diff;
 use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
+use crate::ops::settings::find_root;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
@@ -117,15 +118,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         .clone()
         .map_err(|error| refused(format!("cannot tell the working folder: {error}")))?;
     let target = folder.join(expand_home(&args.file, home.as_deref()));
-    let root = args
-        .root
-        .as_deref()
-        .map(|root| folder.join(expand_home(root, home.as_deref())))
-        .or_else(|| env.get_os("NAGENT_ROOT").map(|root| folder.join(root)))
-        .or_else(|| Some(home.as_ref()?.join(".nagent")))
-        .ok_or_else(|| {
-            Problem::usage("there is no home folder to keep the previous content in: set HOME or NAGENT_ROOT, or give --root DIR")
-        })?;
+    let root = find_root(args.root.as_deref(), &env)?.value.folder;
     let outputs = Root { folder: root.clone() }.outputs();
     let places =
         Places { cwd: &folder, toplevel: None, home: home.as_deref(), root: &root, tmpdir: None };

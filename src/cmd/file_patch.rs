@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::cmd::progress_line::{Line, Unit};
+use crate::ops::progress_line::{Line, Unit};
+use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
@@ -84,9 +85,7 @@ fn run(args: &Args) -> Result<PatchReport, Problem> {
     let absolute = |path: &Path| folder.join(expand_home(path, home.as_deref()));
     let (index, source) = find_source(&absolute(&args.index))?;
     let patch_path = args.patch.as_deref().map(absolute);
-    let root = env.get_os("NAGENT_ROOT").map(PathBuf::from);
-    let root = root.or_else(|| Some(home.as_ref()?.join(".nagent")));
-    let root = root.unwrap_or_else(|| folder.join(".nagent"));
+    let root = find_root(None, &env)?.value.folder;
     let places =
         Places { cwd: &folder, toplevel: None, home: home.as_deref(), root: &root, tmpdir: None };
     // A source that is not written need not be writable.

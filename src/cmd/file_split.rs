@@ -6,12 +6,12 @@ use clap::Parser;
 use serde_json::Value;
 
 use crate::cli::Tool;
-use crate::cmd::model_args::ModelArgs;
-use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::settings::Settings;
-use crate::cmd::summaries::{self, Writers};
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
+use crate::ops::flags::ModelArgs;
+use crate::ops::progress_line::{Line, Unit};
+use crate::ops::settings::Settings;
+use crate::ops::summaries::{self, Writers};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::file_summary::FileSummarizer;

@@ -5,16 +5,13 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::cmd::model_args::ModelArgs;
-use crate::cmd::settings::Settings;
-use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
-use crate::llm::{ChatRequest, Message, Role, StopReason};
-use crate::out::{self, Report};
+use crate::llm::{Message, Role};
+use crate::ops::flags::ModelArgs;
+use crate::ops::one_shot::{OneShot, print_line};
+use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
 use crate::sys::{conversation_file, fs};
 
 /// Send a text file to a language model, and print its text
@@ -62,9 +59,6 @@ impl Tool for Args {
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install()?;
-    let env = Env::read();
-    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
     let text = fs::read_text(&args.file, conversation_file::LIMIT)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
     if text.is_empty() {
@@ -73,13 +67,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
             args.file.display()
         )));
     }
-    let settings = Settings::resolve(&args.model, &env)?;
-    for note in &settings.notes {
-        out::line(&format!("nagent-llm-text: note: {note}"));
-    }
-    let mut source = settings.source(&env, &folder, !args.show_request)?;
-    let provider = settings.provider()?;
-    let model_id = source.model_id.clone().unwrap_or_default();
+    let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
     let parsed = if args.as_conversation {
         conversation::parse(&text)
     } else {
@@ -96,44 +84,13 @@ fn run(args: &Args) -> Result<Report, Problem> {
     } else {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
-    let ask = ChatRequest {
-        model: &model_id,
-        system,
-        messages,
-        file: None,
-        cache_key: None,
-        max_output: settings.config.max_output_tokens,
-        window: settings.window(&model_id),
-    };
+    let OneShot { settings, source, model, interrupts, .. } = &mut one_shot;
+    let ask = OneShot::ask(settings, model, system, messages);
     if args.show_request {
-        let body = String::from_utf8(source.show_request(&ask))
-            .map_err(|error| Problem::usage(error.to_string()))?;
-        return Ok(Report::exactly(body.clone()).with("request", body));
+        return OneShot::report_request(source.show_request(&ask));
     }
-    let reply =
-        source.ask_with_retries(&ask, settings.patience.value, &interrupts, &mut |line| {
-            out::line(&format!("nagent-llm-text: {line}"));
-        })?;
-    let truncated = reply.stop == StopReason::Length;
-    let mut report = Report::done(reply.text.clone());
-    if truncated {
-        report.exit = Exit::Limit;
-        report.error = Some("the reply was cut off by the length limit".to_owned());
-    }
-    Ok(report
-        .with(
-            "file",
-            fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string(),
-        )
-        .with("provider", provider.name())
-        .with("model", model_id)
-        .with("model_served", reply.model)
-        .with("response", reply.text)
-        .with("input_tokens", reply.usage.input)
-        .with("output_tokens", reply.usage.output)
-        .with("cache_read_tokens", reply.usage.cached)
-        .with("cache_write_tokens", reply.usage.cache_written)
-        .with("estimated", reply.usage.estimated)
-        .with("stop_reason", if truncated { "length" } else { "end" })
-        .with("truncated", truncated))
+    let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut |line| {
+        print_line(Args::NAME, line);
+    })?;
+    Ok(one_shot.report_reply(reply, &args.file, Report::done("")))
 }

@@ -7,17 +7,14 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::client::upload;
-use crate::cmd::model_args::ModelArgs;
-use crate::cmd::settings::Settings;
-use crate::exit::Exit;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
-use crate::llm::{ChatRequest, Message, Role, StopReason, sniff};
+use crate::llm::{Message, Role, sniff};
+use crate::ops::flags::ModelArgs;
+use crate::ops::one_shot::{OneShot, print_line};
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::sys::env::Env;
-use crate::sys::interrupt::Interrupts;
-use crate::sys::{fs, read};
+use crate::sys::read;
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
 ///
@@ -72,100 +69,59 @@ impl Tool for Args {
 const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install()?;
-    let env = Env::read();
-    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
     }
     let bytes = bytes_of(&args.file)?;
     let full_name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
-    let found = sniff::detect_format(&full_name, &bytes).map_err(failed)?;
+    let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
-    let settings = Settings::resolve(&args.model, &env)?;
-    let notes = settings.notes.iter().chain(&found.note);
-    notes.for_each(|note| line(&format!("note: {note}")));
-    let mut source = settings.source(&env, &folder, !args.show_request)?;
-    let provider = settings.provider()?;
-    let model_id = source.model_id.clone().unwrap_or_default();
-    let route = source.route(kind, bytes.len() as u64).map_err(failed)?;
+    let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
+    if let Some(note) = &found.note {
+        print_line(Args::NAME, &format!("note: {note}"));
+    }
+    let OneShot { settings, source, model, interrupts, .. } = &mut one_shot;
+    let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
+    let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
     let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let ask = ChatRequest {
-        model: &model_id,
-        system: None,
-        messages: vec![Message {
-            role: Role::User,
-            parts: text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect(),
-        }],
-        file: (route == FileRoute::Inline).then_some(file),
-        cache_key: None,
-        max_output: settings.config.max_output_tokens,
-        window: settings.window(&model_id),
-    };
+    let mut ask = OneShot::ask(settings, model, None, vec![Message { role: Role::User, parts }]);
+    ask.file = (route == FileRoute::Inline).then_some(file);
     if args.show_request {
         let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
-        let mut ask = ask;
         if route == FileRoute::Upload {
-            line(&format!(
-                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
-            ));
+            print_line(
+                Args::NAME,
+                &format!(
+                    "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
+                ),
+            );
             ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
         }
-        let body = String::from_utf8(source.show_request(&ask))
-            .map_err(|error| Problem::usage(error.to_string()))?;
-        return Ok(Report::exactly(body.clone()).with("request", body));
+        return OneShot::report_request(source.show_request(&ask));
     }
-    let patience = settings.patience.value;
-    let mut tell = |text: &str| line(text);
+    let patience = settings.patience();
+    let mut tell = |text: &str| print_line(Args::NAME, text);
     let reply = match route {
         FileRoute::Upload => {
-            upload::ask_about(&mut source, &ask, &file, patience, &interrupts, &mut tell)?
+            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)?
         }
-        _ => source.ask_with_retries(&ask, patience, &interrupts, &mut tell)?,
+        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell)?,
     };
-    let truncated = reply.stop == StopReason::Length;
-    let mut report = Report::done(reply.text.clone());
-    if truncated {
-        report.exit = Exit::Limit;
-        report.error = Some("the reply was cut off by the length limit".to_owned());
-    }
-    Ok(report
-        .with(
-            "file",
-            fs::real_path(&args.file).unwrap_or_else(|| args.file.clone()).display().to_string(),
-        )
+    let own = Report::done("")
         .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())
         .with("sent", route.name())
-        .with("prompt", args.prompt.as_str())
-        .with("provider", provider.name())
-        .with("model", model_id)
-        .with("model_served", reply.model)
-        .with("response", reply.text)
-        .with("input_tokens", reply.usage.input)
-        .with("output_tokens", reply.usage.output)
-        .with("cache_read_tokens", reply.usage.cached)
-        .with("cache_write_tokens", reply.usage.cache_written)
-        .with("estimated", reply.usage.estimated)
-        .with("stop_reason", if truncated { "length" } else { "end" })
-        .with("truncated", truncated))
-}
-
-fn failed(message: String) -> Problem {
-    Problem::failed(message)
-}
-
-fn line(text: &str) {
-    out::line(&format!("nagent-llm-upload: {text}"));
+        .with("prompt", args.prompt.as_str());
+    Ok(one_shot.report_reply(reply, &args.file, own))
 }
 
 /// The whole of a regular file, one byte over the limit at most.
 fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
     let shown = path.display();
     let too_large = |size: u64| {
-        failed(format!(
+        Problem::failed(format!(
             "{shown} has {}, and files of up to 50 MB ({} bytes) are sent; make it smaller, or split it with \
              nagent-file-split where it is text",
             out::bytes(size),
@@ -173,7 +129,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
         ))
     };
     let (file, meta) =
-        read::open_regular(path).map_err(|error| failed(error.problem().to_owned()))?;
+        read::open_regular(path).map_err(|error| Problem::failed(error.problem()))?;
     if meta.len() > attachment::LIMIT {
         return Err(too_large(meta.len()));
     }
@@ -181,7 +137,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
     // The size was true a moment ago; a file that grows is noticed here.
     file.take(attachment::LIMIT + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| failed(format!("cannot read {shown}: {error}")))?;
+        .map_err(|error| Problem::failed(format!("cannot read {shown}: {error}")))?;
     if bytes.len() as u64 > attachment::LIMIT {
         return Err(too_large(bytes.len() as u64));
     }

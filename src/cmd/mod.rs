@@ -1,7 +1,4 @@
-//! One file or folder a tool: its arguments (whose doc comment is the help), its description, its run.
-//!
-//! A command wires: it reads settings, opens what it needs, hands it to [`crate::drive`] or [`crate::sys`], and returns
-//! a [`crate::out::Report`]. It does not print results itself.
+//! One file for each tool: its flags (whose doc comments are the help), its description, and how it calls [`crate::ops`].
 
 use std::process::ExitCode;
 
@@ -10,27 +7,17 @@ use crate::sys::env;
 
 pub mod file_apply;
 pub mod file_edit;
-pub mod file_memory;
 pub mod file_patch;
 pub mod file_split;
 pub mod file_summarize;
-pub mod limit_args;
 pub mod llm_text;
 pub mod llm_upload;
-pub mod model_args;
 pub mod nagent;
-pub mod progress_line;
 pub mod sandbox;
-pub mod sandbox_args;
-pub mod settings;
-pub mod summaries;
 
-/// Makes the list of names, the list of commands and `main` from one table of the tools.
+/// Makes the list of commands and `main` from one table of the tools.
 macro_rules! tools {
     ($($name:literal => $args:ty,)*) => {
-        /// The names of all tools.
-        pub const TOOLS: [&str; [$($name),*].len()] = [$($name),*];
-
         /// Every tool's command line, for documents and tests.
         pub fn all() -> Vec<clap::Command> {
             vec![$(<$args as clap::CommandFactory>::command()),*]

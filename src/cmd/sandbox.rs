@@ -9,12 +9,12 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::exit::Exit;
+use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
 use crate::sys::sandbox::{NO_REASON, Places, Sandbox, inner};
@@ -117,12 +117,7 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
         Problem::usage(format!("cannot determine the current directory: {error}"))
     })?;
     let home = env.home();
-    let root = args.root.clone().or_else(|| env.get_os("NAGENT_ROOT").map(PathBuf::from));
-    let root =
-        root.or_else(|| home.as_ref().map(|home| home.join(".nagent"))).ok_or_else(|| {
-            Problem::usage("there is no home folder: set HOME or NAGENT_ROOT, or use --root DIR")
-        })?;
-    let root = folder.join(expand_home(&root, home.as_deref()));
+    let root = find_root(args.root.as_deref(), &env)?.value.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
     let places = Places {

@@ -6,12 +6,11 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use super::commands::with_sandbox;
+use super::nagent_child::{ChildAnswer, child_job};
 use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
@@ -19,7 +18,7 @@ use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
-use crate::sys::process::job::{Finished, Job, JobId, Outcome, Output, Stdin};
+use crate::sys::process::job::{Finished, Job, JobId};
 use crate::sys::sandbox::Sandbox;
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
@@ -32,15 +31,6 @@ pub const PER_REPLY: u64 = 64;
 
 /// Maximum number of children that one run may start; what those start counts for them.
 pub const PER_RUN: u64 = 200;
-
-/// Time between asking a child to end and killing it: it has processes of its own to end.
-pub const GRACE: Duration = Duration::from_millis(600);
-
-/// How much of a child's stdout is kept in memory, head and tail each; longer output goes to a file.
-pub const KEEP: usize = 1 << 20;
-
-/// Maximum length of a child's stdout that is read back: its answer within JSON.
-pub const ANSWER: u64 = 256 << 20;
 
 /// Child conversations, and what they are started with.
 #[derive(Debug)]
@@ -83,23 +73,6 @@ struct Slot {
     file: Option<PathBuf>,
     job: Option<JobId>,
     result: Option<Acted>,
-}
-
-/// The fields of a child's JSON that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Answer {
-    exit_code: i32,
-    error: Option<String>,
-    conversation_path: Option<String>,
-    responses: Vec<String>,
-    recursive_turn_count: u64,
-    recursive_input_tokens: u64,
-    recursive_output_tokens: u64,
-    recursive_cache_read_tokens: u64,
-    recursive_cache_write_tokens: u64,
-    cost: Option<f64>,
-    estimated: bool,
 }
 
 impl Children {
@@ -153,12 +126,14 @@ impl Children {
     }
 
     /// Takes what a child has used from what is left for those beside it that have not started.
-    fn draw_on_limits(&mut self, answer: &Answer) {
+    fn draw_on_limits(&mut self, answer: &ChildAnswer) {
         let Some(left) = &mut self.left else { return };
-        let tokens = answer.recursive_input_tokens.saturating_add(answer.recursive_output_tokens);
-        left.turns = left.turns.saturating_sub(answer.recursive_turn_count);
+        let tokens = answer
+            .count("recursive_input_tokens")
+            .saturating_add(answer.count("recursive_output_tokens"));
+        left.turns = left.turns.saturating_sub(answer.count("recursive_turn_count"));
         left.tokens = left.tokens.map(|left| left.saturating_sub(tokens));
-        left.cost = left.cost.map(|left| (left - answer.cost.unwrap_or(0.0)).max(0.0));
+        left.cost = left.cost.map(|left| (left - answer.cost().unwrap_or(0.0)).max(0.0));
     }
 
     /// Why a child may not be started.
@@ -324,59 +299,32 @@ impl Children {
                 }
             }
         }
-        argv.extend(["--json", "-"].map(OsString::from));
         let set = [(PARENTS, self.parents_of_commands()), (LINEAGE, slot.lineage.clone())];
-        let mut job = Job::new(argv, context.folder.clone(), context.env.for_children(&set));
-        job.stdin = Stdin::Bytes(prompt.clone().into_bytes());
-        job.output = Output::Separate;
-        job.grace = GRACE;
-        job.keep = KEEP;
-        job.spool = Some(context.root.outputs());
-        job.unlinked = true;
-        job
+        let env = context.env.for_children(&set);
+        let prompt = Some(prompt.clone().into_bytes());
+        child_job(argv, prompt, context.folder.clone(), env, context.root.outputs())
     }
 
     /// Makes the result of a child that ended.
     fn record_end(&mut self, finished: Finished, context: &ChildContext<'_>) -> Result<()> {
-        let text = finished.stdout.whole_text(ANSWER);
-        let answer: Option<Answer> = text.and_then(|text| serde_json::from_str(&text).ok());
-        let ended_by = match finished.outcome {
-            Outcome::Interrupted(signal) => {
-                Some(format!("ended because nagent got {}", signal.name()))
-            }
-            Outcome::Killed { signal } => Some(format!("ended by signal {signal}")),
-            Outcome::TooMuch => Some("ended because it wrote too much".to_owned()),
-            _ => None,
-        };
-        let answer = answer.unwrap_or_else(|| {
-            let said = finished.stderr.head_text();
-            Answer {
-                exit_code: match finished.outcome {
-                    Outcome::Ended { code } if code != 0 => code,
-                    _ => 1,
-                },
-                error: Some(format!(
-                    "the child gave no answer that can be read. It said: {}",
-                    said.trim()
-                )),
-                ..Answer::default()
-            }
-        });
+        let answer = ChildAnswer::read(&finished);
         self.draw_on_limits(&answer);
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
             return Ok(());
         };
-        let name = answer
-            .conversation_path
-            .as_deref()
-            .and_then(|path| path.rsplit('/').next())
-            .unwrap_or(&slot.name)
-            .to_owned();
-        let failed = answer.exit_code != 0 || ended_by.is_some();
+        let name = answer.conversation().unwrap_or(&slot.name).to_owned();
+        let failed = answer.code != 0 || answer.ended_by.is_some();
+        let usage = Usage {
+            input: answer.count("recursive_input_tokens"),
+            cached: answer.count("recursive_cache_read_tokens"),
+            cache_written: answer.count("recursive_cache_write_tokens"),
+            output: answer.count("recursive_output_tokens"),
+            estimated: answer.json.get("estimated") == Some(&true.into()),
+        };
         let mut block = result_block(&name, if failed { "error" } else { "ok" })
-            .with("exit_code", answer.exit_code)
-            .with("tokens_in", answer.recursive_input_tokens)
-            .with("tokens_out", answer.recursive_output_tokens)
+            .with("exit_code", answer.code)
+            .with("tokens_in", usage.input)
+            .with("tokens_out", usage.output)
             .with("seconds", format!("{:.3}", finished.took.as_secs_f64()));
         if let Action::Conversation { file: Some(file), .. } = &slot.action {
             block = block.with("file", file);
@@ -384,23 +332,14 @@ impl Children {
         if let Some(sandbox) = context.sandbox {
             block = with_sandbox(block, sandbox);
         }
-        let mut parts = answer.responses;
-        parts.extend(answer.error.map(|error| format!("[the conversation failed: {error}]")));
-        parts.extend(ended_by.map(|why| format!("[{why}]")));
+        let mut parts: Vec<String> = answer.responses().map(str::to_owned).collect();
+        let error = answer.error.as_ref();
+        parts.extend(error.map(|error| format!("[the conversation failed: {error}]")));
+        parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{}]", problem.message)));
         let run = context.run;
         let block = run.redactor.with_text(block, parts.join("\n"), &run.root.outputs())?;
-        slot.result = Some(Acted {
-            block,
-            usage: Usage {
-                input: answer.recursive_input_tokens,
-                cached: answer.recursive_cache_read_tokens,
-                cache_written: answer.recursive_cache_write_tokens,
-                output: answer.recursive_output_tokens,
-                estimated: answer.estimated,
-            },
-            cost: answer.cost,
-            turns: answer.recursive_turn_count,
-        });
+        let turns = answer.count("recursive_turn_count");
+        slot.result = Some(Acted { block, usage, cost: answer.cost(), turns });
         Ok(())
     }
 }

@@ -21,6 +21,19 @@ use super::root::Root;
 use crate::context::Tool;
 use crate::format::harmless;
 
+/// The names of the toolkit's own executables.
+pub const TOOLS: [&str; 9] = [
+    "nagent",
+    "nagent-llm-text",
+    "nagent-llm-upload",
+    "nagent-file-edit",
+    "nagent-file-split",
+    "nagent-file-patch",
+    "nagent-file-apply",
+    "nagent-file-summarize",
+    "nagent-sandbox",
+];
+
 /// How long a program may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -43,13 +56,8 @@ struct Known {
 }
 
 /// The tools, the toolkit's own first, each folder in the order of names. The second value are notes for the user.
-pub fn discover(
-    root: &Root,
-    env: &Env,
-    names: &[&str],
-    interrupts: &Interrupts,
-) -> (Vec<Tool>, Vec<String>) {
-    let mut paths = own_executables(env.executable.as_deref(), names);
+pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, Vec<String>) {
+    let mut paths = own_executables(env.executable.as_deref());
     let bin = root.tools_folder();
     let mine =
         fs::list_names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
@@ -99,9 +107,9 @@ pub fn discover(
 }
 
 /// The toolkit's own executables beside the running one.
-fn own_executables(executable: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
+fn own_executables(executable: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = executable.and_then(Path::parent) else { return Vec::new() };
-    names
+    TOOLS
         .iter()
         .filter(|name| **name != "nagent")
         .map(|name| folder.join(name))

@@ -13,11 +13,12 @@ use std::path::Path;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use nagent::apply::{Cause, How};
-use nagent::cmd::file_memory;
 use nagent::code::language::NAMES;
 use nagent::exit::Exit;
 use nagent::history::co_change::{self, CoChangeCounts};
 use nagent::history::{summaries, text as history_text};
+use nagent::ops::file_memory;
+use nagent::sys::tools::TOOLS;
 use nagent::{cmd, protocol};
 use regex::Regex;
 
@@ -126,11 +127,8 @@ fn man_page(mut command: clap::Command) -> String {
         }
         roff.control("fi", []);
     }
-    let others: Vec<String> = cmd::TOOLS
-        .iter()
-        .filter(|other| **other != name)
-        .map(|other| format!("{other}(1)"))
-        .collect();
+    let others: Vec<String> =
+        TOOLS.iter().filter(|other| **other != name).map(|other| format!("{other}(1)")).collect();
     roff.control("SH", ["SEE ALSO"]).text([roman(others.join(", "))]);
     roff.to_writer(&mut out).unwrap();
     // Each section brings the same two lines about quotes; once is enough.
@@ -289,7 +287,7 @@ fn every_module_is_in_the_code_map() {
 
 #[test]
 fn the_tables_of_the_readme_are_complete() {
-    assert_eq!(names(&table("README.md", "tool")), cmd::TOOLS);
+    assert_eq!(names(&table("README.md", "tool")), TOOLS);
 
     let codes = Exit::ALL.map(|exit| exit.code().to_string());
     let rows = names(&table("README.md", "exit"));

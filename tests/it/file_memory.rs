@@ -434,13 +434,13 @@ fn the_report_has_all_that_the_repository_says() {
 
 /// The report of a file, by the library.
 fn history(sandbox: &Sandbox, file: &str) -> Result<nagent::out::Report, String> {
-    use nagent::cmd::model_args::ModelArgs;
-    use nagent::cmd::settings::Settings;
+    use nagent::ops::flags::ModelArgs;
+    use nagent::ops::settings::Settings;
     let model = ModelArgs { root: Some(sandbox.root()), ..ModelArgs::default() };
     let env = nagent::sys::env::Env::read();
     let settings = Settings::resolve(&model, &env).unwrap();
     let interrupts = nagent::sys::interrupt::Interrupts::install().unwrap();
     let file = sandbox.work().join(Path::new(file));
-    nagent::cmd::file_memory::history_report(&settings, &env, &interrupts, &file)
+    nagent::ops::file_memory::history_report(&settings, &env, &interrupts, &file)
         .map_err(|problem| problem.message)
 }

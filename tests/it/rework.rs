@@ -76,7 +76,7 @@ fn fails(sandbox: &Sandbox, code: i32, before: &str, is_kept: bool) -> Value {
     assert_eq!(document["conversation_path"], path.to_str().unwrap());
     assert!(document["archived_path"].is_null(), "{document}");
     let error = document["error"].as_str().unwrap();
-    assert!(error.contains("the conversation is as it was"), "{error}");
+    assert!(error.contains("the conversation is unchanged"), "{error}");
     assert_eq!(document["copy_path"].is_string(), is_kept, "{document}");
     if let Some(kept) = document["copy_path"].as_str() {
         assert!(error.contains(kept) && std::path::Path::new(kept).is_file());
@@ -256,7 +256,7 @@ fn a_copy_that_is_no_conversation_any_more_is_not_taken() {
         let document = fails(&sandbox, 1, &before, true);
         let error = document["error"].as_str().unwrap();
         assert!(
-            error.contains("no conversation any more")
+            error.contains("no longer a conversation")
                 && error.contains(line)
                 && error.contains(word),
             "{new}: {error}"

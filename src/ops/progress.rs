@@ -16,14 +16,15 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// The observer of a run.
 pub(super) struct Progress {
+    tool: &'static str,
     shown: bool,
     speaking: Option<Stopwatch>,
 }
 
 impl Progress {
     /// Shows itself on a terminal unless told to be quiet.
-    pub(super) fn new(quiet: bool) -> Self {
-        Self { shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
+    pub(super) fn new(tool: &'static str, quiet: bool) -> Self {
+        Self { tool, shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
     }
 
     /// Takes what happened.
@@ -31,11 +32,12 @@ impl Progress {
         match seen {
             ProgressEvent::Note(text) => {
                 self.clear();
-                out::line(&format!("nagent: note: {text}"));
+                out::line(&format!("{}: note: {text}", self.tool));
             }
             ProgressEvent::Waiting(time, error) => {
                 self.clear();
-                out::line(&format!("nagent: {error}; trying again in {:.1} s", time.as_secs_f64()));
+                let seconds = time.as_secs_f64();
+                out::line(&format!("{}: {error}; trying again in {seconds:.1} s", self.tool));
             }
             _ if !self.shown => {}
             ProgressEvent::ReplyBytes(bytes) => {

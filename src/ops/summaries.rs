@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
-use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
 use crate::llm::{ChatRequest, Message};
@@ -69,7 +69,7 @@ impl<'a> Writers<'a> {
             max_output: self.settings.config.max_output_tokens,
             window: self.settings.window(model),
         };
-        let patience = self.settings.patience.value;
+        let patience = self.settings.patience();
         source
             .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.tell(line))
             .map_err(|error| match error {

@@ -1,29 +1,29 @@
-//! `--summarize`: a summary of the conversation on stdout. A look: no lock, nothing appended, no root made.
+//! Summarizes the conversation. It takes no lock, appends nothing and creates no files in the root but the cached summaries.
 
-use super::Call;
-use crate::cmd::progress_line::{Line, Unit};
-use crate::cmd::summaries::{self, Writers};
+use super::call::Call;
+use super::progress_line::{Line, Unit};
+use super::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::segments::conversation_summary::ConversationSummarizer;
 use crate::sys::conversation_file::ConversationFile;
 
-/// The summary, and what it cost.
-pub(super) fn report(call: &Call<'_>) -> Result<Report, Problem> {
-    let folder = call.env.folder.clone().map_err(Problem::usage)?;
-    let journal = ConversationFile::read_only(&call.settings.root.value, &call.name)?;
+/// The summary, and the tokens that it took.
+pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
+    let folder = call.folder()?;
+    let journal = ConversationFile::read_only(call.root(), &call.name)?;
     let writers = Writers {
-        tool: "nagent",
+        tool: call.tool,
         settings: &call.settings,
-        env: call.env,
+        env: &call.env,
         folder: &folder,
-        interrupts: call.interrupts,
+        interrupts: &call.interrupts,
     };
     let voice = || writers.voice();
     let tell = |note: &str| writers.tell(&format!("note: {note}"));
     let summarizer =
         ConversationSummarizer::new(summaries::rules(&writers, &voice, &tell, summaries::JOBS));
-    let mut line = Line::new("nagent");
+    let mut line = Line::new(call.tool);
     let mut progress = |done, all| {
         if !call.quiet {
             line.at(done, all, Unit::Count("parts"));

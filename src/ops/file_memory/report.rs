@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::commits;
-use crate::cmd::settings::Settings;
 use crate::exit::Exit;
 use crate::history::text::{self, Extent, Summaries};
 use crate::history::{CommitKind, FileChange, FileCommit, History};
+use crate::ops::settings::Settings;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use crate::cmd::summaries::Writers;
 use crate::exit::Exit;
 use crate::history::summaries::{
     CommitToSummarize, MAX_DIFF, MAX_MESSAGE, SummaryRequest, build_request, is_worth_summary,
@@ -12,6 +11,7 @@ use crate::history::summaries::{
 use crate::history::text::Summaries;
 use crate::history::{FileCommit, History};
 use crate::llm::{Message, Role, Usage};
+use crate::ops::summaries::Writers;
 use crate::problem::Problem;
 use crate::segments::split;
 use crate::segments::summary_cache::{self, CachedSummary};

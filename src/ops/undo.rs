@@ -1,37 +1,34 @@
-//! `--undo [N]`: takes back what the last N runs of a file's conversation did to the file, and tells the conversation.
+//! Takes back what the last N runs of a file's conversation did to the file, and records that in the conversation.
 //!
 //! Which changes there are is read from the conversation ([`crate::memory::changes`]), what the file held before them
-//! from `outputs/`. Nothing is lost: the present content is kept first. No model is asked.
+//! from `outputs/`. Nothing is lost: the present content is stored first. No model is asked.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Args, Ground, nagent};
-use crate::cmd::nagent::changed::{self, Changed, Content};
-use crate::cmd::nagent::start::wait;
-use crate::cmd::settings::pick;
+use super::call::{Call, tag_names};
+use super::change_report::{self, FileChange, FileVersion};
+use super::file_conversation;
+use super::opening::torn_block;
 use crate::diff::file_diff::DiffText;
 use crate::drive;
 use crate::exit::Exit;
 use crate::format::conversation::Block;
 use crate::memory::changes::{Change, NO_FILE, changes, killed};
-use crate::out::{self, Report};
+use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol::tags;
-use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::{Appended, ConversationFile};
 use crate::sys::file_error::FileError;
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{env, file_index, fs, replace, terminal};
+use crate::sys::{fs, replace, terminal};
 use crate::turn::unfinished::unfinished_results;
 
-/// Characters of a prompt's first line that are told.
+/// The most characters of a prompt that are reported.
 const PROMPT: usize = 100;
-/// The longest diff that the conversation gets, in bytes.
-const TOLD: usize = 6 << 10;
+/// The longest diff that is recorded in the conversation, in bytes.
+const DIFF_LIMIT: usize = 6 << 10;
 
 /// A change that is taken back, for a reader.
 struct Undone {
@@ -43,47 +40,34 @@ struct Undone {
     lines: Option<(u64, u64)>,
 }
 
-pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Problem> {
-    let ground = Ground::find(args)?;
-    let root = &ground.settings.root.value;
-    let path = nagent::file_edit::absolute(&ground.env, file)?;
-    let name = nagent::file_edit::conversation(&ground.settings, &ground.env, &path)?;
-    let parents = ground.env.get(env::PARENTS).unwrap_or_default();
-    if parents.split('/').any(|parent| parent == name) {
-        return Err(Problem::usage(format!(
-            "the conversation of {} started this command and is at work; its user can undo once it has ended",
-            shown(&path)
-        )));
-    }
-    if !fs::exists(&root.conversation(&name)) {
-        return Err(failed(format!(
-            "nothing to undo: {} has no conversation of its own yet",
-            shown(&path)
-        )));
-    }
-    let mut journal = open(args, &ground, &name)?;
-    let boundary = boundary(&ground, &path)?;
-    let opened = boundary.open_for_write(&path).map_err(denied)?;
-    let now = Content::of(replace::read_whole(&opened).map_err(denied)?);
+/// Takes back the last `count` changes that runs of the file's conversation made. With `force`, also where something else has
+/// changed the file since.
+pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Report, Problem> {
+    let root = call.root();
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let path = file_conversation::resolve_target(call, file)?;
+    let mut journal = open_own(call, &path)?;
+    let opened = file_conversation::boundary(call, &path)?.open_for_write(&path).map_err(denied)?;
+    let now = FileVersion::from_bytes(replace::read_whole(&opened).map_err(denied)?);
     let mut all = changes(journal.text(), journal.pieces());
     let recorded = all.len();
-    // What a killed run did, nobody wrote down: that it was the run, only the user can say.
+    // The changes of a killed run are not recorded: that they are the run's own, only the user can say.
     all.extend(
         killed(journal.text(), journal.pieces()).filter(|change| change.before != now.sha256),
     );
     let is_guess = all.len() > recorded;
     let chosen = choose(&all, count, &path)?;
     let (newest, oldest) = (&chosen[0], &chosen[chosen.len() - 1]);
-    let is_there_already = now.sha256 == oldest.before;
-    if !args.force && !is_there_already {
+    let is_undone = now.sha256 == oldest.before;
+    if !force && !is_undone {
         if now.sha256 != newest.after {
             return Ok(refuse_changed_since(root, &path, newest, &now, is_guess));
         }
-        unless_changed_between(&chosen, &path)?;
+        refuse_changed_between(&chosen, &path)?;
     }
-    let goal = goal(root, oldest, &path)?;
+    let goal = read_goal(root, oldest, &path)?;
 
-    let changed = Changed { path: &path, before: &now, after: &goal };
+    let changed = FileChange { path: &path, before: &now, after: &goal };
     let diff = changed.diff();
     let mut undone: Vec<Undone> =
         chosen.iter().map(|change| describe(root, &path, &now, change)).collect();
@@ -94,87 +78,65 @@ pub(super) fn run(args: &Args, file: &Path, count: usize) -> Result<Report, Prob
     let outputs = root.outputs();
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
     let previous = match &goal.bytes {
-        _ if is_there_already => None,
+        _ if is_undone => None,
         Some(bytes) => replace::replace_file(opened, bytes, &mut keep).map_err(denied)?.previous,
         None => replace::remove_file(opened, &mut keep).map_err(denied)?,
     };
-    // Found by its identity when it is moved next.
-    let wait = wait(&ground.interrupts);
-    if let Err(error) = file_index::update_identity(root, &name, wait) {
-        out::line(&format!("nagent-file-edit: note: {}", Problem::from(error).message));
-    }
-    // From here on the file is changed: a failure to record it is said with that.
-    let block = block(&journal, &path, &now, &goal, &undone, diff.as_ref())
+    file_conversation::settle(call);
+    // From here on the file is changed: a failure to record that says so.
+    let block = undo_block(&journal, &path, &now, &goal, &undone, diff.as_ref())
         .with("count", undone.len() - usize::from(is_guess));
-    if let Err(error) = record(&mut journal, block) {
-        return Err(failed(format!(
-            "{} holds what it held before, but its conversation could not be told: {error:#}",
+    if let Err(error) = record(call, &mut journal, block) {
+        return Err(Problem::failed(format!(
+            "{} holds what it held before, but that could not be recorded in its conversation: {error:#}",
             shown(&path)
         )));
     }
-    let quiet = args.quiet || ground.settings.config.quiet == Some(true);
-    if let Some(diff) = diff.as_ref().filter(|_| !quiet && terminal::stderr_is_terminal()) {
-        changed.show(root, diff);
+    if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal()) {
+        changed.print(root, diff);
     }
-    let report = Report::done(text(&path, &undone, &goal, is_there_already))
+    let report = Report::done(report_text(&path, &undone, &goal, is_undone))
         .with("source_path", path.display().to_string())
-        .with("file_id", changed::file_id(root, &name))
+        .with("file_id", change_report::file_id(root, &call.name))
         .with("file_index_path", root.file_index().display().to_string())
         .with("conversation_name", journal.name())
         .with("conversation_path", journal.path().display().to_string())
         .with("undone", undone.iter().map(Undone::json).collect::<Vec<_>>())
-        .with("changed", !is_there_already)
+        .with("changed", !is_undone)
         .with("before_sha256", now.name())
         .with("after_sha256", goal.name())
         .with("restored_sha256", goal.name())
         .with("previous_path", previous.map(|path| path.display().to_string()));
-    Ok(changed::with_diff(report, diff.as_ref()))
-}
-
-fn failed(message: String) -> Problem {
-    Problem::failed(message)
+    Ok(change_report::with_diff(report, diff.as_ref()))
 }
 
 fn denied(denied: FileError) -> Problem {
-    failed(denied.problem().to_owned())
+    Problem::failed(denied.problem())
 }
 
-fn open(args: &Args, ground: &Ground, name: &str) -> Result<ConversationFile, Problem> {
-    let root = &ground.settings.root.value;
-    let timeout =
-        pick(args.lock_timeout, None, ground.settings.config.lock_timeout, 30.0, "config").value;
-    let mut waiting = |by: &str| {
-        out::line(&format!("nagent-file-edit: waiting for conversation {name}, in use{by}"));
-    };
-    root.prepare()?;
-    ConversationFile::open(
-        root,
-        name,
-        Duration::from_secs_f64(timeout),
-        &ground.interrupts,
-        &mut waiting,
-    )
-    .map_err(Problem::from)
-}
-
-fn boundary(ground: &Ground, path: &Path) -> Result<Boundary, Problem> {
-    let folder = ground.env.folder.clone().map_err(Problem::usage)?;
-    let home = ground.env.home();
-    let places = Places {
-        cwd: &folder,
-        toplevel: None,
-        home: home.as_deref(),
-        root: ground.settings.root.value.path(),
-        tmpdir: None,
-    };
-    Boundary::for_file(places, path).map_err(denied)
+/// Opens the conversation that belongs to the file.
+fn open_own(call: &Call<'_>, path: &Path) -> Result<ConversationFile, Problem> {
+    if call.parents.contains(&call.name) {
+        return Err(Problem::usage(format!(
+            "the conversation of {} started this command and waits for it; undo once it has ended",
+            shown(path)
+        )));
+    }
+    if !fs::exists(&call.root().conversation(&call.name)) {
+        return Err(Problem::failed(format!(
+            "nothing to undo: {} has no conversation of its own yet",
+            shown(path)
+        )));
+    }
+    call.root().prepare()?;
+    call.open_conversation()
 }
 
 /// The last `count` changes, the newest first.
 fn choose(all: &[Change], count: usize, path: &Path) -> Result<Vec<Change>, Problem> {
     let path = shown(path);
     if all.is_empty() {
-        return Err(failed(format!(
+        return Err(Problem::failed(format!(
             "nothing to undo: no change that a run of its conversation made to {path} still stands"
         )));
     }
@@ -183,7 +145,9 @@ fn choose(all: &[Change], count: usize, path: &Path) -> Result<Vec<Change>, Prob
             1 => "there is one change".to_owned(),
             n => format!("there are {n} changes"),
         };
-        return Err(failed(format!("cannot undo {count} changes of {path}: {there} to undo")));
+        return Err(Problem::failed(format!(
+            "cannot undo {count} changes of {path}: {there} to undo"
+        )));
     }
     Ok(all.iter().rev().take(count).cloned().collect())
 }
@@ -193,11 +157,11 @@ fn refuse_changed_since(
     root: &Root,
     path: &Path,
     newest: &Change,
-    now: &Content,
+    now: &FileVersion,
     is_guess: bool,
 ) -> Report {
-    let left = Content::kept(root, newest.after.as_deref());
-    let since = Changed { path, before: &left, after: now };
+    let left = FileVersion::stored(root, newest.after.as_deref());
+    let since = FileChange { path, before: &left, after: now };
     let what = match (&now.sha256, &newest.after) {
         (None, _) => "was removed",
         (_, None) => "was made again",
@@ -205,7 +169,7 @@ fn refuse_changed_since(
     };
     let diff = since.diff();
     if let Some(diff) = &diff {
-        since.show(root, diff);
+        since.print(root, diff);
     }
     let since = if is_guess {
         "since its last run began, which was killed before it could say whether it did that"
@@ -225,12 +189,12 @@ fn refuse_changed_since(
 }
 
 /// Refuses when something else changed the file between the changes: that would be taken back too.
-fn unless_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem> {
+fn refuse_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem> {
     let Some(at) = chosen.windows(2).position(|pair| pair[0].before != pair[1].after) else {
         return Ok(());
     };
     let own = at + 1;
-    Err(failed(format!(
+    Err(Problem::failed(format!(
         "nothing was undone: before the last {own} of these changes something else changed {}, and that would be taken \
          back too; --undo {own} stops there, --force takes back all",
         shown(path)
@@ -238,23 +202,23 @@ fn unless_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem>
 }
 
 /// What the file is to hold.
-fn goal(root: &Root, oldest: &Change, path: &Path) -> Result<Content, Problem> {
-    let Some(hash) = &oldest.before else { return Ok(Content::default()) };
+fn read_goal(root: &Root, oldest: &Change, path: &Path) -> Result<FileVersion, Problem> {
+    let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
     let bytes = fs::read_stored(&root.outputs(), hash).map_err(|error| {
-        failed(format!(
+        Problem::failed(format!(
             "nothing was undone: what {} held before is not to be had: {error:#}",
             shown(path)
         ))
     })?;
-    Ok(Content { sha256: Some(hash.clone()), bytes: Some(bytes) })
+    Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
-fn describe(root: &Root, path: &Path, now: &Content, change: &Change) -> Undone {
+fn describe(root: &Root, path: &Path, now: &FileVersion, change: &Change) -> Undone {
     let content = |hash: &Option<String>| {
-        if *hash == now.sha256 { now.clone() } else { Content::kept(root, hash.as_deref()) }
+        if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
     };
     let (before, after) = (content(&change.before), content(&change.after));
-    let diff = Changed { path, before: &before, after: &after }.diff();
+    let diff = FileChange { path, before: &before, after: &after }.diff();
     let first = change.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let mut prompt: String = first.trim().chars().take(PROMPT).collect();
     if prompt.len() < first.trim().len() {
@@ -294,7 +258,12 @@ impl Undone {
 }
 
 /// What stdout gets.
-fn text(path: &Path, undone: &[Undone], goal: &Content, is_there_already: bool) -> String {
+fn report_text(
+    path: &Path,
+    undone: &[Undone],
+    goal: &FileVersion,
+    is_there_already: bool,
+) -> String {
     let path = shown(path);
     let end = match (is_there_already, &goal.sha256) {
         (true, _) => "it held that already, nothing was written",
@@ -310,11 +279,11 @@ fn text(path: &Path, undone: &[Undone], goal: &Content, is_there_already: bool) 
 }
 
 /// What the conversation, and with it the model, is told.
-fn block(
+fn undo_block(
     journal: &ConversationFile,
     path: &Path,
-    now: &Content,
-    goal: &Content,
+    now: &FileVersion,
+    goal: &FileVersion,
     undone: &[Undone],
     diff: Option<&DiffText>,
 ) -> Block {
@@ -339,10 +308,10 @@ fn block(
         text.push_str("What something else had changed in it since went with that.\n");
     }
     let whole =
-        diff.filter(|diff| !diff.is_cut && diff.text.len() <= TOLD && diff.removed.is_some());
+        diff.filter(|diff| !diff.is_cut && diff.text.len() <= DIFF_LIMIT && diff.removed.is_some());
     if let Some(diff) = whole {
         text.push_str(&format!("This is how the file was changed back:\n{}", diff.text));
-        if knows(journal, &path_name, now) {
+        if is_up_to_date(journal, &path_name, now) {
             // With the diff the model knows the file as it is now.
             block = block.with("resolved", &path_name);
         }
@@ -353,7 +322,7 @@ fn block(
 }
 
 /// Whether the model was last shown the file as it is.
-fn knows(journal: &ConversationFile, path: &str, now: &Content) -> bool {
+fn is_up_to_date(journal: &ConversationFile, path: &str, now: &FileVersion) -> bool {
     let mut of_file =
         journal.pieces().iter().rev().filter(|piece| piece.get("resolved") == Some(path));
     let shown = of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after")));
@@ -361,21 +330,15 @@ fn knows(journal: &ConversationFile, path: &str, now: &Content) -> bool {
 }
 
 /// Appends the block, behind results that a killed run left out.
-fn record(journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
-    let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
+fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
     let mut blocks = unfinished_results(journal.text(), journal.pieces());
-    if let Some(path) = journal.torn_tail() {
-        blocks.push(Block::new("system").body(format!(
-            "the end of this conversation was no whole block, as after a crash; what stood there is in {}",
-            path.display()
-        )));
-    }
+    blocks.extend(torn_block(journal).map(|(_, block)| block));
     blocks.push(block);
+    let own = tag_names();
     let texts: Vec<String> = blocks.iter().map(|block| drive::format_block(block, &own)).collect();
     if let Appended::InFork(name) = journal.append(&texts.join("\n"))? {
-        out::line(&format!(
-            "nagent-file-edit: note: the conversation was changed by another program meanwhile and left as it is; \
-             the undo stands in {name}"
+        call.print_note(&format!(
+            "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
         ));
     }
     Ok(())

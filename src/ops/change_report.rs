@@ -1,5 +1,5 @@
-//! What became of a file's own file in a run or an undo: on a terminal as a diff, in `--json` as keys. It writes nothing
-//! but lines on stderr.
+//! Reports what a run or an undo did to a file: as a diff on a terminal, as keys in `--json`. It writes nothing but lines on
+//! stderr.
 //!
 //! Shared by `nagent --file-edit` and `nagent-file-edit`.
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Call;
+use super::call::Call;
 use crate::diff::file_diff::{DiffText, diff_contents, name_in_tree};
 use crate::memory::changes::NO_FILE;
 use crate::out::{self, Report, Tint};
@@ -15,56 +15,56 @@ use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{file_index, fs, git, terminal};
 
-/// Lines of a diff that a terminal gets.
+/// The most lines of a diff that are printed.
 const LINES: usize = 200;
 
-/// What a file held at one time.
+/// The content of a file at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct FileVersion {
     /// Its SHA-256; `None`: there was no file.
     pub(crate) sha256: Option<String>,
-    /// Its bytes; `None` also where they are not to be had.
+    /// Its bytes; `None` also where they are no longer stored.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
-impl Content {
-    /// What these bytes are; `None` stands for no file.
-    pub(crate) fn of(bytes: Option<Vec<u8>>) -> Self {
+impl FileVersion {
+    /// The version with these bytes; `None`: there is no file.
+    pub(crate) fn from_bytes(bytes: Option<Vec<u8>>) -> Self {
         Self { sha256: bytes.as_deref().map(fs::sha256), bytes }
     }
 
-    /// Its name in blocks and in `--json`.
+    /// Its hash as blocks and `--json` show it.
     pub(crate) fn name(&self) -> &str {
         self.sha256.as_deref().unwrap_or(NO_FILE)
     }
 
-    /// What was kept under a hash.
-    pub(crate) fn kept(root: &Root, sha256: Option<&str>) -> Self {
+    /// The version of this hash, with its bytes if they are still in `outputs/`.
+    pub(crate) fn stored(root: &Root, sha256: Option<&str>) -> Self {
         let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs(), hash).ok());
         Self { sha256: sha256.map(str::to_owned), bytes }
     }
 }
 
-/// What a file held before and after.
+/// A file before and after a change.
 #[derive(Debug)]
-pub(crate) struct Changed<'a> {
+pub(crate) struct FileChange<'a> {
     /// The file.
     pub(crate) path: &'a Path,
     /// Before.
-    pub(crate) before: &'a Content,
+    pub(crate) before: &'a FileVersion,
     /// After.
-    pub(crate) after: &'a Content,
+    pub(crate) after: &'a FileVersion,
 }
 
-impl Changed<'_> {
-    /// The diff; nothing where both are alike.
+impl FileChange<'_> {
+    /// The diff; `None` where both are the same.
     pub(crate) fn diff(&self) -> Option<DiffText> {
         let (before, after) = (self.before, self.after);
         if before.sha256 == after.sha256 {
             return None;
         }
-        let is_had = |content: &Content| content.sha256.is_some() == content.bytes.is_some();
-        if is_had(before) && is_had(after) {
+        let is_stored = |content: &FileVersion| content.sha256.is_some() == content.bytes.is_some();
+        if is_stored(before) && is_stored(after) {
             return diff_contents(
                 &name_in_tree(
                     self.path,
@@ -81,11 +81,11 @@ impl Changed<'_> {
         Some(DiffText { text, is_cut: false, removed: None, added: None })
     }
 
-    /// Shows the diff on stderr.
-    pub(crate) fn show(&self, root: &Root, diff: &DiffText) {
+    /// Prints the diff to stderr.
+    pub(crate) fn print(&self, root: &Root, diff: &DiffText) {
         let previous = self.before.sha256.as_ref();
         let previous = previous.map(|hash| root.outputs().join(format!("{hash}.txt")));
-        show(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
+        print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
     }
 }
 
@@ -96,27 +96,27 @@ pub(crate) fn with_diff(report: Report, diff: Option<&DiffText>) -> Report {
         .with("diff_cut", diff.is_some_and(|diff| diff.is_cut))
 }
 
-/// Tells what a run did to its file, by what its report says of it: on a terminal, and as keys.
-pub(super) fn tell(call: &Call<'_>, path: &Path, report: Report) -> Report {
-    let root = &call.settings.root.value;
+/// Shows what a run did to its file, and adds it to the report.
+pub(super) fn with_changes(call: &Call<'_>, path: &Path, report: Report) -> Report {
+    let root = call.root();
     let is_changed = report.json.get("changed").and_then(Value::as_bool).unwrap_or(false);
     let diff = if is_changed {
         let content = |key: &str| {
             let hash = report.json.get(key).and_then(Value::as_str);
-            Content::kept(root, hash.filter(|hash| *hash != NO_FILE))
+            FileVersion::stored(root, hash.filter(|hash| *hash != NO_FILE))
         };
         let (before, after) = (content("before_sha256"), content("after_sha256"));
-        let changed = Changed { path, before: &before, after: &after };
+        let changed = FileChange { path, before: &before, after: &after };
         let diff = changed.diff();
         if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal())
         {
-            changed.show(root, diff);
+            changed.print(root, diff);
         }
         diff
     } else {
         None
     };
-    let report = with_diff(about(call, path, report), diff.as_ref());
+    let report = with_diff(with_file(call, path, report), diff.as_ref());
     if report.json.contains_key("changed") {
         return report;
     }
@@ -128,7 +128,7 @@ pub(super) fn tell(call: &Call<'_>, path: &Path, report: Report) -> Report {
 }
 
 /// Writes a diff to stderr, in colour where that is a terminal that takes it, and says how to see all of a long one.
-pub(crate) fn show(path: &Path, previous: Option<&Path>, diff: &DiffText) {
+pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
     let mut lines = diff.text.lines();
     for line in lines.by_ref().take(LINES) {
         let tint = match line.as_bytes() {
@@ -147,13 +147,13 @@ pub(crate) fn show(path: &Path, previous: Option<&Path>, diff: &DiffText) {
             None => format!("{} is all new", shown(path)),
         };
         let more = if diff.is_cut { " and more" } else { "" };
-        out::line(&format!("[{left}{more} lines left out; to see all: {all}]"));
+        out::line(&format!("[{left}{more} lines omitted; to see all: {all}]"));
     }
 }
 
 /// Adds to a report which file and which conversation it is about.
-pub(super) fn about(call: &Call<'_>, path: &Path, report: Report) -> Report {
-    let root = &call.settings.root.value;
+pub(super) fn with_file(call: &Call<'_>, path: &Path, report: Report) -> Report {
+    let root = call.root();
     let name = report
         .json
         .get("conversation_path")

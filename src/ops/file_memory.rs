@@ -14,9 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 pub use self::report::history_report;
-use crate::cmd::progress_line::Line;
-use crate::cmd::settings::{Setting, Settings};
-use crate::cmd::summaries::{self, JOBS, Writers};
+use super::progress_line::Line;
+use super::settings::{Setting, Settings};
+use super::summaries::{self, JOBS, Writers};
 use crate::exit::Exit;
 use crate::format::conversation::Piece;
 use crate::history::text::{self, Extent, Summaries};
@@ -181,7 +181,7 @@ pub fn gather(start: &Start<'_>) -> Memory {
 /// The settings for requests that nobody waits for long, with the model that the run settled on.
 fn settings(start: &Start<'_>) -> Settings {
     let mut settings = start.settings.clone();
-    settings.patience.value = settings.patience.value.min(PATIENCE);
+    settings.patience.value = settings.patience.value.min(PATIENCE.as_secs_f64());
     if let Some(model) = start.model.filter(|model| !model.is_empty()) {
         settings.model = Some(Setting { value: model.to_owned(), from: "run".to_owned() });
     }

@@ -1,29 +1,27 @@
-//! Putting conversations aside, keeping copies, going on from one. All of it combines with a prompt in one call.
+//! Manages conversations: archives them, saves copies, continues from a copy. All of it combines with a prompt in one call.
 //!
-//! Nothing is ever overwritten: what stands where something is to go is put aside under a name of its own first.
+//! Nothing is ever overwritten: what is in the way is first archived under a name of its own.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::progress::Progress;
-use super::{Call, file_memory, start};
-use crate::cmd::settings::pick;
-use crate::context;
-use crate::drive;
+use super::call::Call;
+use super::flags::{ConversationArgs, RunArgs};
+use super::opening::fresh_context;
 use crate::format::conversation::{self, Trouble};
-use crate::out::{self, Report};
+use crate::legacy;
+use crate::llm::provider::nearest;
+use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol::tags;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::{self, ConversationFile};
+use crate::sys::fs;
 use crate::sys::lock::{self, Lock};
 use crate::sys::root::{self, Root};
-use crate::sys::{fs, names};
 use crate::turn::unfinished::unfinished_results;
 
-/// The name of the index's lock. No conversation's name ends so: none can hold this lock for as long as a run takes.
+/// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
 
 /// The largest index of saved conversations that is read, in bytes.
@@ -54,60 +52,60 @@ pub(super) struct SavedIndex {
     pub(super) conversations: Vec<Saved>,
 }
 
-/// Runs the upkeep that was asked for, in a fixed order: clear, branch, load, save.
-pub(super) fn run(call: &mut Call<'_>) -> Result<Report, Problem> {
+/// Whether a conversation is to be archived, copied or replaced.
+pub fn is_asked(args: &RunArgs, which: &ConversationArgs) -> bool {
+    args.clear
+        || which.save_conversation.is_some()
+        || which.load_conversation.is_some()
+        || which.branch_conversation.is_some()
+}
+
+/// Does what was asked for in a fixed order: clear, branch, load, save.
+pub(super) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
     let mut report = Report::done("");
-    let args = call.args;
-    let changes =
-        args.clear || args.branch_conversation.is_some() || args.load_conversation.is_some();
-    // What is to be loaded is looked at before anything is put aside.
-    let branch =
-        args.branch_conversation.as_deref().map(|name| source(call, name, false)).transpose()?;
-    let load =
-        args.load_conversation.as_deref().map(|name| source(call, name, true)).transpose()?;
-    let lock = if changes { Some(take_lock(call, &call.name)?) } else { None };
-    if args.clear {
+    let which = call.which;
+    // What is to be loaded is read before anything is archived.
+    let branch = which.branch_conversation.as_deref();
+    let branch = branch.map(|name| read_source(call, name, false)).transpose()?;
+    let load = which.load_conversation.as_deref();
+    let load = load.map(|name| read_source(call, name, true)).transpose()?;
+    let changes = call.args.clear || branch.is_some() || load.is_some();
+    let lock = if changes { Some(lock_conversation(call, &call.name)?) } else { None };
+    if call.args.clear {
         report = report.then(clear(call)?);
     }
     for (path, text) in branch.into_iter().chain(load) {
-        report = report.then(replace(call, &path, &text)?);
+        report = report.then(load_copy(call, &path, &text)?);
     }
     drop(lock);
-    if let Some(name) = &args.save_conversation {
+    if let Some(name) = &which.save_conversation {
         report = report.then(save(call, name)?);
     }
     Ok(report)
 }
 
-pub(super) fn take_lock(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
-    let timeout =
-        pick(call.args.lock_timeout, None, call.settings.config.lock_timeout, 30.0, "config").value;
-    let mut waiting =
-        |by: &str| out::line(&format!("nagent: waiting for conversation {name}, in use{by}"));
-    let (lock, torn) = ConversationFile::lock_only(
-        &call.settings.root.value,
-        name,
-        Duration::from_secs_f64(timeout),
-        call.interrupts,
-        &mut waiting,
-    )?;
+/// Locks a conversation that is to be replaced. A block that was torn off at its end by a crash is moved aside first.
+pub(super) fn lock_conversation(call: &Call<'_>, name: &str) -> Result<Lock, Problem> {
+    let mut waiting = |by: &str| call.print_waiting(name, by);
+    let timeout = call.lock_timeout();
+    let (lock, torn) =
+        ConversationFile::lock_only(call.root(), name, timeout, &call.interrupts, &mut waiting)?;
     if let Some(torn) = torn {
-        out::line(&format!(
-            "nagent: note: the end of conversation {name} was no whole block, as after a crash; what stood there is in {}",
+        call.print_note(&format!(
+            "the last block of conversation {name} was incomplete, as after a crash; the incomplete text is in {}",
             torn.display()
         ));
     }
     Ok(lock)
 }
 
-/// Puts a text in the conversation's place. What stood there is kept under a name of its own first; whatever ends this, and
-/// when, the conversation is the old text or the new one, whole. Its lock is held.
-pub(super) fn exchange(call: &Call<'_>, text: &str) -> Result<Option<PathBuf>, Problem> {
-    put_in_place(&call.settings.root.value, &call.name, text)
-}
-
-/// The same for a conversation of any name.
-fn put_in_place(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>, Problem> {
+/// Replaces the text of a conversation, whose lock is held. The old text is first archived under a name of its own; whenever
+/// this ends, the conversation is the old text or the new one, whole.
+pub(super) fn replace_conversation(
+    root: &Root,
+    name: &str,
+    text: &str,
+) -> Result<Option<PathBuf>, Problem> {
     let path = root.conversation(name);
     let archived = if fs::is_there(&path)? {
         let stem: String = name.chars().take(60).collect();
@@ -134,60 +132,42 @@ fn put_in_place(root: &Root, name: &str, text: &str) -> Result<Option<PathBuf>, 
 }
 
 fn clear(call: &Call<'_>) -> Result<Report, Problem> {
-    let path = call.settings.root.value.conversation(&call.name);
-    let body = fresh_context(call)?;
-    let archived = exchange(call, &body)?;
-    Ok(moved(archived.as_deref(), None, &path))
+    let context = fresh_context(call)?;
+    let archived = replace_conversation(call.root(), &call.name, &context)?;
+    Ok(report_paths(archived.as_deref(), None, &call.root().conversation(&call.name)))
 }
 
-/// The first block of a new conversation.
-pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
-    let folder = call.env.folder.clone().map_err(Problem::usage)?;
-    let mut progress = Progress::new(call.quiet);
-    let (mut facts, ..) = start::gather(call, &folder, &mut progress)?;
-    facts.memory = file_memory::gather(call, None, &mut progress).text;
-    let block = conversation::Block::new("initial_context")
-        .body(context::format(&context::sections(&facts)));
-    let own: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
-    Ok(drive::format_block(&block, &own))
-}
-
-/// The text of a conversation that is to be gone on from.
-fn source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
-    let root = &call.settings.root.value;
-    let is_path = paths && (name.contains('/') || name.starts_with('~'));
-    let path = if is_path {
-        let expanded = names::expand_home(Path::new(name), call.env.home().as_deref());
-        call.env.folder.clone().map_err(Problem::usage)?.join(expanded)
+/// Reads the conversation to continue from: by name, or by path where `paths` allows it.
+fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
+    let root = call.root();
+    let path = if paths && (name.contains('/') || name.starts_with('~')) {
+        call.expand(Path::new(name))?
     } else {
         root::check_name(name).map_err(Problem::usage)?;
-        root.conversation(name)
+        legacy::old_conversation(root, name).unwrap_or_else(|| root.conversation(name))
     };
-    let failed = |message: String| Problem::failed(message);
-    // An older tool kept conversations in the root itself.
-    let old = root.path().join(name);
-    let path =
-        if !is_path && !fs::exists(&path) && fs::file_size(&old).is_some() { old } else { path };
     let text = fs::read_text(&path, conversation_file::LIMIT)?.ok_or_else(|| {
         let near: Vec<String> = fs::list_names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
-        let hint = crate::llm::provider::nearest(name, near).map_or_else(
+        let hint = nearest(name, near).map_or_else(
             || "--list-conversations lists the saved ones".to_owned(),
             |near| format!("did you mean {near}?"),
         );
-        failed(format!("conversation not found: {}; {hint}", path.display()))
+        Problem::failed(format!("conversation not found: {}; {hint}", path.display()))
     })?;
     if let Some(Trouble::Damaged { line, message, .. }) = conversation::parse(&text).trouble {
-        return Err(failed(format!("{} is damaged at line {line}: {message}", path.display())));
+        return Err(Problem::failed(format!(
+            "{} is damaged at line {line}: {message}",
+            path.display()
+        )));
     }
-    let is_at_work = call.parents.iter().any(|parent| parent == name);
-    Ok((path, if is_at_work { settled(text) } else { text }))
+    let is_waiting = call.parents.iter().any(|parent| parent == name);
+    Ok((path, if is_waiting { without_open_actions(text) } else { text }))
 }
 
-/// The text up to a last reply whose actions are still being run: a copy of a conversation that is at work and waits
-/// for this run.
-fn settled(mut text: String) -> String {
+/// The text up to a last reply whose actions are still running: for a copy of a conversation that waits for this call.
+fn without_open_actions(mut text: String) -> String {
     let pieces = conversation::parse(&text).pieces;
     if !unfinished_results(&text, &pieces).is_empty()
         && let Some(reply) = pieces.iter().rfind(|piece| piece.name() == Some("agent-response"))
@@ -197,20 +177,21 @@ fn settled(mut text: String) -> String {
     text
 }
 
-/// Puts the conversation aside and begins a new one with another's text.
-fn replace(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
-    let path = call.settings.root.value.conversation(&call.name);
+/// Archives the conversation and starts a new one with the text of another.
+fn load_copy(call: &Call<'_>, from: &Path, text: &str) -> Result<Report, Problem> {
+    let path = call.root().conversation(&call.name);
     let has_context = conversation::parse(text)
         .pieces
         .first()
         .is_some_and(|piece| piece.name() == Some("initial_context"));
     let text =
         if has_context { text.to_owned() } else { format!("{}\n{text}", fresh_context(call)?) };
-    let archived = exchange(call, &text)?;
-    Ok(moved(archived.as_deref(), Some(from), &path))
+    let archived = replace_conversation(call.root(), &call.name, &text)?;
+    Ok(report_paths(archived.as_deref(), Some(from), &path))
 }
 
-pub(super) fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
+/// Reports where a conversation is now, and where its old text went.
+pub(super) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path: &Path) -> Report {
     let mut text = String::new();
     let mut json = serde_json::Map::new();
     for (key, label, value) in [
@@ -226,8 +207,9 @@ pub(super) fn moved(archived: Option<&Path>, loaded: Option<&Path>, path: &Path)
     Report { json, ..Report::done(text) }
 }
 
+/// Saves a copy of the conversation under a name, and lists it in the index. An older copy of that name is archived.
 fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
-    let root = &call.settings.root.value;
+    let root = call.root();
     let journal = ConversationFile::read_only(root, &call.name)?;
     if journal.text().is_empty() {
         return Err(Problem::failed(format!(
@@ -239,26 +221,24 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let path = root.conversation(name);
     if path == root.conversation(&call.name) {
         return Err(Problem::usage(format!(
-            "{name} is the conversation itself; save it under another name"
+            "{name} is the conversation itself; save the copy under another name"
         )));
     }
     if call.parents.iter().any(|parent| parent == name) {
         return Err(Problem::usage(format!(
-            "conversation {name} is at work and started this command; save under another name"
+            "conversation {name} started this command and waits for it; save under another name"
         )));
     }
     let index_path = root.saved_index();
-    let wait = start::wait(call.interrupts);
-    let _index_lock = lock::lock_index(root, SAVED_LOCK, wait)?;
+    let _index_lock = lock::lock_index(root, SAVED_LOCK, call.index_wait())?;
     // Read before anything is written: a damaged index stops all of it.
     let mut index = read_index(&index_path)?;
-    let _target_lock = take_lock(call, name)?;
-    // An older copy of that name is put aside, not lost.
-    put_in_place(root, name, journal.text())?;
+    let _target_lock = lock_conversation(call, name)?;
+    let archived = replace_conversation(root, name, journal.text())?;
     let saved = Saved {
         name: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         path: path.display().to_string(),
-        summary: summary(&journal),
+        summary: first_prompt(&journal),
         summary_source: "extracted".to_owned(),
     };
     index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
@@ -267,8 +247,10 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
     AtomicFile::new(&index_path).write(format!("{text}\n").as_bytes())?;
     let conversation = root.conversation(&call.name).display().to_string();
+    let archived = archived.map(|path| format!("archived:{}\n", path.display()));
     let text = format!(
-        "saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",
+        "{}saved:{}\nsaved_conversations_index:{}\nconversation:{conversation}\n",
+        archived.unwrap_or_default(),
         saved.path,
         index_path.display()
     );
@@ -280,7 +262,7 @@ fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
 }
 
 /// The first prompt, on one line, cut.
-fn summary(journal: &ConversationFile) -> String {
+fn first_prompt(journal: &ConversationFile) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
     let words: Vec<&str> =
         prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
@@ -296,7 +278,7 @@ pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
     let Some(text) = fs::read_text(path, INDEX_LIMIT)? else { return Ok(SavedIndex::default()) };
     serde_json::from_str(&text).map_err(|error| {
         Problem::failed(format!(
-            "{} is no index of conversations: {error}; mend it or move it away",
+            "{} is not an index of conversations: {error}; fix it or move it away",
             path.display()
         ))
     })

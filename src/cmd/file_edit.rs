@@ -1,0 +1,143 @@
+//! `nagent-file-edit`: runs the loop over the conversation that belongs to a file, which may write that file.
+//!
+//! Here are the flags, and which of them go together. One file is run by the same code as `nagent --file-edit`, so that
+//! behaviour and exit codes are the same.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use crate::cli::Tool;
+use crate::ops::call::Call;
+use crate::ops::conversation_name::choose_name;
+use crate::ops::flags::{ConversationArgs, RunArgs};
+use crate::ops::{file_memory, many_files, run, undo};
+use crate::out::Report;
+use crate::problem::Problem;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-file-edit --file src/parse.rs --check 'make test' \"Accept CRLF too\"
+  nagent-file-edit --file a.md --file b.md \"Fix the spelling\"
+  nagent-file-edit --file src/parse.rs --undo
+  nagent-file-edit --file src/parse.rs --history
+
+A run that changed the file shows the diff on a terminal's stderr, and in --json.
+Commands run with your own permissions.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+/// The error for a call that asks for nothing.
+const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what to change\", or the prompt on stdin, or --undo, \
+     --history, --clear (--help shows all)";
+
+/// Ask a language model to change a file, in the conversation that belongs to the file
+///
+/// The prompt is appended to the file's own conversation, whichever shell you call it from, so that the model knows what was
+/// asked of this file before. It may edit this file and no other. The previous content is stored, and --undo brings it back.
+/// A file that does not exist yet is created.
+///
+/// With several --file each is edited in its own conversation, side by side, and all get the same prompt. Limits apply to each
+/// file separately.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent-file-edit", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Args {
+    /// The file to change (can be repeated; --check and --show-request need a single file)
+    #[arg(long, value_name = "PATH", required = true)]
+    pub file: Vec<PathBuf>,
+    /// Undo the last N changes that runs of this conversation made to the file [default: 1]
+    ///
+    /// A change is what one run did. The file must be as the last of them left it. The undo is recorded in the conversation.
+    /// Needs no model.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear", "history"]
+    )]
+    pub undo: Option<u64>,
+    /// Undo even if the file has changed since; the current content is saved first
+    #[arg(long, requires = "undo")]
+    pub force: bool,
+    /// Print the file's history in its repository: people, commits, files changed together; needs no model
+    #[arg(
+        long,
+        conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear"]
+    )]
+    pub history: bool,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Ignored; accepted for compatibility
+    #[arg(long, value_name = "ID", hide = true)]
+    pub pid: Option<String>,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-file-edit";
+    const DESCRIPTION: &'static str = "Lets a language model change one file, in a conversation that belongs to that \
+        file and remembers what was asked of it before. Call it as nagent-file-edit --file PATH \"what to change\", or \
+        with the prompt on stdin; only this file is written, and it may be new. --check CMD makes it go on until CMD \
+        exits 0. --json prints one JSON document with responses, changed, diff, exit_code and error. Several --file are \
+        edited side by side, each in its own conversation, with the same prompt. --undo [N] undoes the last N changes and \
+        lists them; --history prints who changed the file and what was changed with it; neither needs a model. \
+        Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed, 4 malformed replies, 5 limit, \
+        6 check never passed.";
+
+    fn json(&self) -> bool {
+        self.run.json
+    }
+
+    fn run(self) -> Result<Report, Problem> {
+        // The parser does not check `requires` beside a prompt, which --undo conflicts with.
+        if self.force && self.undo.is_none() {
+            return Err(Problem::usage("--force works with --undo only"));
+        }
+        let files = if self.file.len() > 1 {
+            let which = ConversationArgs::default();
+            let call = Call::new(Self::NAME, &self.run, &which)?;
+            let files = many_files::distinct_files(&call, &self.file)?;
+            if files.len() > 1 {
+                return self.edit_all(&call, files);
+            }
+            files
+        } else {
+            self.file.clone()
+        };
+        self.edit(&files[0])
+    }
+}
+
+impl Args {
+    /// Does what is asked for one file, in this process.
+    fn edit(&self, file: &Path) -> Result<Report, Problem> {
+        let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
+        let mut call = Call::new(Self::NAME, &self.run, &which)?;
+        if self.history {
+            return file_memory::history_report(&call.settings, &call.env, &call.interrupts, file);
+        }
+        call.name = choose_name(&call)?;
+        match self.undo {
+            Some(count) => undo::undo(&call, file, count, self.force),
+            None => run::work(&mut call, false, NO_PROMPT),
+        }
+    }
+
+    fn edit_all(&self, call: &Call<'_>, files: Vec<PathBuf>) -> Result<Report, Problem> {
+        if self.undo.is_none() && !self.history {
+            return many_files::edit_all(call, files, NO_PROMPT);
+        }
+        let reports = files.into_iter().map(|file| {
+            let report = self.edit(&file).unwrap_or_else(Report::from);
+            (file, report)
+        });
+        Ok(many_files::report_all(call, reports.collect()))
+    }
+}

@@ -1,0 +1,182 @@
+//! `nagent`: runs the loop over a conversation, and manages conversations. Here are the flags, and the order in which they are
+//! acted on.
+
+use clap::{Parser, ValueEnum};
+
+use crate::cli::Tool;
+use crate::legacy;
+use crate::ops::call::Call;
+use crate::ops::conversation_name::choose_name;
+use crate::ops::flags::{ConversationArgs, RunArgs};
+use crate::ops::summarize_conversation::summarize_conversation;
+use crate::ops::{lists, manage, run, status};
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::protocol::{self, Notation};
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent \"What does this project do?\"
+  git diff | nagent \"Review this change\" -
+  nagent --write . --check 'make test' \"Fix the failing test\"
+
+The provider is that of --provider, else that of the config, else the first whose
+credential is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY or
+GEMINI_API_KEY, ...), else Ollama. Commands run with your own permissions.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
+4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
+
+/// The error for a call that asks for nothing.
+const NO_PROMPT: &str =
+    "there is no prompt: nagent \"task\", or the task on stdin, or --read PATH (--help shows all)";
+
+/// Ask a language model to work in this folder. The conversation is a plain text file you own
+///
+/// The prompt is appended to the conversation file and the file is sent to a model. What the reply asks for is done
+/// (reading, commands, edits, child conversations) and the results are appended; then the model is asked again, until
+/// it answers. The answer goes to stdout, everything else to stderr.
+///
+/// Commands run with your own permissions unless you restrict them with --sandbox: --write only limits the files that the
+/// model edits directly.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "nagent", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub which: ConversationArgs,
+
+    /// Show the conversation, the settings in force and where each came from
+    #[arg(long, help_heading = "Information")]
+    pub status: bool,
+    /// Print a summary of the conversation, and append nothing to it
+    #[arg(long, conflicts_with = "show_request", help_heading = "Information")]
+    pub summarize: bool,
+    /// List the saved conversations
+    #[arg(long, help_heading = "Information")]
+    pub list_conversations: bool,
+    /// List the files that have conversations of their own
+    #[arg(long, help_heading = "Information")]
+    pub list_file_edits: bool,
+    /// List the provider's models
+    #[arg(long, help_heading = "Information")]
+    pub list_models: bool,
+    /// List the providers
+    #[arg(long, help_heading = "Information")]
+    pub list_providers: bool,
+    /// Print the protocol: as text, or as a grammar for constrained decoding
+    #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
+    pub print_protocol: Option<Form>,
+    /// Print where this program is and what it is for
+    #[arg(long, help_heading = "Information")]
+    pub description: bool,
+}
+
+/// A form of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// As a model reads it
+    Text,
+    /// A grammar for llama.cpp
+    Gbnf,
+    /// A grammar for Lark and llguidance
+    Lark,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent";
+    const DESCRIPTION: &'static str = "Runs a language model on a task in the current folder and prints its answer. \
+        Call it as nagent \"task\", or with the task on stdin; it reads files, runs commands and edits files where it may \
+        write. --json prints one JSON document with responses, exit_code, error and token counts; \
+        --read PATH shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
+        another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
+        credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
+
+    fn json(&self) -> bool {
+        self.run.json
+    }
+
+    /// Does what the flags say; several commands in one call make one report, in this order.
+    fn run(self) -> Result<Report, Problem> {
+        // These two need no settings, and work with broken ones.
+        let mut report = Report::done("");
+        if let Some(form) = self.print_protocol {
+            let text = print_protocol(form);
+            report = report.then(Report::done(text.clone()).with("protocol", text));
+        }
+        if self.list_providers {
+            report = report.then(lists::list_providers());
+        }
+        let asks = self.asks();
+        if !report.json.is_empty() && !self.has_work() && !asks {
+            return Ok(report);
+        }
+        let mut call = Call::new(Self::NAME, &self.run, &self.which)?;
+        call.name = choose_name(&call)?;
+        move_old_conversation(&call)?;
+        if self.has_work() || (report.json.is_empty() && !asks) {
+            let needs_no_prompt = asks && !self.which.edit_conversation;
+            report = report.then_try(|| run::work(&mut call, needs_no_prompt, NO_PROMPT));
+        }
+        if self.summarize {
+            report = report.then_try(|| summarize_conversation(&call));
+        }
+        if self.list_conversations {
+            report = report.then_try(|| lists::list_conversations(&call));
+        }
+        if self.list_file_edits {
+            report = report.then_try(|| lists::list_file_edits(&call));
+        }
+        if self.list_models {
+            report = report.then_try(|| lists::list_models(&call));
+        }
+        if self.status {
+            // What failed before it stays the end of the call.
+            report = report.then_try(|| Ok::<_, Problem>(status::report_status(&call)));
+        }
+        Ok(report)
+    }
+}
+
+impl Args {
+    /// Whether something is to be done to a conversation.
+    fn has_work(&self) -> bool {
+        let run = &self.run;
+        !run.prompt.is_empty()
+            || !run.read.is_empty()
+            || run.show_request
+            || self.which.edit_conversation
+            || manage::is_asked(run, &self.which)
+    }
+
+    /// Whether there is a question about settings and conversations.
+    fn asks(&self) -> bool {
+        self.status
+            || self.summarize
+            || self.list_conversations
+            || self.list_file_edits
+            || self.list_models
+    }
+}
+
+/// Moves a conversation that an older tool left in the root itself.
+fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
+    if let Some(old) = legacy::move_old_conversation(call.root(), &call.name)? {
+        let new = call.root().conversations();
+        call.print_note(&format!("{} was moved to {}", old.display(), new.display()));
+    }
+    Ok(())
+}
+
+fn print_protocol(form: Form) -> String {
+    protocol::print(match form {
+        Form::Text => Notation::Text,
+        Form::Gbnf => Notation::Gbnf,
+        Form::Lark => Notation::Lark,
+    })
+}

@@ -1,0 +1,124 @@
+//! A nagent that this one starts: how it is called, and how its answer is read.
+//!
+//! The prompt travels on stdin and the answer as JSON on stdout. A child has children of its own to end, so it gets longer to
+//! end than a command.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
+
+/// The time between telling a child to end and ending it.
+const GRACE: Duration = Duration::from_millis(600);
+
+/// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
+const KEEP: usize = 1 << 20;
+
+/// The longest answer that is read, in bytes.
+const ANSWER: u64 = 256 << 20;
+
+/// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt. `outputs` is the folder for
+/// long answers.
+pub fn child_job(
+    mut argv: Vec<OsString>,
+    prompt: Option<Vec<u8>>,
+    folder: PathBuf,
+    env: Vec<(OsString, OsString)>,
+    outputs: PathBuf,
+) -> Job {
+    argv.push("--json".into());
+    argv.extend(prompt.is_some().then(|| "-".into()));
+    Job {
+        stdin: prompt.map_or(Stdin::Null, Stdin::Bytes),
+        output: Output::Separate,
+        grace: GRACE,
+        keep: KEEP,
+        spool: Some(outputs),
+        unlinked: true,
+        ..Job::new(argv, folder, env)
+    }
+}
+
+/// The answer of a child that ended.
+#[derive(Debug)]
+pub struct ChildAnswer {
+    /// Its exit code, as it says.
+    pub code: u64,
+    /// Its error, as it says; else why there is no answer.
+    pub error: Option<String>,
+    /// What ended it, where it did not end by itself.
+    pub ended_by: Option<Problem>,
+    /// All else that it says; empty where there is no answer.
+    pub json: Map<String, Value>,
+}
+
+impl ChildAnswer {
+    /// Reads what a child printed.
+    pub fn read(finished: &Finished) -> Self {
+        let ended_by = match finished.outcome {
+            Outcome::Interrupted(signal) => Some(Problem::interrupted(signal)),
+            Outcome::Killed { signal } => {
+                Some(Problem::failed(format!("ended by signal {signal}")))
+            }
+            Outcome::TooMuch => Some(Problem::failed("ended because it wrote too much")),
+            _ => None,
+        };
+        let text = finished.stdout.whole_text(ANSWER);
+        let json: Option<Map<String, Value>> =
+            text.and_then(|text| serde_json::from_str(&text).ok());
+        let Some(mut json) = json else {
+            let code = match finished.outcome {
+                Outcome::Ended { code } if code != 0 => u64::try_from(code).unwrap_or(1),
+                _ => 1,
+            };
+            let stderr = finished.stderr.head_text();
+            let error = format!("the child gave no readable answer; its stderr: {}", stderr.trim());
+            return Self { code, error: Some(error), ended_by, json: Map::new() };
+        };
+        let code = json.remove("exit_code").and_then(|code| code.as_u64()).unwrap_or(0);
+        let error = json.remove("error").and_then(|error| error.as_str().map(str::to_owned));
+        Self { code, error, ended_by, json }
+    }
+
+    /// Why it failed; `None` where it succeeded, also when a signal came too late to stop it.
+    pub fn problem(&self) -> Option<Problem> {
+        let is_done = self.code == 0 && self.error.is_none();
+        match &self.ended_by {
+            Some(problem) if !(is_done && matches!(problem.exit, Exit::Signal(_))) => {
+                Some(problem.clone())
+            }
+            _ if is_done => None,
+            _ => {
+                let exit = Exit::of(self.code).filter(|exit| *exit != Exit::Done);
+                let error = self.error.clone().unwrap_or_default();
+                Some(Problem::new(exit.unwrap_or(Exit::Failed), error))
+            }
+        }
+    }
+
+    /// The model's answers.
+    pub fn responses(&self) -> impl Iterator<Item = &str> {
+        let responses = self.json.get("responses").and_then(Value::as_array);
+        responses.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The name of its conversation.
+    pub fn conversation(&self) -> Option<&str> {
+        self.json.get("conversation_path")?.as_str()?.rsplit('/').next()
+    }
+
+    /// What it has cost, where that is known.
+    pub fn cost(&self) -> Option<f64> {
+        self.json.get("cost")?.as_f64()
+    }
+
+    /// A count, 0 where there is none.
+    pub fn count(&self, key: &str) -> u64 {
+        self.json.get(key).and_then(Value::as_u64).unwrap_or(0)
+    }
+}

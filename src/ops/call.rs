@@ -1,0 +1,133 @@
+//! One call of `nagent` or `nagent-file-edit`: its flags, the settings in force, and which conversation it is about.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::flags::{ConversationArgs, Invocation, RunArgs};
+use super::settings::Settings;
+use crate::out;
+use crate::problem::Problem;
+use crate::protocol::tags;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::lock::IndexWait;
+use crate::sys::root::Root;
+
+/// What every operation of a call works with.
+pub struct Call<'a> {
+    /// The name of the tool, for lines on stderr.
+    pub tool: &'static str,
+    /// The flags of a run.
+    pub args: &'a RunArgs,
+    /// The flags that name the conversation.
+    pub which: &'a ConversationArgs,
+    /// The environment, credentials included.
+    pub env: Env,
+    /// Signals.
+    pub interrupts: Interrupts,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The conversation's name.
+    pub name: String,
+    /// Whether a conversation started this call, by a tag or by a command.
+    pub delegated: bool,
+    /// The conversations that this call was started from, the oldest first.
+    pub parents: Vec<String>,
+    /// Whether no progress is shown.
+    pub quiet: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the environment and decides the settings; the name is still empty. Writes nothing.
+    pub fn new(
+        tool: &'static str,
+        args: &'a RunArgs,
+        which: &'a ConversationArgs,
+    ) -> Result<Self, Problem> {
+        let interrupts = Interrupts::install()?;
+        let env = Env::read();
+        let settings = Settings::resolve_run(args, &env)?;
+        let parents: Vec<String> = env
+            .get(env::PARENTS)
+            .map(|names| names.split('/').map(str::to_owned).collect())
+            .unwrap_or_default();
+        let is_child = which.invocation == Invocation::Delegated;
+        let call = Self {
+            tool,
+            args,
+            which,
+            delegated: is_child || !parents.is_empty(),
+            quiet: settings.quiet.value || is_child,
+            env,
+            interrupts,
+            settings,
+            name: String::new(),
+            parents,
+        };
+        for note in &call.settings.notes {
+            call.print_note(note);
+        }
+        Ok(call)
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Root {
+        &self.settings.root.value
+    }
+
+    /// The working folder.
+    pub fn folder(&self) -> Result<PathBuf, Problem> {
+        self.env.folder.clone().map_err(|error| {
+            Problem::failed(format!(
+                "cannot determine the current directory ({error}); cd to one that exists"
+            ))
+        })
+    }
+
+    /// Prints a line to stderr that must not be missed.
+    pub fn print_note(&self, text: &str) {
+        out::line(&format!("{}: note: {text}", self.tool));
+    }
+
+    /// How to wait for an index: until a signal comes, with a line on stderr when it takes long.
+    pub fn index_wait(&self) -> IndexWait<'_> {
+        IndexWait {
+            interrupts: &self.interrupts,
+            tell: &|what| out::line(&format!("nagent: {what}")),
+        }
+    }
+
+    /// How long to wait for a conversation that another run is using.
+    pub fn lock_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.lock_timeout.value)
+    }
+
+    /// Prints that the call waits for a conversation.
+    pub fn print_waiting(&self, name: &str, by: &str) {
+        out::line(&format!("{}: waiting for conversation {name}, in use{by}", self.tool));
+    }
+
+    /// Locks the conversation and reads it.
+    pub fn open_conversation(&self) -> Result<ConversationFile, Problem> {
+        let mut waiting = |by: &str| self.print_waiting(&self.name, by);
+        let opened = ConversationFile::open(
+            self.root(),
+            &self.name,
+            self.lock_timeout(),
+            &self.interrupts,
+            &mut waiting,
+        );
+        Ok(opened?)
+    }
+
+    /// The path of a file that the user named.
+    pub fn expand(&self, path: &Path) -> Result<PathBuf, Problem> {
+        Ok(self.folder()?.join(crate::sys::names::expand_home(path, self.env.home().as_deref())))
+    }
+}
+
+/// The names of the tags, whose text in a block's body needs a fence.
+pub fn tag_names() -> Vec<&'static str> {
+    tags::TAGS.iter().map(|tag| tag.name).collect()
+}

@@ -1,0 +1,63 @@
+//! The flags that a nagent passes on to the nagents that it starts.
+
+use std::ffi::{OsStr, OsString};
+
+use super::call::Call;
+use crate::drive::children::Children;
+use crate::sys::{env, fs};
+
+/// What every child is given: root, config, provider, model, and what it may do. Each flag in one word, since values may begin
+/// with a dash.
+pub(super) fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
+    let (args, settings) = (call.args, &call.settings);
+    let mut flags: Vec<OsString> = Vec::new();
+    let mut flag = |name: &str, value: &OsStr| {
+        let mut word = OsString::from(format!("--{name}="));
+        word.push(value);
+        flags.push(word);
+    };
+    flag("root", settings.root.value.path().as_os_str());
+    if fs::exists(&settings.config_path.value) {
+        flag("config", settings.config_path.value.as_os_str());
+    }
+    if let Some(provider) = &settings.provider {
+        flag("provider", provider.value.name().as_ref());
+    }
+    if let Some(model) = model {
+        flag("model", model.as_ref());
+    }
+    if let Some(base_url) = &settings.base_url {
+        flag("base-url", base_url.value.as_ref());
+    }
+    if let Some(profile) = &settings.profile {
+        flag("profile", profile.value.as_ref());
+    }
+    flag("patience", settings.patience.value.to_string().as_ref());
+    for path in &args.write {
+        flag("write", path.as_os_str());
+    }
+    // Also where they are off: the child may have another config.
+    flag("sandbox", settings.sandbox.value.name().as_ref());
+    flag("no-network", settings.no_network.value.to_string().as_ref());
+    if let Some(path) = &args.record {
+        flag("record", path.as_os_str());
+    }
+    for (name, is_set) in
+        [("--no-summaries", args.no_summaries), ("--redact", settings.redact.value)]
+    {
+        flags.extend(is_set.then(|| name.into()));
+    }
+    flags
+}
+
+/// The child conversations of a run, none of them started yet.
+pub(super) fn children(call: &Call<'_>, model: Option<&str>) -> Children {
+    Children::new(
+        call.env.tool("nagent"),
+        child_flags(call, model),
+        usize::try_from(call.settings.jobs.value).unwrap_or(1),
+        call.parents.clone(),
+        call.name.clone(),
+        call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),
+    )
+}

@@ -1,0 +1,189 @@
+//! From settings to a connection to the model, and what else depends on which provider and model are in force.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::settings::{CONNECT_TIMEOUT, READ_TIMEOUT, SHELL_TIMEOUT, Settings};
+use crate::client::ModelClient;
+use crate::drive::ShellRules;
+use crate::llm::api::Api;
+use crate::llm::limits;
+use crate::llm::openai_chat::ChatCompletions;
+use crate::llm::openai_responses::Responses;
+use crate::llm::price::Price;
+use crate::llm::provider::Provider;
+use crate::problem::Problem;
+use crate::sys::env::{self, Env};
+use crate::sys::fs;
+
+/// The window that an Ollama server is asked for where the config names none, in tokens. Without a word it takes
+/// 4,096 on a small machine, and drops what does not fit.
+const OLLAMA_WINDOW: u64 = 32_768;
+
+impl Settings {
+    /// The provider, or an error that lists the choices.
+    pub fn provider(&self) -> Result<Provider, Problem> {
+        self.provider.as_ref().map(|provider| provider.value).ok_or_else(no_provider)
+    }
+
+    /// The credential and the variable that it came from; `None` where the provider needs none.
+    fn key(
+        &self,
+        env: &Env,
+        provider: Provider,
+    ) -> Result<Option<(String, &'static str)>, Problem> {
+        let variables = provider.credential_variables();
+        let found = variables
+            .iter()
+            .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), *name))
+            .find(|(key, _)| !key.is_empty());
+        // A server of the user's own may need none.
+        let needed =
+            !variables.is_empty() && provider.preset().is_none() && self.base_url.is_none();
+        let withheld = env.get(env::WITHHELD).unwrap_or_default();
+        let withheld =
+            variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
+        if found.is_none() && (needed || withheld.is_some()) {
+            let hint = withheld.map_or_else(String::new, |name| {
+                format!(
+                    ". This command was started by nagent, which keeps credentials from commands; \"pass_env\": \
+                     [\"{name}\"] in {} lets it through",
+                    self.config_path.value.display()
+                )
+            });
+            return Err(Problem::usage(format!(
+                "no credential for provider {}: set {}{hint}",
+                provider.name(),
+                variables.join(" or ")
+            )));
+        }
+        Ok(found)
+    }
+
+    /// The connection to the model, and what names its credential.
+    /// Without `needs_key` a missing credential is no error: nothing will be sent.
+    pub fn source(
+        &self,
+        env: &Env,
+        folder: &Path,
+        needs_key: bool,
+    ) -> Result<ModelClient, Problem> {
+        let provider = self.provider()?;
+        let key = match self.key(env, provider) {
+            Err(_) if !needs_key => None,
+            key => key?,
+        };
+        let credential = key.as_ref().map(|(_, name)| (*name).to_owned());
+        let model = self.model.as_ref().map(|model| model.value.clone());
+        let mut client = self.connect(provider, key.map(|(key, _)| key), env, folder)?;
+        client.model_id = model;
+        client.credential = credential;
+        Ok(client)
+    }
+
+    fn connect(
+        &self,
+        provider: Provider,
+        key: Option<String>,
+        env: &Env,
+        folder: &Path,
+    ) -> Result<ModelClient, Problem> {
+        if let Some(preset) = provider.preset() {
+            let words = self.config.command.clone().unwrap_or_default();
+            if provider == Provider::Command && words.is_empty() {
+                return Err(Problem::usage(format!(
+                    "provider command needs \"command\": [\"program\", \"argument\", …] in {}",
+                    self.config_path.value.display()
+                )));
+            }
+            return Ok(ModelClient::program(preset, words, env, folder, self.program_timeout()));
+        }
+        if provider == Provider::Replay {
+            let path = self.model.as_ref().ok_or_else(|| {
+                Problem::usage("provider replay needs --model FILE, the recording that it plays")
+            })?;
+            let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
+            return Ok(ModelClient::replay(Path::new(&path.value), lineage)?);
+        }
+        let base_url = self.base_url.as_ref().map(|setting| setting.value.as_str());
+        let mut endpoint = provider.endpoint(base_url, key).ok_or_else(no_provider)?;
+        if provider == Provider::OpenAi
+            && let Some(api) = &self.config.api
+        {
+            endpoint.api = self.parse_api(api)?;
+        }
+        let connect =
+            Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(CONNECT_TIMEOUT));
+        let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(READ_TIMEOUT));
+        Ok(ModelClient::server(endpoint, connect, read))
+    }
+
+    /// How long a command-line program may take for a reply, which it may give all at once at its end.
+    fn program_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.config.read_timeout.unwrap_or(1800.0))
+    }
+
+    /// The API that `api` names.
+    fn parse_api(&self, api: &str) -> Result<&'static dyn Api, Problem> {
+        match api {
+            "responses" => Ok(&Responses),
+            "chat" => Ok(&ChatCompletions),
+            other => Err(Problem::usage(format!(
+                "\"api\": \"{other}\" in {}: it is \"responses\" or \"chat\"",
+                self.config_path.value.display()
+            ))),
+        }
+    }
+
+    /// The price of a model, when the config tells it.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        self.config.prices.get(model).copied()
+    }
+
+    /// The model's window in tokens, when it is known.
+    pub fn window(&self, model: &str) -> Option<u64> {
+        let is_ollama =
+            self.provider.as_ref().is_some_and(|provider| provider.value == Provider::Ollama);
+        self.config
+            .context_window_tokens
+            .or_else(|| limits::find_limits(model).map(|limits| limits.window))
+            .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
+    }
+
+    /// How long to keep retrying a busy provider.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.patience.value)
+    }
+
+    /// How commands are run.
+    pub fn shell(&self) -> ShellRules {
+        let program = self.config.shell.clone().unwrap_or_else(|| {
+            let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+            bash.into_iter()
+                .find(|path| fs::is_executable(Path::new(path)))
+                // Not looked up: a `sh` of the working folder must not stand in for it.
+                .unwrap_or("/bin/sh")
+                .to_owned()
+        });
+        ShellRules {
+            program,
+            timeout: Duration::from_secs(self.config.shell_timeout.unwrap_or(SHELL_TIMEOUT)),
+            pass_env: self.config.pass_env.clone(),
+        }
+    }
+}
+
+/// The error for a provider that nothing tells of, with the shortest way to each.
+pub(super) fn no_provider() -> Problem {
+    let ways: Vec<String> = Provider::all()
+        .filter_map(|provider| {
+            let variable = provider.credential_variables().first()?;
+            Some(format!("{} (set {variable})", provider.name()))
+        })
+        .collect();
+    Problem::usage(format!(
+        "no provider is chosen and no credential is set: {}, ollama (start it), or --provider command with a program of \
+         your own in the config; --list-providers shows all",
+        ways.join(", ")
+    ))
+}

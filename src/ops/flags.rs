@@ -1,0 +1,208 @@
+//! The flags that several tools share. Which value is in force is decided in [`super::settings`].
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::sandbox::SandboxMode;
+
+/// Which model, and where things are
+#[derive(Debug, Clone, Default, Args)]
+pub struct ModelArgs {
+    /// Use this provider: openai, anthropic, google, ollama, cursor, claude-code, command, replay
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub provider: Option<String>,
+    /// Use this model; for replay, the path of a recording
+    #[arg(long, value_name = "ID", help_heading = "Model")]
+    pub model: Option<String>,
+    /// Send requests to this address; with openai, any server that speaks Chat Completions
+    #[arg(long, value_name = "URL", help_heading = "Model")]
+    pub base_url: Option<String>,
+    /// Keep retrying a busy provider for S seconds in total [default: 30]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Model")]
+    pub patience: Option<f64>,
+    /// Use this config file instead of config.json in the root [env: NAGENT_CONFIG]
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub config: Option<PathBuf>,
+    /// Use this profile from the config file [env: NAGENT_PROFILE]
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    pub profile: Option<String>,
+    /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub root: Option<PathBuf>,
+}
+
+/// What a run of the loop is given, in every tool that runs it
+#[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct RunArgs {
+    /// What to do. End with - to add stdin; with no words, stdin is the prompt
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+    /// Show the model this file before the prompt (can be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub read: Vec<String>,
+    /// Accept an answer only when this command exits 0; the model gets up to five tries
+    #[arg(long, value_name = "CMD")]
+    pub check: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress, diff or status line on a terminal
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the request that would be sent, byte for byte, and send nothing
+    #[arg(long, conflicts_with = "clear")]
+    pub show_request: bool,
+    /// Append every reply to a recording, which --provider replay plays
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Also allow writes below this folder (can be repeated)
+    #[arg(long, value_name = "DIR", help_heading = "Permissions")]
+    pub write: Vec<PathBuf>,
+    /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
+    #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions")]
+    pub sandbox: Option<SandboxMode>,
+    /// Keep commands off the network; =false allows it where the config does not
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Permissions"
+    )]
+    pub no_network: Option<bool>,
+    /// Mask text that looks like a credential in results, before they are stored or sent
+    #[arg(long, help_heading = "Permissions")]
+    pub redact: bool,
+
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    /// Archive the conversation and start a new one
+    #[arg(long, help_heading = "Conversation")]
+    pub clear: bool,
+    /// Do not ask the model to summarize a file and its commits; cached summaries are still used
+    #[arg(long, help_heading = "Conversation")]
+    pub no_summaries: bool,
+    /// Wait up to S seconds for a conversation that another run is using [default: 30]
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Conversation")]
+    pub lock_timeout: Option<f64>,
+
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// How long a run may go on
+#[derive(Debug, Clone, Default, Args)]
+pub struct LimitArgs {
+    /// Stop after N replies of the model [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    pub max_turns: Option<u64>,
+    /// Stop after S seconds
+    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Limits")]
+    pub max_seconds: Option<f64>,
+    /// Stop after N tokens, input and output together
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub max_tokens: Option<u64>,
+    /// Stop after spending this many US dollars; needs the model's price in the config
+    #[arg(long, value_name = "USD", value_parser = parse_amount, help_heading = "Limits")]
+    pub max_cost: Option<f64>,
+    /// Run at most N child conversations, or files, at the same time [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
+    pub jobs: Option<u64>,
+}
+
+/// Which conversation, and what happens to it besides a prompt
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConversationArgs {
+    /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
+    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    pub conversation: Option<String>,
+    /// Use the conversation of the shell with this ID
+    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    pub pid: Option<String>,
+    /// Use the conversation that belongs to this file, which it may write
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with = "conversation",
+        help_heading = "Conversation"
+    )]
+    pub file_edit: Option<PathBuf>,
+    /// Save a copy of the conversation under this name
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "show_request",
+        help_heading = "Conversation"
+    )]
+    pub save_conversation: Option<String>,
+    /// Archive the conversation and continue from a copy of a saved one, given by name or path
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "show_request",
+        help_heading = "Conversation"
+    )]
+    pub load_conversation: Option<String>,
+    /// Archive the conversation and continue from a copy of another one, given by name
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "show_request",
+        help_heading = "Conversation"
+    )]
+    pub branch_conversation: Option<String>,
+    /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
+    #[arg(
+        long,
+        conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation", "read", "check",
+            "show_request"],
+        help_heading = "Conversation"
+    )]
+    pub edit_conversation: bool,
+
+    /// Who starts this run
+    #[arg(long, value_enum, default_value_t = Invocation::User, hide = true)]
+    pub invocation: Invocation,
+    /// The conversation that starts this run
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub parent_conversation: Option<String>,
+}
+
+/// Who starts a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Invocation {
+    /// A person or a script
+    #[default]
+    User,
+    /// Another conversation
+    Delegated,
+}
+
+/// A number of seconds or dollars from a flag.
+fn parse_amount(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("give a number, 0 or more".to_owned()),
+    }
+}
+
+impl LimitArgs {
+    /// The limits that were given, each flag in one word, for a child; without `jobs`.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        [
+            ("--max-turns", self.max_turns.map(|value| value.to_string())),
+            ("--max-seconds", self.max_seconds.map(|value| value.to_string())),
+            ("--max-tokens", self.max_tokens.map(|value| value.to_string())),
+            ("--max-cost", self.max_cost.map(|value| value.to_string())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
+    }
+}

@@ -1,0 +1,123 @@
+//! Lists the providers, the provider's models, the saved conversations, and the files that have conversations.
+
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::manage;
+use crate::client::RequestError;
+use crate::exit::Exit;
+use crate::format::file_index::Entry;
+use crate::legacy;
+use crate::llm::provider::Provider;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::names::shown;
+use crate::sys::{file_index, fs, root};
+
+/// Every provider: name, default model, credential. Needs no credential, no network, no root.
+pub fn list_providers() -> Report {
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for provider in Provider::all() {
+        let credentials = provider.credential_variables();
+        let model = provider.default_model().unwrap_or("-");
+        let shown =
+            if credentials.is_empty() { "(none)".to_owned() } else { credentials.join(" or ") };
+        let aliases = provider.aliases();
+        let alias = if aliases.is_empty() {
+            String::new()
+        } else {
+            format!("  (alias: {})", aliases.join(", "))
+        };
+        text.push_str(&format!("{:<12}  {model:<18}  {shown}{alias}\n", provider.name()));
+        list.push(json!({
+            "provider": provider.name(),
+            "default_model": provider.default_model(),
+            "credentials": credentials,
+            "aliases": aliases,
+        }));
+    }
+    Report::done(text).with("providers", list)
+}
+
+/// The provider's models, sorted.
+pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
+    let folder = call.folder()?;
+    let provider = call.settings.provider()?;
+    let mut source = call.settings.source(&call.env, &folder, true)?;
+    let mut models = source.list_models(&call.interrupts).map_err(|error| match error {
+        RequestError::Interrupted(signal) => Problem::interrupted(signal),
+        RequestError::Api(error) => Problem {
+            exit: if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },
+            message: source.explain(&error, ""),
+        },
+    })?;
+    models.sort_by(|a, b| a.id.cmp(&b.id));
+    models.dedup_by(|a, b| a.id == b.id);
+    let names: Vec<Value> = models.iter().map(|model| model.id.as_str().into()).collect();
+    let text: String = models.iter().map(|model| format!("{}\n", model.id)).collect();
+    Ok(Report::done(text).with("provider", provider.name()).with("models", names))
+}
+
+/// The saved conversations, those of older tools' indexes too.
+pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
+    let root = call.root();
+    let path = root.saved_index();
+    let mut index = manage::read_index(&path)?;
+    for older in legacy::saved_indexes(root)? {
+        for entry in manage::read_index(&older)?.conversations {
+            if !index.conversations.iter().any(|known| known.name == entry.name) {
+                index.conversations.push(entry);
+            }
+        }
+    }
+    let mut text = format!("saved_conversations_index:{}\n", path.display());
+    for entry in &index.conversations {
+        text.push_str(&format!("{}\t{}\t{}\n", entry.name, entry.path, entry.summary));
+    }
+    let list = serde_json::to_value(&index.conversations)
+        .map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::done(text)
+        .with("index_path", path.display().to_string())
+        .with("conversations", list))
+}
+
+/// The files that have conversations.
+pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
+    let root = call.root();
+    let loaded = file_index::load_index(root)?;
+    for note in &loaded.notes {
+        call.print_note(note);
+    }
+    let path = root.file_index().display().to_string();
+    let mut text = format!("file_index:{path}\n");
+    let mut files = Vec::new();
+    for entry in loaded.index.by_file_id.values() {
+        let fields = [shown(&entry.file_id), shown(&entry.path), shown(&entry.conversation)];
+        text.push_str(&format!("{}\n", fields.join("\t")));
+        files.push(describe_entry(call, entry));
+    }
+    Ok(Report::done(text).with("file_index_path", path).with("files", files))
+}
+
+fn describe_entry(call: &Call<'_>, entry: &Entry) -> Value {
+    // Nobody makes a path of a name that is none.
+    let conversation = root::check_name(&entry.conversation)
+        .ok()
+        .map(|()| call.root().conversation(&entry.conversation).display().to_string());
+    let repository = entry.repository.as_ref().map(
+        |spot| json!({"first_commit": spot.first_commit, "path": spot.path.to_string_lossy()}),
+    );
+    let mut value = json!({
+        "file_id": entry.file_id,
+        "path": entry.path.to_string_lossy(),
+        "conversation": entry.conversation,
+        "conversation_path": conversation,
+        "exists": fs::file_size(&entry.path).is_some(),
+        "repository": repository,
+    });
+    if let Some(bytes) = entry.path_bytes() {
+        value["path_bytes"] = bytes.into();
+    }
+    value
+}

@@ -1,0 +1,29 @@
+//! What the commands do: run a conversation, manage conversations, change files and undo changes, summarize.
+//!
+//! The layer between [`crate::cmd`], which has the flags of each tool, and [`crate::drive`], [`crate::segments`] and
+//! [`crate::sys`], which do the work. Functions here take flags and settings and return a [`crate::out::Report`].
+
+pub mod call;
+mod change_report;
+mod child_flags;
+mod connection;
+pub mod conversation_name;
+pub mod edit_conversation;
+pub mod file_conversation;
+pub mod file_memory;
+pub mod flags;
+pub mod lists;
+pub mod manage;
+pub mod many_files;
+pub mod one_shot;
+mod opening;
+mod progress;
+pub mod progress_line;
+pub mod prompt_input;
+pub mod run;
+mod sandbox;
+pub mod settings;
+pub mod status;
+pub mod summaries;
+pub mod summarize_conversation;
+pub mod undo;

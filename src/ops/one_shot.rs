@@ -1,0 +1,99 @@
+//! One request to a model, without a conversation: what `nagent-llm-text` and `nagent-llm-upload` share.
+
+use std::path::{Path, PathBuf};
+
+use super::flags::ModelArgs;
+use super::settings::Settings;
+use crate::client::ModelClient;
+use crate::exit::Exit;
+use crate::llm::provider::Provider;
+use crate::llm::{ChatRequest, Message, Reply, StopReason};
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+
+/// A tool that sends one request.
+pub struct OneShot {
+    /// Signals.
+    pub interrupts: Interrupts,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The connection to the model.
+    pub source: ModelClient,
+    /// The model's name.
+    pub model: String,
+    provider: Provider,
+}
+
+/// Prints a line of a tool to stderr.
+pub fn print_line(tool: &str, text: &str) {
+    out::line(&format!("{tool}: {text}"));
+}
+
+impl OneShot {
+    /// Connects. Without `sends` a missing credential is not an error.
+    pub fn new(tool: &'static str, args: &ModelArgs, sends: bool) -> Result<Self, Problem> {
+        let interrupts = Interrupts::install()?;
+        let env = Env::read();
+        let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
+        let settings = Settings::resolve(args, &env)?;
+        let source = settings.source(&env, &folder, sends)?;
+        let provider = settings.provider()?;
+        let model = source.model_id.clone().unwrap_or_default();
+        for note in &settings.notes {
+            print_line(tool, &format!("note: {note}"));
+        }
+        Ok(Self { interrupts, settings, source, model, provider })
+    }
+
+    /// The request for these messages.
+    pub fn ask<'a>(
+        settings: &Settings,
+        model: &'a str,
+        system: Option<&'a str>,
+        messages: Vec<Message<'a>>,
+    ) -> ChatRequest<'a> {
+        ChatRequest {
+            model,
+            system,
+            messages,
+            file: None,
+            cache_key: None,
+            max_output: settings.config.max_output_tokens,
+            window: settings.window(model),
+        }
+    }
+
+    /// The report of `--show-request`.
+    pub fn report_request(body: Vec<u8>) -> Result<Report, Problem> {
+        let body = String::from_utf8(body).map_err(|error| Problem::usage(error.to_string()))?;
+        Ok(Report::exactly(body.clone()).with("request", body))
+    }
+
+    /// The report of a reply, with keys of the tool's own behind `file`.
+    pub fn report_reply(&self, reply: Reply, file: &Path, own: Report) -> Report {
+        let truncated = reply.stop == StopReason::Length;
+        let mut report = Report::done(reply.text.clone());
+        if truncated {
+            report.exit = Exit::Limit;
+            report.error = Some("the reply was cut off by the length limit".to_owned());
+        }
+        let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
+        report = report.with("file", file.display().to_string());
+        report.json.extend(own.json);
+        report
+            .with("provider", self.provider.name())
+            .with("model", self.model.as_str())
+            .with("model_served", reply.model)
+            .with("response", reply.text)
+            .with("input_tokens", reply.usage.input)
+            .with("output_tokens", reply.usage.output)
+            .with("cache_read_tokens", reply.usage.cached)
+            .with("cache_write_tokens", reply.usage.cache_written)
+            .with("estimated", reply.usage.estimated)
+            .with("stop_reason", if truncated { "length" } else { "end" })
+            .with("truncated", truncated)
+    }
+}

@@ -1,0 +1,250 @@
+//! What a run knows before it starts, and the blocks that it begins with: results that a killed run left out, the first
+//! context or what has changed of it, files to read, the prompt.
+
+use std::path::Path;
+
+use super::call::{Call, tag_names};
+use super::file_memory::{self, Memory, Start, Told};
+use super::progress::Progress;
+use super::{file_conversation, sandbox};
+use crate::context::{self, Facts, Part, Section};
+use crate::drive::{self, ProgressEvent, Runner};
+use crate::format::conversation::Block;
+use crate::problem::Problem;
+use crate::protocol::Action;
+use crate::sys::boundary::{Boundary, Places};
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::sandbox::Sandbox;
+use crate::sys::{clock, context_files, env, fs, git, names, tools};
+use crate::turn::unfinished::unfinished_results;
+
+/// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
+pub(super) fn gather_facts(
+    call: &Call<'_>,
+    progress: &mut Progress,
+) -> Result<(Facts, Boundary, Option<Sandbox>), Problem> {
+    let (root, folder) = (call.root(), call.folder()?);
+    let folder = folder.as_path();
+    let home = call.env.home();
+    let (found, notes) = tools::discover(root, &call.env, &call.interrupts);
+    let git = git::read_facts(folder);
+    let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
+    for note in notes.iter().chain(&warnings).chain(&git.notes) {
+        progress.see(ProgressEvent::Note(note));
+    }
+    let temp = call.env.get_os("TMPDIR");
+    let places = Places {
+        cwd: folder,
+        toplevel: git.toplevel.as_deref(),
+        home: home.as_deref(),
+        root: root.path(),
+        tmpdir: temp,
+    };
+    let (part, mut boundary) = if let Some(path) = &call.which.file_edit {
+        let boundary = Boundary::for_file(places, path)
+            .map_err(|denied| Problem::usage(denied.to_string()))?;
+        file_conversation::check_target(call, &boundary)?;
+        (Part::File(folder.join(path).display().to_string()), boundary)
+    } else {
+        let (boundary, notes) = Boundary::for_main(places);
+        for note in &notes {
+            progress.see(ProgressEvent::Note(note));
+        }
+        (if call.delegated { Part::Delegated } else { Part::User }, boundary)
+    };
+    for extra in &call.settings.write.value {
+        boundary
+            .allow_folder(extra)
+            .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
+    }
+    let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?;
+    let facts = Facts {
+        part,
+        writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
+        sandbox: sandbox.as_ref().map(sandbox::describe).unwrap_or_default(),
+        shell_timeout: call.settings.shell().timeout.as_secs(),
+        tools: found,
+        host: env::describe_host(),
+        toplevel: git.toplevel.map(|path| path.display().to_string()),
+        remotes: git.remotes,
+        files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
+        memory: String::new(),
+    };
+    Ok((facts, boundary, sandbox))
+}
+
+/// Makes the blocks that a run begins with.
+pub(super) fn make_blocks(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    now: &[Section],
+    text: Option<Vec<u8>>,
+) -> Result<Vec<Block>, Problem> {
+    let mut blocks = unfinished_results(runner.conversation.text(), runner.conversation.pieces());
+    if let Some((note, block)) = torn_block(&runner.conversation) {
+        (runner.on_progress)(ProgressEvent::Note(&note));
+        blocks.push(block);
+    }
+    blocks.extend(first_context(&runner.conversation, now));
+    for path in &call.args.read {
+        blocks.push(read_for_user(runner, path)?);
+    }
+    if let Some(bytes) = text {
+        blocks.push(prompt_block(call, runner, bytes)?);
+    }
+    Ok(blocks)
+}
+
+/// The file of `--read`, as the model's own reading would show it.
+fn read_for_user(runner: &mut Runner<'_>, path: &str) -> Result<Block, Problem> {
+    let name = Path::new(path);
+    let file =
+        runner.context.folder.join(names::expand_home(name, runner.context.env.home().as_deref()));
+    if file.is_dir() {
+        return Err(Problem::failed(format!(
+            "--read {path}: it is a folder; name a file, or just ask about the folder"
+        )));
+    }
+    let action = Action::Read { path: path.to_owned(), offset: None, limit: None };
+    let (block, _) = runner.run_action(&action)?;
+    if block.get("status") == Some("ok") {
+        return Ok(block);
+    }
+    let why = block.body.unwrap_or_default();
+    // The advice behind the reason names tags.
+    let why = why.split("; ").next().unwrap_or_default();
+    let advice = match fs::file_size(&file) {
+        Some(size) if size > 0 => {
+            "; name it in the prompt, and the model reads what it needs of it"
+        }
+        _ => "",
+    };
+    Err(Problem::failed(format!("--read {path}: {why}{advice}")))
+}
+
+/// The block of the prompt, and with it the start of a run on the conversation's file.
+fn prompt_block(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    bytes: Vec<u8>,
+) -> Result<Block, Problem> {
+    let folder = runner.context.folder.display().to_string();
+    let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
+    if last.is_some_and(|last| last != folder) {
+        let note = format!(
+            "going on in {folder}; the last prompt was given in {}",
+            last.unwrap_or_default()
+        );
+        (runner.on_progress)(ProgressEvent::Note(&note));
+    }
+    let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
+    if let Some(before) = runner.files.changes.begin(!call.args.show_request)? {
+        block = block.with("before", before.as_str());
+    }
+    if let Some(parent) = &call.which.parent_conversation {
+        block = block.with("from", parent);
+    }
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            if !call.args.show_request {
+                block = block.with(
+                    "output",
+                    fs::store_output(&runner.context.root.outputs(), error.as_bytes())?.display(),
+                );
+            }
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        }
+    };
+    // Zeros would be taken for a file system's, after a crash.
+    Ok(block.body(text.replace('\0', "\u{fffd}").trim_end_matches('\n').to_owned()))
+}
+
+/// The first context for a new conversation; for an older one, what has changed of it.
+fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
+    if journal.pieces().is_empty() {
+        return vec![Block::new("initial_context").body(context::format(now))];
+    }
+    context::changes(&known_sections(journal), now)
+        .into_iter()
+        .map(|section| {
+            Block::new("context-update").with("section", section.title).body(section.text)
+        })
+        .collect()
+}
+
+/// The sections of the first context that the conversation holds, the latest version last.
+pub(super) fn known_sections(journal: &ConversationFile) -> Vec<Section> {
+    let text = journal.text();
+    let mut sections = Vec::new();
+    for piece in journal.pieces() {
+        match piece.name() {
+            Some("initial_context") => {
+                // An editor may have changed the line ends of the whole file.
+                sections.extend(context::parse(&piece.text(text).replace("\r\n", "\n")));
+            }
+            Some("context-update") => {
+                let title = piece.get("section").unwrap_or_default();
+                if let Some(title) = context::TITLES.into_iter().find(|known| *known == title) {
+                    sections.push(Section { title, text: piece.text(text).replace("\r\n", "\n") });
+                }
+            }
+            _ => {}
+        }
+    }
+    sections
+}
+
+/// The text of the first block of a new conversation.
+pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
+    let mut progress = Progress::new(call.tool, call.quiet);
+    let (mut facts, ..) = gather_facts(call, &mut progress)?;
+    facts.memory = gather_memory(call, None, &mut progress).text;
+    let block = Block::new("initial_context").body(context::format(&context::sections(&facts)));
+    Ok(drive::format_block(&block, &tag_names()))
+}
+
+/// Gathers what a conversation that belongs to a file is told of that file; nothing in other conversations. `run` has the
+/// conversation and the model: without them a conversation is only begun, and no model is asked.
+pub(super) fn gather_memory(
+    call: &Call<'_>,
+    run: Option<(&ConversationFile, &str)>,
+    progress: &mut Progress,
+) -> Memory {
+    let (Some(file), Ok(folder)) = (&call.which.file_edit, &call.env.folder) else {
+        return Memory::default();
+    };
+    let told = run.map_or_else(Told::default, |(journal, _)| {
+        let sections = known_sections(journal);
+        let last = sections.into_iter().rev().find(|section| section.title == context::MEMORY);
+        Told::new(last.map(|section| section.text), journal.pieces())
+    });
+    let settings = &call.settings;
+    // A request for a summary would show the file and its commits unmasked.
+    let is_allowed = settings.file_summaries.value && !settings.redact.value;
+    let memory = file_memory::gather(&Start {
+        tool: call.tool,
+        settings,
+        env: &call.env,
+        folder: folder.as_ref(),
+        interrupts: &call.interrupts,
+        file: Path::new(file),
+        model: run.map(|(_, model)| model),
+        may_ask: is_allowed && run.is_some() && !call.args.show_request,
+        is_shown: !call.quiet,
+        told,
+    });
+    for note in &memory.notes {
+        progress.see(ProgressEvent::Note(note));
+    }
+    memory
+}
+
+/// The block for a conversation whose end was torn off by a crash, and the note for its user.
+pub(super) fn torn_block(journal: &ConversationFile) -> Option<(String, Block)> {
+    let path = journal.torn_tail()?.display();
+    let note = format!(
+        "the last block of this conversation was incomplete, as after a crash; the incomplete text is in {path}"
+    );
+    Some((note.clone(), Block::new("system").body(note)))
+}

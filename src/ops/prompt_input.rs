@@ -1,0 +1,47 @@
+//! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for, and never waited for otherwise;
+//! input that was ignored is reported.
+
+use super::call::Call;
+use super::flags::RunArgs;
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::{stdin, terminal};
+
+/// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.
+pub fn read(
+    args: &RunArgs,
+    needs_no_prompt: bool,
+    interrupts: &Interrupts,
+) -> Result<Option<Vec<u8>>, Problem> {
+    let (words, dash) = match args.prompt.split_last() {
+        Some((last, words)) if last == "-" => (words, true),
+        _ => (args.prompt.as_slice(), false),
+    };
+    let mut text = words.join(" ").into_bytes();
+    let may_read = words.is_empty()
+        && args.read.is_empty()
+        && !needs_no_prompt
+        && !terminal::stdin_is_terminal();
+    if dash || may_read {
+        let input = stdin::read_to_end(interrupts)?.map_err(|signal| {
+            let message = format!("interrupted by {} while reading stdin", signal.name());
+            Problem::new(Exit::Signal(signal), message)
+        })?;
+        if !text.is_empty() && !input.is_empty() {
+            text.push(b'\n');
+        }
+        text.extend(input);
+    }
+    Ok(Some(text).filter(|text| !text.iter().all(u8::is_ascii_whitespace)))
+}
+
+/// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
+pub fn report_unread(call: &Call<'_>) {
+    let args = call.args;
+    let was_read = args.prompt.last().is_some_and(|last| last == "-")
+        || (args.prompt.is_empty() && args.read.is_empty());
+    if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
+        call.print_note("stdin was ignored: end the command with - to append it to the prompt");
+    }
+}

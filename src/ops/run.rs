@@ -1,0 +1,354 @@
+//! Runs the loop over a conversation: from settings to a running loop, and its report.
+
+use std::path::Path;
+
+use super::call::{Call, tag_names};
+use super::connection::no_provider;
+use super::opening::{self, gather_facts, gather_memory};
+use super::progress::Progress;
+use super::{
+    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input,
+};
+use crate::client::{ModelClient, RequestError};
+use crate::context;
+use crate::drive::asker::Asker;
+use crate::drive::children::DEPTH;
+use crate::drive::commands::Commands;
+use crate::drive::file_guard::FileGuard;
+use crate::drive::redaction::ResultRedactor;
+use crate::drive::run_context::RunContext;
+use crate::drive::{self, ProgressEvent, Runner};
+use crate::exit::Exit;
+use crate::format::conversation::{self, Block};
+use crate::llm::ChatRequest;
+use crate::llm::error::check_window;
+use crate::llm::price::{self, Price};
+use crate::llm::provider::Provider;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::prompt;
+use crate::sys::clock::Stopwatch;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::{env, fs};
+use crate::turn::Turn;
+use crate::turn::event::{Limits, Rules, Totals};
+
+/// Does what is asked to be done to a conversation: manages it, then runs the loop. `needs_no_prompt`: the call does something
+/// else as well. All in one report.
+pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<Report, Problem> {
+    let (args, which) = (call.args, call.which);
+    if call.parents.len() > DEPTH {
+        return Err(Problem::usage(format!(
+            "conversations start each other at most {DEPTH} deep; do this part without another one"
+        )));
+    }
+    call.folder()?;
+    let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
+    let prompt = prompt_input::read(args, needs_no_prompt, &call.interrupts)?;
+    if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
+        return Err(Problem::usage(usage));
+    }
+    if args.show_request {
+        return run(call, prompt);
+    }
+    call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
+    let target = which.file_edit.as_deref();
+    let target = target.map(|path| file_conversation::resolve_target(call, path)).transpose()?;
+    if let Some(path) = &target {
+        call.name = file_conversation::register(call, path)?;
+    }
+    if let (true, Some(prompt)) = (which.edit_conversation, &prompt) {
+        let report = edit_conversation::edit(call, prompt);
+        prompt_input::report_unread(call);
+        return report;
+    }
+    let managed = manage::manage(call)?;
+    if prompt.is_none() && args.read.is_empty() {
+        return Ok(match &target {
+            Some(target) => change_report::with_file(call, target, managed),
+            None => managed,
+        });
+    }
+    // Stdout belongs to the answer; what was done before is reported on stderr.
+    if !args.json && !call.quiet {
+        managed.text.lines().for_each(out::line);
+    }
+    let managed = Report { text: String::new(), ..managed };
+    let mut report = managed.then_try(|| run(call, prompt));
+    if let Some(path) = &target {
+        file_conversation::settle(call);
+        report = change_report::with_changes(call, path, report);
+    }
+    prompt_input::report_unread(call);
+    Ok(report)
+}
+
+/// Runs the loop, or shows the request that it would send first.
+fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
+    let watch = Stopwatch::start();
+    let (args, folder) = (call.args, call.folder()?);
+    let client = connect(call, &folder)?;
+    let call = &*call;
+    let settings = &call.settings;
+    let model_id = client.model_id.clone().unwrap_or_default();
+    let price = settings.price(&model_id);
+    check_price(call, &model_id, price.as_ref())?;
+    let conversation = if args.show_request {
+        ConversationFile::read_only(call.root(), &call.name)?
+    } else {
+        call.open_conversation()?
+    };
+    let mut progress = Progress::new(call.tool, call.quiet);
+    let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
+    let memory = gather_memory(call, Some((&conversation, &model_id)), &mut progress);
+    let redactor = ResultRedactor::new(
+        &call.env,
+        &settings.config.pass_env,
+        call.root(),
+        settings.redact.value,
+        args.show_request,
+    )?;
+    facts.memory = redactor.redact_text(memory.text).0;
+    let splits = call.root().splits(conversation.name());
+    if fs::exists(&splits) {
+        boundary.allow_splits(&splits);
+    }
+    let mut on_progress = |event: ProgressEvent<'_>| progress.see(event);
+    let root = call.root().clone();
+    let (env, interrupts) = (&call.env, &call.interrupts);
+    let mut runner = Runner {
+        children: child_flags::children(call, client.model_id.as_deref()),
+        conversation,
+        asker: Asker {
+            client,
+            window: settings.window(&model_id),
+            max_output: settings.config.max_output_tokens,
+            model_id,
+            price,
+        },
+        files: FileGuard::new(boundary, root.outputs()),
+        commands: Commands { rules: settings.shell(), sandbox, check: args.check.clone() },
+        context: RunContext { root, env, folder, interrupts, redactor },
+        watch,
+        on_progress: &mut on_progress,
+    };
+    start_recording(call, &mut runner)?;
+    let opening = opening::make_blocks(call, &mut runner, &context::sections(&facts), text)?;
+    if args.show_request {
+        return show_request(&runner, &opening);
+    }
+    check_room(&runner, &opening)?;
+    let (mut turn, first) = Turn::start(rules(call, &runner), opening);
+    if memory.requests > 0 {
+        let cost =
+            runner.asker.price.as_ref().map(|price| price::compute_cost(price, &memory.usage));
+        turn.spend(&memory.usage, cost);
+    }
+    let outcome = drive::run(&mut runner, &mut turn, first);
+    let report = finish(call, &mut runner, outcome, turn.totals());
+    let seconds = runner.watch.elapsed().as_secs_f64();
+    drop(runner);
+    let last_line = progress.status(turn.totals(), seconds);
+    Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+/// Refuses `--max-cost` for a model whose price is not known.
+fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<(), Problem> {
+    if call.settings.max_cost.value.is_none() || price.is_some() {
+        return Ok(());
+    }
+    Err(Problem::usage(format!(
+        "--max-cost needs the price of model {model}: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
+         (US dollars per million tokens) in {}",
+        call.settings.config_path.value.display()
+    )))
+}
+
+/// Has the replies appended to the recording of `--record`.
+fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<(), Problem> {
+    let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
+        return Ok(());
+    };
+    let path = runner.context.folder.join(path);
+    check_recording(&path, &call.env)?;
+    fs::append_text(&path, "")?;
+    let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
+    runner.asker.client.record(path, lineage);
+    Ok(())
+}
+
+/// Refuses to mix two runs in one recording; a child appends to that of its parent.
+pub(super) fn check_recording(path: &Path, env: &env::Env) -> Result<(), Problem> {
+    if env.get(env::LINEAGE).is_some() || fs::file_size(path).is_none_or(|size| size == 0) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Problem::usage(format!(
+        "--record {path}: it already holds a recording, and one file holds one run"
+    )))
+}
+
+/// Refuses a prompt that fits neither the file nor the model, before anything is stored.
+fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
+    let bodies = opening.iter().filter_map(|block| block.body.as_ref());
+    let added: usize = bodies.map(String::len).sum();
+    runner.conversation.check_room(added)?;
+    let bytes = runner.conversation.text().len() + added;
+    match check_window(bytes, &runner.asker.model_id, runner.asker.window) {
+        Some(error) => Err(Problem::new(Exit::Provider, error.message)),
+        None => Ok(()),
+    }
+}
+
+fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
+    let settings = &call.settings;
+    let statuses = runner.conversation.pieces().iter();
+    let turns = statuses.filter(|piece| piece.name() == Some("nagent-turn-status")).count();
+    Rules {
+        limits: Limits {
+            turns: settings.max_turns.value,
+            seconds: settings.max_seconds.value,
+            tokens: settings.max_tokens.value,
+            cost: settings.max_cost.value,
+        },
+        check: call.args.check.clone(),
+        patience: settings.patience(),
+        first_turn: turns as u64,
+    }
+}
+
+/// Ends the run on the conversation's file, and reports what the run came to.
+fn finish(
+    call: &Call<'_>,
+    runner: &mut Runner<'_>,
+    outcome: anyhow::Result<crate::turn::event::Outcome>,
+    totals: &Totals,
+) -> Report {
+    let change = if outcome.is_ok() { runner.finish() } else { Ok(None) };
+    let (mut exit, responses, mut error) = match outcome {
+        Ok(outcome) => (outcome.exit, outcome.responses, outcome.error),
+        Err(error) => (Exit::Failed, Vec::new(), Some(format!("{error:#}"))),
+    };
+    let change = change.unwrap_or_else(|failure| {
+        if exit == Exit::Done {
+            (exit, error) = (Exit::Failed, Some(format!("{failure:#}")));
+        }
+        None
+    });
+    let seconds = runner.watch.elapsed().as_secs_f64();
+    let report = report(exit, responses, error, totals, runner.conversation.path(), seconds);
+    if call.which.file_edit.is_none() {
+        return report;
+    }
+    let (before, after) = change.map(|change| (change.before, change.after)).unzip();
+    report
+        .with("changed", after.is_some())
+        .with("before_sha256", before.map(|content| content.as_str().to_owned()))
+        .with("after_sha256", after.map(|content| content.as_str().to_owned()))
+}
+
+/// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
+fn connect(call: &mut Call<'_>, folder: &Path) -> Result<ModelClient, Problem> {
+    if call.settings.provider.is_none() && call.args.show_request {
+        return Err(no_provider());
+    }
+    let guessed = call.settings.provider.is_none();
+    if guessed {
+        call.settings.try_provider(Provider::Ollama, &call.args.model, &call.env);
+    }
+    let mut source = call.settings.source(&call.env, folder, !call.args.show_request)?;
+    if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
+        source.model_id = Some(choose_ollama_model(call, &mut source, guessed)?);
+    }
+    Ok(source)
+}
+
+/// The only model that the Ollama server has. `guessed`: nobody chose Ollama.
+fn choose_ollama_model(
+    call: &Call<'_>,
+    source: &mut ModelClient,
+    guessed: bool,
+) -> Result<String, Problem> {
+    if call.args.show_request {
+        return Err(Problem::usage(
+            "--show-request sends nothing, so it cannot ask Ollama which models it has: give --model NAME",
+        ));
+    }
+    let models = match source.list_models(&call.interrupts) {
+        Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
+        models => models?,
+    };
+    match models.as_slice() {
+        [only] => Ok(only.id.clone()),
+        [] => Err(Problem::usage(
+            "Ollama has no model yet: pull one (ollama pull NAME), then give --model NAME",
+        )),
+        several => {
+            let names: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
+            let names = names.join(", ");
+            Err(Problem::usage(format!(
+                "Ollama has several models, choose one with --model: {names}"
+            )))
+        }
+    }
+}
+
+/// Prints the request that the conversation with its opening blocks would make.
+fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Problem> {
+    let mut text = runner.conversation.text().to_owned();
+    for block in opening {
+        text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
+        text.push_str(&drive::format_block(block, &tag_names()));
+    }
+    let pieces = conversation::parse(&text).pieces;
+    let (system, messages) = prompt::messages(&text, &pieces);
+    let ask = ChatRequest {
+        model: &runner.asker.model_id,
+        system,
+        messages,
+        file: None,
+        cache_key: Some(runner.conversation.name()),
+        max_output: runner.asker.max_output,
+        window: runner.asker.window,
+    };
+    let body = String::from_utf8(runner.asker.client.show_request(&ask))
+        .map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::exactly(body.clone()).with("request", body))
+}
+
+/// What a run reports.
+fn report(
+    exit: Exit,
+    responses: Vec<String>,
+    error: Option<String>,
+    totals: &Totals,
+    path: &Path,
+    seconds: f64,
+) -> Report {
+    let all = &totals.all;
+    let text =
+        responses.iter().map(|text| text.trim_end_matches('\n')).collect::<Vec<_>>().join("\n");
+    Report { exit, error, ..Report::done(text) }
+        .with("conversation_path", path.display().to_string())
+        .with("responses", responses)
+        .with("notes", totals.notes.clone())
+        .with("turn_count", totals.turns)
+        .with("recursive_turn_count", totals.all_turns)
+        .with("conversation_input_tokens", totals.own.input)
+        .with("recursive_input_tokens", all.input)
+        .with("recursive_output_tokens", all.output)
+        .with("recursive_cache_read_tokens", all.cached)
+        .with("recursive_cache_write_tokens", all.cache_written)
+        .with("tokens_in", all.input)
+        .with("tokens_out", all.output)
+        .with("estimated", all.estimated)
+        .with(
+            "cost",
+            if totals.unpriced && totals.cost <= 0.0 {
+                serde_json::Value::Null
+            } else {
+                totals.cost.into()
+            },
+        )
+        .with("seconds", (seconds * 1000.0).round() / 1000.0)
+}

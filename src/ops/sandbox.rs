@@ -1,0 +1,105 @@
+//! The sandbox for a run's commands: from settings to what [`crate::sys::sandbox`] builds, its description for the model, and
+//! its state for `--status`.
+
+use std::path::Path;
+
+use super::call::Call;
+use crate::problem::Problem;
+use crate::sandbox::{SandboxMode, SandboxRequest};
+use crate::sys::git;
+use crate::sys::sandbox::{Places, Sandbox, check_target};
+
+/// Builds the sandbox, if one is wanted. `target`: the true path of the file that the conversation belongs to.
+pub(super) fn build(
+    call: &Call<'_>,
+    toplevel: Option<&Path>,
+    target: Option<&Path>,
+) -> Result<Option<Sandbox>, Problem> {
+    let (folder, home, settings) = (call.folder()?, call.env.home(), &call.settings);
+    let places = Places {
+        folder: &folder,
+        toplevel,
+        home: home.as_deref(),
+        root: call.root().path(),
+        tmpdir: call.env.get_os("TMPDIR"),
+        executable: call.env.executable.as_deref(),
+        per_file: call.which.file_edit.is_some(),
+        config: Some(&settings.config_path.value),
+    };
+    let request = SandboxRequest {
+        mode: settings.sandbox.value,
+        no_network: settings.no_network.value,
+        write: settings.write.value.clone(),
+        only_landlock: false,
+    };
+    // A user has named the file; a model may only name what its commands may write.
+    if let Some(target) = target.filter(|_| call.delegated) {
+        check_target(&request, places, target)
+            .map_err(|error| Problem::usage(error.to_string()))?;
+    }
+    Sandbox::build(&request, places)
+        .map_err(|error| Problem::failed(format!("{error}{}", origin(call))))
+}
+
+/// Which setting asks for the sandbox, where it is not a flag: the user may not think of it.
+fn origin(call: &Call<'_>) -> String {
+    let (mode, network) = (&call.settings.sandbox, &call.settings.no_network);
+    let from = if mode.value == SandboxMode::Off { &network.from } else { &mode.from };
+    if from == "flag" { String::new() } else { format!(" (the sandbox is set by {from})") }
+}
+
+/// Describes the sandbox to the model.
+pub(super) fn describe(sandbox: &Sandbox) -> String {
+    let request = sandbox.request();
+    let folders: Vec<String> = sandbox.writable().map(|path| path.display().to_string()).collect();
+    let write = match (request.mode, folders.is_empty()) {
+        (SandboxMode::Off, _) => "they can write wherever the user can".to_owned(),
+        (_, true) => {
+            "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
+        }
+        (_, false) => format!(
+            "they can write only in {}, and there not in .git or in what shells, editors and tools run by themselves",
+            folders.join(", ")
+        ),
+    };
+    let network = if request.no_network { "; they have no network" } else { "" };
+    format!("{}: {write}{network}", request.mode.name())
+}
+
+/// The state of the sandbox that a run with these settings would get here.
+pub(super) struct SandboxState {
+    /// A line, and one for each gap or for what is missing.
+    pub(super) text: String,
+    pub(super) kind: Option<&'static str>,
+    pub(super) writable: Vec<String>,
+    pub(super) gaps: Vec<String>,
+    pub(super) error: Option<String>,
+}
+
+/// Finds out what a run would get.
+pub(super) fn inspect(call: &Call<'_>) -> SandboxState {
+    let folder = call.env.folder.clone().unwrap_or_else(|_| "/".into());
+    let toplevel = git::find_toplevel(&folder);
+    let (sandbox, error) = match build(call, toplevel.as_deref(), None) {
+        Ok(sandbox) => (sandbox, None),
+        Err(problem) => (None, Some(problem.message)),
+    };
+    let mut text = format!("sandbox:{}", call.settings.sandbox.value.name());
+    if call.settings.no_network.value {
+        text.push_str(" network:off");
+    }
+    if let Some(sandbox) = &sandbox {
+        text.push_str(&format!(" by:{}", sandbox.kind()));
+    }
+    if let Some(error) = &error {
+        text.push_str(&format!("\nsandbox cannot be built: {error}"));
+    }
+    let gaps = sandbox.as_ref().map(Sandbox::gaps).unwrap_or_default();
+    for gap in &gaps {
+        text.push_str(&format!("\nsandbox gap: {gap}"));
+    }
+    text.push('\n');
+    let writable = sandbox.iter().flat_map(Sandbox::writable);
+    let writable = writable.map(|path| path.display().to_string()).collect();
+    SandboxState { text, kind: sandbox.as_ref().map(Sandbox::kind), writable, gaps, error }
+}
