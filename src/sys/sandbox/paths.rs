@@ -57,17 +57,10 @@ impl PolicyPaths {
                 add_writable(&mut policy, tree.clone(), FolderKind::Tree);
             }
         }
-        let mut named_folders = Vec::new();
         if request.mode != SandboxMode::Off {
+            let mut named_folders = Vec::new();
             for named in &request.write {
-                let (path, kind) = resolve_named_folder(named, &folder, &tree, places.home)?;
-                if path.starts_with(&root) {
-                    return Err(Unavailable(format!(
-                        "--write {} is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
-                        named.display(),
-                        root.display()
-                    )));
-                }
+                let (path, kind) = resolve_named_folder(named, &folder, &tree, &root, places.home)?;
                 add_writable(&mut policy, path.clone(), kind);
                 named_folders.push(path);
             }
@@ -182,6 +175,7 @@ fn resolve_named_folder(
     named: &Path,
     folder: &Path,
     tree: &Path,
+    root: &Path,
     home: Option<&Path>,
 ) -> Result<(PathBuf, FolderKind), Unavailable> {
     let wrong = |why: &str| Unavailable(format!("--write {}: {why}", named.display()));
@@ -204,6 +198,12 @@ fn resolve_named_folder(
     }
     if !path.is_dir() {
         return Err(wrong("it is not a folder; name one that exists (mkdir creates one)"));
+    }
+    if path.starts_with(root) {
+        return Err(wrong(&format!(
+            "it is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
+            root.display()
+        )));
     }
     if path.parent().is_none() {
         return Err(wrong("it is the root of the file system; --sandbox off restricts no files"));
