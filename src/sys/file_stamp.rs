@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, Stat};
 pub struct FileStamp {
     device: u64,
     inode: u64,
+    links: u64,
     size: i64,
     /// Seconds and nanoseconds, of the content and of the inode.
     modified: (i64, i64),
@@ -34,9 +35,10 @@ impl FileStamp {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Whether the other stamp is of the same file with the same content.
+    /// Whether the other stamp is of the same file, with the same content and as many names. A rename or a change of its mode
+    /// in between is none: an editor or a build that moves the file back and forth must not keep every write out.
     pub fn is_unchanged(&self, other: &Self) -> bool {
-        self == other
+        Self { changed: other.changed, ..*self } == *other
     }
 
     /// The size of the file in bytes.
@@ -55,6 +57,7 @@ impl From<&Stat> for FileStamp {
         Self {
             device: stat.st_dev.into(),
             inode: stat.st_ino.into(),
+            links: stat.st_nlink.into(),
             size: stat.st_size.into(),
             modified: (stat.st_mtime.into(), stat.st_mtime_nsec as i64),
             changed: (stat.st_ctime.into(), stat.st_ctime_nsec as i64),
@@ -80,6 +83,9 @@ mod tests {
         let after = FileStamp::of(&path).unwrap();
         assert!(before.same_file(&after) && !before.is_unchanged(&after));
         assert_eq!(after.size(), 6);
+        fs::rename(&path, &other).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(after.is_unchanged(&FileStamp::of(&path).unwrap()), "renamed and back");
         fs::write(&other, "longer").unwrap();
         fs::rename(&other, &path).unwrap();
         assert!(!after.same_file(&FileStamp::of(&path).unwrap()));
