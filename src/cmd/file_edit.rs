@@ -121,7 +121,7 @@ impl Args {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
         let mut call = Call::new(Self::NAME, &self.run, &which)?;
         if self.history {
-            return file_memory::history_report(&call.settings, &call.env, &call.interrupts, file);
+            return file_memory::report_history(&call.settings, &call.env, &call.interrupts, file);
         }
         call.name = choose_name(&call)?;
         match self.undo {

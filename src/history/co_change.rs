@@ -55,7 +55,7 @@ pub enum Likelihood {
 
 impl Likelihood {
     /// The word that is printed.
-    pub fn name(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Medium => "medium",
@@ -118,7 +118,7 @@ impl CoChangeCounts {
     }
 
     /// Lists the files that exist, highest share first, then by count and path; at most [`MAX_LISTED`].
-    pub fn list(&self) -> Vec<CoChangedFile> {
+    pub fn list_files(&self) -> Vec<CoChangedFile> {
         let existing = self.files.iter().filter(|(_, counts)| !counts.is_gone);
         let mut listed: Vec<CoChangedFile> = existing
             .map(|(path, counts)| {
@@ -201,9 +201,9 @@ mod tests {
     fn shown(commits: &[Commit<'_>]) -> Vec<String> {
         let show = |file: &CoChangedFile| {
             let path = String::from_utf8_lossy(&file.path);
-            format!("{path} {} {:.2} {}", file.together, file.share, file.likelihood.name())
+            format!("{path} {} {:.2} {}", file.together, file.share, file.likelihood.label())
         };
-        count(commits).list().iter().map(show).collect()
+        count(commits).list_files().iter().map(show).collect()
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
                 .map(|(files, others)| (*files, others.iter().map(|n| names[usize::from(*n)].as_str()).collect()))
                 .collect();
             let counts = count(&commits);
-            let listed = counts.list();
+            let listed = counts.list_files();
             prop_assert!(listed.len() <= MAX_LISTED);
             for file in &listed {
                 let path = str::from_utf8(&file.path).unwrap();

@@ -154,7 +154,7 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
             "| {} | {} | {} ({}%) |",
             escape_cell(&show_path(&file.path)),
             file.together,
-            file.likelihood.name(),
+            file.likelihood.label(),
             to_percent(file.share)
         );
     }

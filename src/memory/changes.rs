@@ -1,52 +1,52 @@
-//! The changes that the runs of a file's conversation made to the file, from its blocks ([`super`] has the form). What
-//! was undone is left out. It reads no content and undoes nothing.
+//! Lists the changes that the runs of a file's conversation made to the file, from the attributes of its blocks ([`super`]
+//! has the form). Changes that were undone are left out.
 
 use crate::format::conversation::Piece;
 use crate::protocol::{self, Item, ParsedReply};
 
-/// The word that stands for "there was no file".
+/// The attribute's value where there was no file.
 pub const NO_FILE: &str = "none";
 
 /// What one run did to the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct RunChange {
     /// The run's prompt.
     pub prompt: String,
-    /// When it was given, as it stands in the conversation.
+    /// When it was given, as the conversation has it.
     pub at: String,
-    /// The content before: its SHA-256 in hexadecimal digits; `None`: there was no file.
+    /// The SHA-256 of the content before; `None` where there was no file.
     pub before: Option<String>,
-    /// The content after.
+    /// The SHA-256 of the content after; `None` where the file is gone.
     pub after: Option<String>,
 }
 
 /// A run that is being read.
 struct Run {
-    change: Change,
+    change: RunChange,
     is_settled: bool,
 }
 
 impl Run {
-    /// What it changed, if it did. A run that was killed has no block at its end: its results tell.
-    fn end(self) -> Option<Change> {
+    /// Returns what the run changed. A run that was killed has no block at its end; then its results count.
+    fn into_change(self) -> Option<RunChange> {
         (!self.is_settled && self.change.before != self.change.after).then_some(self.change)
     }
 }
 
-/// The changes that stand, the oldest first.
-pub fn changes(text: &str, pieces: &[Piece]) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
+/// Lists the changes that were not undone, oldest first.
+pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
+    let mut changes: Vec<RunChange> = Vec::new();
     let mut run: Option<Run> = None;
     for piece in pieces {
         match (piece.name(), piece.get("change")) {
             (Some("user-prompt"), _) => {
-                changes.extend(run.take().and_then(Run::end));
+                changes.extend(run.take().and_then(Run::into_change));
                 run = piece.get("before").map(|before| {
-                    let change = Change {
+                    let change = RunChange {
                         prompt: piece.text(text).to_owned(),
                         at: piece.get("at").unwrap_or_default().to_owned(),
-                        before: content(before),
-                        after: content(before),
+                        before: parse_content(before),
+                        after: parse_content(before),
                     };
                     Run { change, is_settled: false }
                 });
@@ -62,28 +62,33 @@ pub fn changes(text: &str, pieces: &[Piece]) -> Vec<Change> {
                     }
                     None => (String::new(), String::new()),
                 };
-                changes.push(Change { prompt, at, before: content(before), after: content(after) });
+                changes.push(RunChange {
+                    prompt,
+                    at,
+                    before: parse_content(before),
+                    after: parse_content(after),
+                });
             }
             (Some("system"), Some("undo")) => {
-                changes.extend(run.take().and_then(Run::end));
+                changes.extend(run.take().and_then(Run::into_change));
                 let count = piece.get("count").and_then(|count| count.parse().ok()).unwrap_or(1);
                 changes.truncate(changes.len().saturating_sub(count));
             }
             (Some(name), _) if name.ends_with("-result") => {
                 if let (Some(run), Some(after)) = (run.as_mut(), piece.get("after")) {
-                    run.change.after = content(after);
+                    run.change.after = parse_content(after);
                 }
             }
             _ => {}
         }
     }
-    changes.extend(run.and_then(Run::end));
+    changes.extend(run.and_then(Run::into_change));
     changes
 }
 
-/// The last run, where it was killed between two actions or within one, and no result tells of a change: what it may have
-/// done to the file by a command nobody wrote down. Its `after` is its `before`.
-pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
+/// Returns the last run if it was killed and no result says that it changed the file. One of its commands may have done so
+/// unnoticed; `after` is the same as `before`.
+pub fn find_killed_run(text: &str, pieces: &[Piece]) -> Option<RunChange> {
     let at = pieces.iter().rposition(|piece| piece.name() == Some("user-prompt"))?;
     let (prompt, run) = (&pieces[at], &pieces[at + 1..]);
     if run.iter().any(|piece| piece.get("change").is_some() || piece.get("exit").is_some()) {
@@ -99,9 +104,9 @@ pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
     if !items.iter().any(|item| matches!(item, Item::Action(_))) {
         return None;
     }
-    let before = content(prompt.get("before")?);
-    let is_told = run.iter().rev().find_map(|piece| piece.get("after"));
-    is_told.is_none_or(|after| content(after) == before).then(|| Change {
+    let before = parse_content(prompt.get("before")?);
+    let last_after = run.iter().rev().find_map(|piece| piece.get("after"));
+    last_after.is_none_or(|after| parse_content(after) == before).then(|| RunChange {
         prompt: prompt.text(text).to_owned(),
         at: prompt.get("at").unwrap_or_default().to_owned(),
         before: before.clone(),
@@ -109,8 +114,8 @@ pub fn killed(text: &str, pieces: &[Piece]) -> Option<Change> {
     })
 }
 
-/// A content as an attribute names it.
-fn content(value: &str) -> Option<String> {
+/// Reads an attribute that names a content.
+fn parse_content(value: &str) -> Option<String> {
     (value != NO_FILE).then(|| value.to_owned())
 }
 
@@ -124,7 +129,7 @@ mod tests {
         let parsed = parse(text);
         assert_eq!(parsed.trouble, None);
         let show = |content: &Option<String>| content.clone().unwrap_or_else(|| "-".into());
-        let found: Vec<_> = changes(text, &parsed.pieces)
+        let found: Vec<_> = list_changes(text, &parsed.pieces)
             .iter()
             .map(|change| (change.prompt.clone(), show(&change.before), show(&change.after)))
             .collect();
@@ -158,7 +163,7 @@ mod tests {
         let check = |text: &str, expect: bool| {
             let parsed = parse(text);
             assert_eq!(parsed.trouble, None);
-            assert_eq!(killed(text, &parsed.pieces).is_some(), expect, "{text}");
+            assert_eq!(find_killed_run(text, &parsed.pieces).is_some(), expect, "{text}");
         };
         let shell = "<agent-response>\n<nagent-shell>x</nagent-shell>\n</agent-response>\n\n";
         let last = "<agent-response>\n<nagent-response>x</nagent-response>\n</agent-response>\n\n";

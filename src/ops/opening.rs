@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::call::{Call, tag_names};
-use super::file_memory::{self, Memory, Start, Told};
+use super::file_memory::{self, FileMemory, GatherOptions, PreviousMemory};
 use super::progress::Progress;
 use super::{file_conversation, sandbox};
 use crate::context::{self, Facts, Part, Section};
@@ -204,25 +204,25 @@ pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     Ok(drive::format_block(&block, &tag_names()))
 }
 
-/// Gathers what a conversation that belongs to a file is told of that file; nothing in other conversations. `run` has the
-/// conversation and the model: without them a conversation is only begun, and no model is asked.
+/// Gathers the section on the file; empty in a conversation that does not belong to a file. `run` has the conversation and
+/// the model; without it a conversation is only begun, and no model is asked.
 pub(super) fn gather_memory(
     call: &Call<'_>,
     run: Option<(&ConversationFile, &str)>,
     progress: &mut Progress,
-) -> Memory {
+) -> FileMemory {
     let (Some(file), Ok(folder)) = (&call.which.file_edit, &call.env.folder) else {
-        return Memory::default();
+        return FileMemory::default();
     };
-    let told = run.map_or_else(Told::default, |(journal, _)| {
+    let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
         let sections = known_sections(journal);
         let last = sections.into_iter().rev().find(|section| section.title == context::MEMORY);
-        Told::new(last.map(|section| section.text), journal.pieces())
+        PreviousMemory::new(last.map(|section| section.text), journal.pieces())
     });
     let settings = &call.settings;
     // A request for a summary would show the file and its commits unmasked.
     let is_allowed = settings.file_summaries.value && !settings.redact.value;
-    let memory = file_memory::gather(&Start {
+    let memory = file_memory::gather_memory(&GatherOptions {
         tool: call.tool,
         settings,
         env: &call.env,
@@ -231,8 +231,8 @@ pub(super) fn gather_memory(
         file: Path::new(file),
         model: run.map(|(_, model)| model),
         may_ask: is_allowed && run.is_some() && !call.args.show_request,
-        is_shown: !call.quiet,
-        told,
+        shows_progress: !call.quiet,
+        previous,
     });
     for note in &memory.notes {
         progress.see(ProgressEvent::Note(note));

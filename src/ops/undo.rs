@@ -15,7 +15,7 @@ use crate::diff::file_diff::DiffText;
 use crate::drive;
 use crate::exit::Exit;
 use crate::format::conversation::Block;
-use crate::memory::changes::{Change, NO_FILE, changes, killed};
+use crate::memory::changes::{NO_FILE, RunChange, find_killed_run, list_changes};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::conversation_file::{Appended, ConversationFile};
@@ -49,11 +49,12 @@ pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Rep
     let mut journal = open_own(call, &path)?;
     let opened = file_conversation::boundary(call, &path)?.open_for_write(&path).map_err(denied)?;
     let now = FileVersion::from_bytes(replace::read_whole(&opened).map_err(denied)?);
-    let mut all = changes(journal.text(), journal.pieces());
+    let mut all = list_changes(journal.text(), journal.pieces());
     let recorded = all.len();
     // The changes of a killed run are not recorded: that they are the run's own, only the user can say.
     all.extend(
-        killed(journal.text(), journal.pieces()).filter(|change| change.before != now.sha256),
+        find_killed_run(journal.text(), journal.pieces())
+            .filter(|change| change.before != now.sha256),
     );
     let is_guess = all.len() > recorded;
     let chosen = choose(&all, count, &path)?;
@@ -133,7 +134,7 @@ fn open_own(call: &Call<'_>, path: &Path) -> Result<ConversationFile, Problem> {
 }
 
 /// The last `count` changes, the newest first.
-fn choose(all: &[Change], count: usize, path: &Path) -> Result<Vec<Change>, Problem> {
+fn choose(all: &[RunChange], count: usize, path: &Path) -> Result<Vec<RunChange>, Problem> {
     let path = shown(path);
     if all.is_empty() {
         return Err(Problem::failed(format!(
@@ -156,7 +157,7 @@ fn choose(all: &[Change], count: usize, path: &Path) -> Result<Vec<Change>, Prob
 fn refuse_changed_since(
     root: &Root,
     path: &Path,
-    newest: &Change,
+    newest: &RunChange,
     now: &FileVersion,
     is_guess: bool,
 ) -> Report {
@@ -189,7 +190,7 @@ fn refuse_changed_since(
 }
 
 /// Refuses when something else changed the file between the changes: that would be taken back too.
-fn refuse_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem> {
+fn refuse_changed_between(chosen: &[RunChange], path: &Path) -> Result<(), Problem> {
     let Some(at) = chosen.windows(2).position(|pair| pair[0].before != pair[1].after) else {
         return Ok(());
     };
@@ -202,7 +203,7 @@ fn refuse_changed_between(chosen: &[Change], path: &Path) -> Result<(), Problem>
 }
 
 /// What the file is to hold.
-fn read_goal(root: &Root, oldest: &Change, path: &Path) -> Result<FileVersion, Problem> {
+fn read_goal(root: &Root, oldest: &RunChange, path: &Path) -> Result<FileVersion, Problem> {
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
     let bytes = fs::read_stored(&root.outputs(), hash).map_err(|error| {
         Problem::failed(format!(
@@ -213,7 +214,7 @@ fn read_goal(root: &Root, oldest: &Change, path: &Path) -> Result<FileVersion, P
     Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
-fn describe(root: &Root, path: &Path, now: &FileVersion, change: &Change) -> Undone {
+fn describe(root: &Root, path: &Path, now: &FileVersion, change: &RunChange) -> Undone {
     let content = |hash: &Option<String>| {
         if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
     };

@@ -396,8 +396,8 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let told = [
         format!("the latest {} commits", history_text::MAX_STEPS),
         format!("of more than {} files do not count", co_change::LARGEST_COMMIT),
-        format!("blank, up to {} of text", kib(file_memory::SHORT)),
-        format!("over {} of text", kib(file_memory::LONG)),
+        format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
+        format!("over {} of text", kib(file_memory::MIN_LONG)),
         format!("Diffs are cut at {}", kib(summaries::MAX_DIFF as u64)),
     ];
     for told in told {
@@ -415,7 +415,7 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
         for at in 0..together + alone {
             counts.add_commit(files, (at < together).then_some(b"other".as_slice()));
         }
-        counts.list()[0].likelihood.name().to_owned()
+        counts.list_files()[0].likelihood.label().to_owned()
     };
     assert_eq!([rate(2, 2, 17), rate(2, 3, 17), rate(1, 0, 2)], ["high", "medium", "low"]);
     assert_eq!([rate(2, 8, 65), rate(2, 9, 65), rate(2, 8, 66)], ["medium", "low", "low"]);

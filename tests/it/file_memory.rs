@@ -441,6 +441,6 @@ fn history(sandbox: &Sandbox, file: &str) -> Result<nagent::out::Report, String>
     let settings = Settings::resolve(&model, &env).unwrap();
     let interrupts = nagent::sys::interrupt::Interrupts::install().unwrap();
     let file = sandbox.work().join(Path::new(file));
-    nagent::ops::file_memory::history_report(&settings, &env, &interrupts, &file)
+    nagent::ops::file_memory::report_history(&settings, &env, &interrupts, &file)
         .map_err(|problem| problem.message)
 }

@@ -1,5 +1,4 @@
-//! `nagent-file-edit --file F --history`: all that a repository says of a file, and the summaries that are kept. No model is
-//! asked.
+//! `nagent-file-edit --file F --history`: all that a repository knows of a file, with the cached summaries. Asks no model.
 
 use std::path::Path;
 
@@ -18,12 +17,12 @@ use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::{expand_home, shown};
 
-/// All that the repository says of a file, as text and as JSON: `file`, `repository`, `head`, `shallow`, `people`,
-/// `commits` (the newest first), `neighbours`, `notes`.
+/// Reports all that the repository knows of a file, as text and as JSON: `file`, `repository`, `head`, `shallow`, `people`,
+/// `commits` (newest first), `neighbours`, `notes`.
 ///
 /// # Errors
-/// The working folder is not known, the file is in no repository, or no commit touched it.
-pub fn history_report(
+/// The working folder is unknown, the file is not in a repository, or no commit touched it.
+pub fn report_history(
     settings: &Settings,
     env: &Env,
     interrupts: &Interrupts,
@@ -34,18 +33,19 @@ pub fn history_report(
     let file = fs::real_path(&file).unwrap_or(file);
     let root = &settings.root.value;
     let mut keep_waiting = || interrupts.pending().is_none();
-    let look = git::read_history(&file, &root.history(), ReadingTime::UNLIMITED, &mut keep_waiting);
+    let lookup =
+        git::read_history(&file, &root.history(), ReadingTime::UNLIMITED, &mut keep_waiting);
     if let Some(signal) = interrupts.pending() {
         let message = format!("interrupted by {} while reading the history", signal.name());
         return Err(Problem::new(Exit::Signal(signal), message));
     }
-    let Some(history) = look.history.filter(|history| !history.commits.is_empty()) else {
-        let why = look.notes.join("; ");
+    let Some(history) = lookup.history.filter(|history| !history.commits.is_empty()) else {
+        let why = lookup.notes.join("; ");
         let message = format!("{} has no history: {why}", shown(&file));
         return Err(Problem::failed(message));
     };
     let (summaries, _) = commits::read_cached(&root.summaries(), &history.commits, usize::MAX);
-    let notes: Vec<&String> = look.notes.iter().chain(&history.notes).collect();
+    let notes: Vec<&String> = lookup.notes.iter().chain(&history.notes).collect();
     let mut printed = text::format_history(&history, &summaries, Extent::Whole);
     for note in &notes {
         printed.push_str(&format!("\nnote: {}", crate::format::harmless::escape_line(note, 500)));
@@ -106,7 +106,7 @@ fn co_changed_json(history: &History) -> Value {
         // More than three decimals would pretend to a precision that the figure does not have.
         let share = (file.share * 1000.0).round() / 1000.0;
         object.insert("share".to_owned(), share.into());
-        object.insert("rate".to_owned(), file.likelihood.name().into());
+        object.insert("rate".to_owned(), file.likelihood.label().into());
         Value::Object(object)
     });
     all.collect()

@@ -76,13 +76,13 @@ impl Cache {
         Self { folder, repository, shallow, heads: HashMap::new() }
     }
 
-    pub(super) fn key(&self, head: String, path: &[u8]) -> CacheKey {
+    pub(super) fn cache_key(&self, head: String, path: &[u8]) -> CacheKey {
         let (repository, shallow) = (self.repository.clone(), self.shallow.clone());
         CacheKey { nagent_history: VERSION, repository, path: path.to_owned(), head, shallow }
     }
 
     /// Returns what was cached for a path at a head. Cheap where there is nothing: a walk asks at each commit.
-    pub(super) fn read(&mut self, head: &str, path: &[u8]) -> Option<CachedHistory> {
+    pub(super) fn read_head(&mut self, head: &str, path: &[u8]) -> Option<CachedHistory> {
         if !self.heads.contains_key(path) {
             let names = fs::list_names(&self.path_folder(path)).unwrap_or_default();
             let heads = names.iter().filter_map(|name| name.strip_suffix(".json"));
@@ -94,11 +94,11 @@ impl Cache {
         let file = self.path_folder(path).join(format!("{head}.json"));
         let text = fs::read_text(&file, MAX_SIZE).ok()??;
         let cached: CachedHistory = serde_json::from_str(&text).ok()?;
-        (cached.key == self.key(head.to_owned(), path)).then_some(cached)
+        (cached.key == self.cache_key(head.to_owned(), path)).then_some(cached)
     }
 
     /// Writes a history, and removes the oldest ones of too many heads.
-    pub(super) fn write(&self, history: &CachedHistory) -> Result<()> {
+    pub(super) fn write_head(&self, history: &CachedHistory) -> Result<()> {
         let text = serde_json::to_string(history)?;
         if text.len() as u64 > MAX_SIZE {
             return Ok(());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use git2::{Commit, DiffFindOptions, Oid, Patch};
 
 use super::super::names::shown;
-use super::repository::{Objects, open};
+use super::repository::{Objects, open_repository};
 use super::tree_diff::diff_trees;
 use super::worker::{Patience, run_in_worker};
 use crate::history::summaries::CommitText;
@@ -29,7 +29,7 @@ pub fn read_commit_texts(
 ) -> Result<Vec<Option<CommitText>>, String> {
     let top = toplevel.to_owned();
     let texts = run_in_worker(PATIENCE, keep_waiting, move |progress| {
-        let repository = open(&top)?;
+        let repository = open_repository(&top)?;
         let objects = Objects::new(&repository)?;
         let read = |commit: &FileCommit| {
             progress.advance();

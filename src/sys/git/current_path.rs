@@ -62,7 +62,7 @@ pub(super) fn update_paths(
     };
     let mut missing = Vec::new();
     for (path, counts) in &mut counts.files {
-        counts.is_gone = !head.has(path);
+        counts.is_gone = !head.contains(path);
         if counts.is_gone {
             missing.push((counts.weight, path.clone()));
         }
@@ -83,7 +83,7 @@ pub(super) fn update_paths(
 }
 
 impl<'repository> HeadPaths<'_, 'repository> {
-    fn has(&mut self, path: &[u8]) -> bool {
+    fn contains(&mut self, path: &[u8]) -> bool {
         let (folder, name) = split_path(path);
         let tree = self.read_folder(folder);
         let entry = tree.and_then(|tree| tree.get_name_bytes(name));
@@ -112,7 +112,7 @@ impl<'repository> HeadPaths<'_, 'repository> {
         let mut path = path.to_owned();
         let mut from = 0;
         for _ in 0..MAX_RENAMES {
-            if self.has(&path) {
+            if self.contains(&path) {
                 return Some(path);
             }
             if !self.is_in(*line.get(from)?, &path) {
@@ -147,7 +147,7 @@ impl<'repository> HeadPaths<'_, 'repository> {
                 self.diffs.clear();
                 self.remembered = 0;
             }
-            let diff = TreeDiff::read(self.objects, Some(old), Some(new)).unwrap_or_default();
+            let diff = TreeDiff::compare(self.objects, Some(old), Some(new)).unwrap_or_default();
             self.remembered += diff.deltas.len();
             self.diffs.insert((old, new), diff);
         }

@@ -12,7 +12,7 @@ use super::super::fs;
 use super::super::names::shown;
 use super::cache::{Cache, CachedHistory};
 use super::facts::find_toplevel;
-use super::repository::{Objects, open, read_shallow, unreadable};
+use super::repository::{Objects, open_repository, read_shallow, unreadable};
 use super::walk::Walk;
 use super::worker::{Patience, Progress, run_in_worker};
 use crate::history::people::list_people;
@@ -111,9 +111,9 @@ fn read_in_worker(
 ) -> Result<HistoryLookup, String> {
     let started = Stopwatch::start();
     let must_stop = || time.is_some_and(|time| started.elapsed() >= time);
-    let repository = open(&top)?;
+    let repository = open_repository(&top)?;
     let objects = Objects::new(&repository)?;
-    let head = match objects.head() {
+    let head = match objects.head_id() {
         Ok(head) => head,
         Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
             let note = format!("the git repository at {} has no commit yet", shown(&top));
@@ -132,7 +132,7 @@ fn read_in_worker(
     }
     let (frontier, read_back_to) = walk.frontier();
     let history = CachedHistory {
-        key: cache.key(head.to_string(), path),
+        key: cache.cache_key(head.to_string(), path),
         commits: std::mem::take(&mut walk.commits),
         co_changes: std::mem::take(&mut walk.co_changes),
         frontier,
@@ -141,7 +141,7 @@ fn read_in_worker(
     // What is damaged today may be repaired tomorrow.
     if notes.is_empty()
         && walk.commits_read > 0
-        && let Err(error) = cache.write(&history)
+        && let Err(error) = cache.write_head(&history)
     {
         notes.push(format!("cannot cache the history: {error:#}"));
     }
@@ -164,7 +164,7 @@ fn read_in_worker(
         path: path.to_owned(),
         head: head.to_string(),
         people: list_people(&commits),
-        co_changed: history.co_changes.list(),
+        co_changed: history.co_changes.list_files(),
         is_shallow: commits.iter().any(|commit| commit.kind == CommitKind::Boundary),
         commits,
         read_back_to,

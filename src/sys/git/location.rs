@@ -11,7 +11,7 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 
 use super::facts::find_toplevel;
-use super::repository::{Objects, open, read_shallow};
+use super::repository::{Objects, open_repository, read_shallow};
 use super::worker::{Patience, Progress, run_in_worker};
 
 /// Nothing is read any more from a repository that is silent for this long.
@@ -45,7 +45,7 @@ pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<Re
     let inside = inside.as_os_str().as_bytes().to_vec();
     let (top, known) = (toplevel.clone(), known(&toplevel));
     let read = move |progress: &Progress| {
-        let repository = open(&top).ok()?;
+        let repository = open_repository(&top).ok()?;
         Some(find_first_commit(&repository, known, progress))
     };
     let first_commit = run_in_worker(PATIENCE, &mut || true, read)??;
@@ -70,7 +70,7 @@ fn find_first_commit(
     if let Some(known) = known.filter(is_first) {
         return Some(known);
     }
-    let mut id = objects.head().ok()?;
+    let mut id = objects.head_id().ok()?;
     // Since hashes are not verified, commits can be made to be each other's parents.
     let mut seen = HashSet::new();
     while seen.insert(id) {

@@ -39,7 +39,7 @@ pub(super) struct Objects<'repository> {
 }
 
 /// Opens the repository of this working tree.
-pub(super) fn open(toplevel: &Path) -> Result<Repository, String> {
+pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
     static OPTIONS: Once = Once::new();
     OPTIONS.call_once(|| {
         git2::opts::strict_hash_verification(false);
@@ -80,7 +80,7 @@ impl<'repository> Objects<'repository> {
     }
 
     /// Returns the id of the commit at `HEAD`. Does not read the commit, which may be of any size.
-    pub(super) fn head(&self) -> Result<Oid, git2::Error> {
+    pub(super) fn head_id(&self) -> Result<Oid, git2::Error> {
         let missing = || git2::Error::from_str("HEAD names no commit");
         self.repository.head()?.resolve()?.target().ok_or_else(missing)
     }

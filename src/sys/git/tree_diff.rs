@@ -53,7 +53,7 @@ pub(super) enum Side {
 
 impl TreeDiff {
     /// Compares two trees; a missing tree is an empty one.
-    pub(super) fn read(
+    pub(super) fn compare(
         objects: &Objects<'_>,
         old: Option<Oid>,
         new: Option<Oid>,
@@ -61,7 +61,7 @@ impl TreeDiff {
         let mut diff = diff_trees(objects, old, new, &[])?;
         let mut deltas = list_deltas(&diff);
         let is_complete = is_within_bounds(objects, &deltas);
-        if is_complete && has(&deltas, Delta::Added) && has(&deltas, Delta::Deleted) {
+        if is_complete && has_status(&deltas, Delta::Added) && has_status(&deltas, Delta::Deleted) {
             diff.find_similar(Some(DiffFindOptions::new().renames(true))).map_err(failure)?;
             deltas = list_deltas(&diff);
         }
@@ -156,7 +156,7 @@ fn list_deltas(diff: &Diff<'_>) -> Vec<FileDelta> {
     deltas.collect()
 }
 
-fn has(deltas: &[FileDelta], status: Delta) -> bool {
+fn has_status(deltas: &[FileDelta], status: Delta) -> bool {
     deltas.iter().any(|delta| delta.status == status)
 }
 

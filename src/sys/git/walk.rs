@@ -144,7 +144,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         if let Some(cached) = &self.cached {
             return cached.contains(&(id, next.path.to_vec()));
         }
-        let Some(history) = cache.read(&id.to_string(), &next.path) else { return false };
+        let Some(history) = cache.read_head(&id.to_string(), &next.path) else { return false };
         let oid = |id: &str| Oid::from_str(id).unwrap_or(Oid::ZERO_SHA1);
         let ids = history.commits.iter().map(|commit| oid(&commit.id));
         // Counts cannot be taken apart: what both have would count twice. It takes clocks that are wrong to come here.
@@ -194,7 +194,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             self.record((&commit, state), &path, (FileChange::Added, kind), diff);
         }
         for parent in parents {
-            self.push(parent.commit, parent.path, parent.trace, state);
+            self.push_parent(parent.commit, parent.path, parent.trace, state);
         }
     }
 
@@ -273,7 +273,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
 
     fn read_diff(&mut self, old: Option<Oid>, new: Oid) -> Option<TreeDiff> {
         self.progress.advance();
-        TreeDiff::read(self.objects, old, Some(new)).map_err(|note| self.add_note(note)).ok()
+        TreeDiff::compare(self.objects, old, Some(new)).map_err(|note| self.add_note(note)).ok()
     }
 
     fn read_parent(
@@ -289,12 +289,12 @@ impl<'a, 'repository> Walk<'a, 'repository> {
 
     fn push_commit(&mut self, id: Oid, path: Rc<[u8]>, child: usize) {
         match self.read_parent(id, &path, None) {
-            Ok(parent) => self.push(parent.commit, parent.path, parent.trace, child),
+            Ok(parent) => self.push_parent(parent.commit, parent.path, parent.trace, child),
             Err(note) => self.add_note(note),
         }
     }
 
-    fn push(
+    fn push_parent(
         &mut self,
         commit: Commit<'repository>,
         path: Rc<[u8]>,

@@ -12,9 +12,9 @@ pub(crate) fn run(data: &[u8]) {
     let parsed = parse(&text);
     in_order(&text, &parsed);
     prompt::messages(&text, &parsed.pieces);
-    let changes = memory::changes::changes(&text, &parsed.pieces);
+    let changes = memory::changes::list_changes(&text, &parsed.pieces);
     assert!(changes.len() <= parsed.pieces.len());
-    memory::changes::killed(&text, &parsed.pieces);
+    memory::changes::find_killed_run(&text, &parsed.pieces);
 
     // As the driver would write the blocks.
     let mut written = String::new();

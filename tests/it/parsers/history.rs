@@ -47,7 +47,7 @@ fn cached(text: &str) {
         format_date(commit.time, commit.offset);
     }
     if let Ok(counts) = serde_json::from_str::<CoChangeCounts>(text) {
-        counts.list();
+        counts.list_files();
     }
 }
 

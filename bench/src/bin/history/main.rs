@@ -65,7 +65,7 @@ fn look(file: &Path, root: &Path) -> Result<(), String> {
                 String::from_utf8_lossy(&other.path),
                 other.together,
                 other.share,
-                other.likelihood.name()
+                other.likelihood.label()
             );
         }
     }

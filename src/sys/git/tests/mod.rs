@@ -207,7 +207,7 @@ pub(super) fn ids(history: &History) -> Vec<String> {
 /// `path together rate` of the first co_changed.
 pub(super) fn neighbours(history: &History) -> Vec<String> {
     let line = |n: &crate::history::co_change::CoChangedFile| {
-        format!("{} {} {}", String::from_utf8_lossy(&n.path), n.together, n.likelihood.name())
+        format!("{} {} {}", String::from_utf8_lossy(&n.path), n.together, n.likelihood.label())
     };
     history.co_changed.iter().map(line).collect()
 }
