@@ -218,7 +218,7 @@ const MOVED: &[Case] = &[
     ("an editor's settings", &[], "mkdir -p .vscode && echo x > .vscode/tasks.json"),
     ("a package manager's settings", &[], "echo x > .npmrc"),
     ("submodules", &[], "echo x > .gitmodules"),
-    ("a nested repository", &[], "git init -q sub/nested"),
+    ("a nested repository", &[], "git init -q sub"),
     ("a bare repository", &[], "git init -q --bare sub/bare"),
     ("a worktree of .git", &["--write", ".git"], "mkdir -p .git/worktrees/x"),
 ];
@@ -366,8 +366,10 @@ fn any_name(figures: &mut Figures, variant: Variant) {
     let world = World::new(variant);
     let tree = world.base.path().join(OsStr::from_bytes(b"caf\xe9 \xff"));
     fs::rename(world.path("work"), &tree).unwrap();
-    let script = "echo 1 > sub/new && [ $(cat sub/new) = 1 ] && ! touch .git/new";
-    let got = world.sandboxed(&[], script).current_dir(&tree).output().unwrap();
+    let mut script = "echo 1 > sub/new && [ $(cat sub/new) = 1 ]".to_owned();
+    // Landlock alone keeps nothing in a writable folder read-only.
+    script.push_str(if variant.alone { "" } else { " && ! touch .git/new" });
+    let got = world.sandboxed(&[], &script).current_dir(&tree).output().unwrap();
     if !got.status.success() {
         figures.miss(format!("{}: {}", variant.name, String::from_utf8_lossy(&got.stderr)));
     }

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nagent::sys::atomic_file::AtomicFile;
-use nagent::sys::interrupt::Interrupts;
 use nagent::sys::conversation_file::ConversationFile;
+use nagent::sys::interrupt::Interrupts;
 use nagent::sys::root::Root;
 use nagent::sys::{file_index, fs, lock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,8 +36,9 @@ pub(crate) fn member() -> Option<()> {
     match what {
         "append" => {
             for n in 0..count {
-                let mut journal = ConversationFile::open(&root, "c", hour, &interrupts, &mut |_| ())
-                    .expect("the conversation opens");
+                let mut journal =
+                    ConversationFile::open(&root, "c", hour, &interrupts, &mut |_| ())
+                        .expect("the conversation opens");
                 let padding = "x".repeat(n * 37 % 300);
                 let text = format!("<system>\nwriter {number} says {n}. {padding}\n</system>\n");
                 let done = journal.append(&text).expect("it is appended");
@@ -47,8 +48,8 @@ pub(crate) fn member() -> Option<()> {
         // As loading and editing do it: under the lock, a new file in the place of the old.
         "replace" => {
             for n in 0..count {
-                let held =
-                    lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
+                let held = lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ())
+                    .expect("the lock");
                 let path = root.conversation("c");
                 let text = fs::read_text(&path, 1 << 30).unwrap().unwrap_or_default();
                 let space = if text.is_empty() { "" } else { "\n" };
@@ -67,7 +68,8 @@ pub(crate) fn member() -> Option<()> {
             }
         }
         "hold" => {
-            let _held = lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ()).expect("the lock");
+            let _held = lock::lock_conversation(&root, "c", hour, &interrupts, &mut |_| ())
+                .expect("the lock");
             println!("held");
             std::thread::sleep(hour);
         }
@@ -321,9 +323,14 @@ fn holders(figures: &mut Figures) {
             let root = root.clone();
             move || {
                 let interrupts = Interrupts::without_handlers().unwrap();
-                let lock =
-                    lock::lock_conversation(&root, "c", Duration::from_secs(20), &interrupts, &mut |_| ())
-                        .unwrap();
+                let lock = lock::lock_conversation(
+                    &root,
+                    "c",
+                    Duration::from_secs(20),
+                    &interrupts,
+                    &mut |_| (),
+                )
+                .unwrap();
                 (Instant::now(), lock.is_after_crash())
             }
         });

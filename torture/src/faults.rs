@@ -242,8 +242,8 @@ impl World {
         self.bystanders(&end, wrong);
         for path in end.0.keys() {
             let name = path.file_name().unwrap().to_string_lossy();
-            let is_left = name.starts_with(".nagent-") && name != ".nagent"
-                || name.ends_with(".run");
+            let is_left =
+                name.starts_with(".nagent-") && name != ".nagent" || name.ends_with(".run");
             // What a power cut left stays until something is written beside it, or somebody goes on there.
             let is_older = after.fault == Fault::PowerCut && after.state.0.contains_key(path);
             if is_left && !(is_older && name != "c.run") {

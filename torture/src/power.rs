@@ -291,7 +291,10 @@ fn agrees(sandbox: &Sandbox) -> Result<(), String> {
         )?;
     }
     let original = std::fs::read(&index.original_path).map_err(|error| error.to_string())?;
-    expect("the kept original is another", nagent::sys::fs::sha256(&original) == index.source_sha256)
+    expect(
+        "the kept original is another",
+        nagent::sys::fs::sha256(&original) == index.source_sha256,
+    )
 }
 
 fn split(sandbox: &Sandbox, disk: &Disk, _: &mut Numbers) -> Result<(), String> {

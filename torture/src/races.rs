@@ -83,7 +83,8 @@ fn race(top: &Path, path: &Path) -> (usize, usize, usize) {
         while swaps.load(Ordering::Relaxed) < SWAPS || written < 100 {
             let mut keep = |_: &mut fs::File| Ok(PathBuf::from("kept"));
             let opened = boundary.open_for_write(&top.join(path));
-            let result = opened.and_then(|opened| replace::replace_file(opened, b"written", &mut keep));
+            let result =
+                opened.and_then(|opened| replace::replace_file(opened, b"written", &mut keep));
             if result.is_ok() { written += 1 } else { refused += 1 }
         }
         done.store(true, Ordering::Relaxed);

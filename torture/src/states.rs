@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use nagent::sys::interrupt::Interrupts;
 use nagent::sys::conversation_file::ConversationFile;
+use nagent::sys::interrupt::Interrupts;
 use nagent::sys::root::Root;
 
 use crate::blocks::blocks;
