@@ -8,6 +8,7 @@
 //!
 //! - [`exit`]: the exit codes of all executables
 //! - [`problem`]: the error that ends a tool: an exit code and a message
+//! - [`limits`]: the table of all limits, from which `docs/limits.md` is made
 //! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index, the index of segments
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
@@ -50,6 +51,7 @@ pub mod exit;
 pub mod format;
 pub mod history;
 pub mod legacy;
+pub mod limits;
 pub mod llm;
 pub mod memory;
 pub mod ops;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::limits;
 use crate::llm::command::{self, Preset};
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
@@ -14,9 +15,6 @@ use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
-
-/// Maximum output of a program for one reply, in bytes.
-const OUTPUT_LIMIT: usize = 64 << 20;
 
 /// A program and what it is started with.
 pub(super) struct Program {
@@ -88,7 +86,7 @@ impl Program {
                 return Err(failed(message).into());
             }
             Outcome::TooMuch => {
-                let limit = OUTPUT_LIMIT >> 20;
+                let limit = limits::PROGRAM_OUTPUT >> 20;
                 let message =
                     format!("the program printed more than {limit} MiB and was terminated");
                 return Err(failed(&message).into());
@@ -111,8 +109,8 @@ impl Program {
         let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
         job.stdin = Stdin::Bytes(self.stdin(ask));
         job.output = Output::Separate;
-        job.keep = OUTPUT_LIMIT;
-        job.limit = OUTPUT_LIMIT as u64;
+        job.keep = limits::PROGRAM_OUTPUT;
+        job.limit = limits::PROGRAM_OUTPUT as u64;
         job.timeout = Some(self.timeout);
         job
     }

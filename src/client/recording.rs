@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::format::conversation::Piece;
 use crate::llm::replay::{self, RecordedReply, Recording};
 use crate::llm::{ApiError, ErrorKind, Reply, StopReason, Usage};
-use crate::sys::{conversation_file, fs};
+use crate::sys::fs;
 
 /// Plays a recording.
 pub(super) struct Player {
@@ -18,7 +18,7 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn open_recording(path: &Path, lineage: String) -> Result<Self> {
-        let text = fs::read_text(path, conversation_file::LIMIT)?
+        let text = fs::read_text(path, crate::limits::CONVERSATION)?
             .with_context(|| format!("there is no recording at {}", path.display()))?;
         let recording = Recording::parse(&text)
             .map_err(|(line, why)| anyhow!("{}: line {line}: {why}", path.display()))?;

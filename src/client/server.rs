@@ -3,17 +3,12 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::limits::{self, MODEL_PAGES};
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::decode::Decoder;
 use crate::llm::{ApiError, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
-
-/// Maximum number of pages in a list of models: a server may name a next one every time.
-const MODEL_PAGES: usize = 100;
-
-/// Maximum size of a response that is not a model's reply, in bytes.
-const FETCH_LIMIT: usize = 16 << 20;
 
 /// A server and the connection to it.
 pub(super) struct Server {
@@ -69,7 +64,7 @@ impl Server {
         let mut body = Vec::new();
         let head = self.client.send(request, interrupts, &mut |part| {
             if let ResponsePart::Body(bytes) = part {
-                if body.len() + bytes.len() > FETCH_LIMIT {
+                if body.len() + bytes.len() > limits::FETCHED_REPLY {
                     return Err(ApiError::new(
                         ErrorKind::Other,
                         "the server's response is too long",
@@ -92,7 +87,7 @@ impl Server {
     ) -> Result<Vec<ModelInfo>, RequestError> {
         let mut models = Vec::new();
         let mut next: Option<String> = None;
-        for _ in 0..MODEL_PAGES {
+        for _ in 0..limits::MODEL_PAGES {
             let (_, body) =
                 self.fetch(self.endpoint.models_request(next.as_deref()), interrupts)?;
             let page = self.endpoint.read_models(&body)?;

@@ -12,7 +12,7 @@ use crate::ops::one_shot::{OneShot, print_line};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
-use crate::sys::{conversation_file, fs};
+use crate::sys::fs;
 
 /// Send a text file to a language model, and print its text
 ///
@@ -59,7 +59,7 @@ impl Tool for Args {
 }
 
 fn run(args: &Args) -> Result<Report, Problem> {
-    let text = fs::read_text(&args.file, conversation_file::LIMIT)?
+    let text = fs::read_text(&args.file, crate::limits::CONVERSATION)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
     if text.is_empty() {
         return Err(Problem::failed(format!(

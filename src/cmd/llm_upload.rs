@@ -125,20 +125,20 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
             "{shown} has {}, and files of up to 50 MB ({} bytes) are sent; make it smaller, or split it with \
              nagent-file-split where it is text",
             out::bytes(size),
-            attachment::LIMIT
+            crate::limits::UPLOADED_FILE
         ))
     };
     let (file, meta) =
         read::open_regular(path).map_err(|error| Problem::failed(error.problem()))?;
-    if meta.len() > attachment::LIMIT {
+    if meta.len() > crate::limits::UPLOADED_FILE {
         return Err(too_large(meta.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
     // The size was true a moment ago; a file that grows is noticed here.
-    file.take(attachment::LIMIT + 1)
+    file.take(crate::limits::UPLOADED_FILE + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| Problem::failed(format!("cannot read {shown}: {error}")))?;
-    if bytes.len() as u64 > attachment::LIMIT {
+    if bytes.len() as u64 > crate::limits::UPLOADED_FILE {
         return Err(too_large(bytes.len() as u64));
     }
     Ok(bytes)

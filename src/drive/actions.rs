@@ -100,14 +100,15 @@ impl Runner<'_> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let path = self.context.resolve(path);
-        let read = read::read_text(&path, range, read::WHOLE_LIMIT, &self.context.stop_check());
+        let read =
+            read::read_text(&path, range, crate::limits::READ_WHOLE, &self.context.stop_check());
         self.show_text(block, &path, read)
     }
 
     fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {
         let block = block.with("path", path);
         let path = self.context.resolve(path);
-        match read::read_text(&path, None, read::WHOLE_LIMIT, &self.context.stop_check()) {
+        match read::read_text(&path, None, crate::limits::READ_WHOLE, &self.context.stop_check()) {
             Err(error) if error.kind == FileErrorKind::TooLarge => {
                 let splits = self.splits_folder();
                 large_files::split_file(block, &path, &splits, &self.context, &mut self.files)

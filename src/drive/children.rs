@@ -14,6 +14,7 @@ use super::nagent_child::{ChildAnswer, child_job};
 use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
@@ -22,15 +23,6 @@ use crate::sys::process::job::{Finished, Job, JobId};
 use crate::sys::sandbox::Sandbox;
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
-
-/// Maximum depth of children; the first conversation does not count.
-pub const DEPTH: usize = 4;
-
-/// Maximum number of children that one reply may start.
-pub const PER_REPLY: u64 = 64;
-
-/// Maximum number of children that one run may start; what those start counts for them.
-pub const PER_RUN: u64 = 200;
 
 /// Child conversations, and what they are started with.
 #[derive(Debug)]
@@ -138,19 +130,21 @@ impl Children {
 
     /// Why a child may not be started.
     fn refuse(&self, slot: &Slot) -> Option<String> {
-        if self.in_reply > PER_REPLY {
+        if self.in_reply > limits::CHILDREN_PER_REPLY {
             return Some(format!(
-                "a reply may start {PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
+                "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
                  first ones, and do small parts yourself"
             ));
         }
-        if self.started > PER_RUN {
+        if self.started > limits::CHILDREN_PER_RUN {
             return Some(format!(
-                "a run may start {PER_RUN} conversations at most, and it has; do the rest yourself"
+                "a run may start {CHILDREN_PER_RUN} conversations at most, and it has; do the rest yourself"
             ));
         }
-        if self.parents.len() >= DEPTH {
-            return Some(format!("conversations go {DEPTH} deep at most; do this part yourself"));
+        if self.parents.len() >= limits::CHILD_DEPTH {
+            return Some(format!(
+                "conversations go {CHILD_DEPTH} deep at most; do this part yourself"
+            ));
         }
         if let Some(spent) = self.refuse_spent() {
             return Some(spent);

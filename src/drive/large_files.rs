@@ -76,7 +76,7 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
     let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
     known.sort_by_key(|path| std::cmp::Reverse(fs::modified_seconds(path)));
     for path in known {
-        let Some(found) = fs::read_text(&path, index::MAX_BYTES)
+        let Some(found) = fs::read_text(&path, crate::limits::SEGMENT_INDEX)
             .ok()
             .flatten()
             .and_then(|text| index::parse(&text).ok())

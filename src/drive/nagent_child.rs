@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
+use crate::limits;
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 
@@ -18,9 +19,6 @@ const GRACE: Duration = Duration::from_millis(600);
 
 /// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
 const KEEP: usize = 1 << 20;
-
-/// The longest answer that is read, in bytes.
-const ANSWER: u64 = 256 << 20;
 
 /// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt. `outputs` is the folder for
 /// long answers.
@@ -68,7 +66,7 @@ impl ChildAnswer {
             Outcome::TooMuch => Some(Problem::failed("ended because it wrote too much")),
             _ => None,
         };
-        let text = finished.stdout.whole_text(ANSWER);
+        let text = finished.stdout.whole_text(limits::CHILD_OUTPUT);
         let json: Option<Map<String, Value>> =
             text.and_then(|text| serde_json::from_str(&text).ok());
         let Some(mut json) = json else {

@@ -14,6 +14,7 @@ use super::run_context::RunContext;
 use super::truncate;
 use crate::format::conversation::Block;
 use crate::format::index;
+use crate::limits;
 use crate::protocol::Action;
 use crate::redact::{Redactor, Stream};
 use crate::segments::previous_split::edited_segments;
@@ -25,10 +26,6 @@ use crate::sys::{fs, read};
 
 /// Maximum size of a file that is searched for secrets when a piece of it is shown, in bytes.
 const MAX_LEARNED_BYTES: u64 = 16 << 20;
-/// Maximum size of a segment that is searched for masks, in bytes.
-const MAX_SEGMENT_BYTES: u64 = 64 << 20;
-/// Maximum size of `redact.key`, in bytes.
-const MAX_KEY_BYTES: u64 = 4096;
 
 /// Attributes that name files of the toolkit's own.
 const OWN_ATTRIBUTES: [&str; 8] =
@@ -183,13 +180,13 @@ fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<Str
     // Without shapes the only masks are those of this process's own keys.
     let is_on = context.redactor.redactor.borrow().finds_shapes();
     // A file that is not an index, or cannot be read as one, puts nothing back.
-    let index = match read_for_masks(path, index::MAX_BYTES) {
+    let index = match read_for_masks(path, crate::limits::SEGMENT_INDEX) {
         Ok(text) => index::parse(&text).ok()?,
         Err(refusal) => return refusal.filter(|_| is_on),
     };
     let folder = path.parent()?;
     edited_segments(path, &index, &context.stop_check()).iter().find_map(|name| {
-        let refusal = match read_for_masks(&folder.join(name), MAX_SEGMENT_BYTES) {
+        let refusal = match read_for_masks(&folder.join(name), limits::MASKED_SEGMENT) {
             Ok(text) => context.redactor.refuse_mask(&text)?,
             Err(refusal) => return refusal.filter(|_| is_on),
         };
@@ -216,7 +213,7 @@ fn read_for_masks(path: &Path, limit: u64) -> Result<String, Option<String>> {
 /// The key of this root. It is created when there is none.
 fn read_or_create_key(root: &Root, is_dry_run: bool) -> Result<String> {
     let path = root.redact_key();
-    let read = || fs::read_text(&path, MAX_KEY_BYTES);
+    let read = || fs::read_text(&path, limits::MASK_KEY);
     if let Some(key) = read()?.filter(|key| key.len() >= 32) {
         return Ok(key);
     }

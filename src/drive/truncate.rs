@@ -8,18 +8,16 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::format::conversation::Block;
+use crate::limits;
 use crate::sys::fs;
 use crate::sys::process::capture::Captured;
 
-/// Maximum length of a body that is not truncated, in bytes. Reads of files have their own limit.
-pub const WHOLE: usize = 16 * 1024;
-
 /// Length of the head and of the tail of a longer one, in bytes.
-pub const KEEP: usize = WHOLE / 2;
+pub const KEEP: usize = limits::RESULT_WHOLE / 2;
 
 /// Gives the block a text as its body, or its head and tail.
 pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
-    if text.len() <= WHOLE {
+    if text.len() <= limits::RESULT_WHOLE {
         return Ok(block.body(text));
     }
     let path = fs::store_output(outputs, text.as_bytes())?;

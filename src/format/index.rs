@@ -14,9 +14,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum size of the file, in bytes. A larger one is refused by all that read it.
-pub const MAX_BYTES: u64 = 256 << 20;
-
 /// The name of the file.
 pub const NAME: &str = "index.json";
 

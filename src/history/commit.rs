@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::path_text;
 
-/// Longest subject, name and address that are stored, in characters: a message of megabytes may be one line.
-pub const MAX_FIELD: usize = 1_000;
-
 /// A commit that touched the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCommit {
@@ -18,7 +15,7 @@ pub struct FileCommit {
     pub offset: i32,
     /// The committer's time, by which commits are sorted.
     pub committed: i64,
-    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`MAX_FIELD`] characters, like the next two.
+    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`limits::COMMIT_SUBJECT`] characters, like the next two.
     pub name: String,
     /// The author's address.
     pub email: String,

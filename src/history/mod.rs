@@ -14,7 +14,7 @@ pub mod text;
 use std::path::PathBuf;
 
 use self::co_change::CoChangedFile;
-pub use self::commit::{CommitKind, FileChange, FileCommit, MAX_FIELD};
+pub use self::commit::{CommitKind, FileChange, FileCommit};
 use self::people::Person;
 
 /// The history of one file.

@@ -17,9 +17,8 @@ use super::commit::{CommitKind, FileCommit};
 use super::text::{Summaries, format_date};
 use crate::format::harmless;
 use crate::format::hex::hex;
+use crate::limits;
 
-/// The longest diff that is sent, in bytes.
-pub const MAX_DIFF: usize = 12 * 1024;
 /// The longest message of a commit that is sent, in bytes.
 pub const MAX_MESSAGE: usize = 2_000;
 /// A diff is not cut to fewer bytes than this.
@@ -90,7 +89,8 @@ pub fn build_request(commits: &[CommitToSummarize<'_>], room: usize) -> Option<S
     let sizes: Vec<usize> = included
         .iter()
         .map(|commit| {
-            commit.text.diff.len().min(MAX_DIFF) + commit.text.message.len().min(MAX_MESSAGE)
+            commit.text.diff.len().min(limits::COMMIT_DIFF)
+                + commit.text.message.len().min(MAX_MESSAGE)
         })
         .collect();
     let most = share_room(&sizes, room - count * MAX_FIELDS);
@@ -134,7 +134,7 @@ fn share_room(sizes: &[usize], room: usize) -> usize {
         }
         left -= size;
     }
-    MAX_DIFF + MAX_MESSAGE
+    limits::COMMIT_DIFF + MAX_MESSAGE
 }
 
 /// Formats a commit for the model, with `most` bytes of message and diff.
@@ -152,7 +152,7 @@ fn format_commit(to_summarize: &CommitToSummarize<'_>, most: usize) -> String {
     if !message.is_empty() && message != commit.subject.trim() {
         out.push_str(&format!("\n{message}\n"));
     }
-    let room = MAX_DIFF.min(most.saturating_sub(message.len()));
+    let room = limits::COMMIT_DIFF.min(most.saturating_sub(message.len()));
     let (diff, left_out) = split_start(&text.diff, room);
     out.push_str(&format!("Diff:\n{}", diff.trim_end_matches('\n')));
     if left_out > 0 {
@@ -290,7 +290,7 @@ mod tests {
             .collect();
         let whole = build_request(&commits[..2], 48 * 1024).unwrap().message;
         assert!(whole.contains("+short\n\n") && whole.contains("bytes of the diff are left out]"));
-        assert!(whole.len() > MAX_DIFF, "{}", whole.len());
+        assert!(whole.len() > limits::COMMIT_DIFF, "{}", whole.len());
         let check = |room: usize, asked: usize| {
             let request = build_request(&commits, room).unwrap();
             assert_eq!((request.commits.len(), request.left_out), (asked, 50 - asked), "{room}");

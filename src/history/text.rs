@@ -39,9 +39,8 @@ use std::fmt::Write as _;
 use super::History;
 use super::commit::{CommitKind, FileChange, FileCommit};
 use crate::format::harmless;
+use crate::limits;
 
-/// A conversation gets at most this many commits, the latest.
-pub const MAX_STEPS: usize = 50;
 /// It gets at most this many people.
 const MAX_PEOPLE: usize = 20;
 /// It gets at most this many rows of the table.
@@ -52,8 +51,6 @@ const MAX_SUMMARY: usize = 6_000;
 const MAX_NAME: usize = 80;
 /// The longest path, in characters.
 const MAX_PATH: usize = 400;
-/// The longest subject or summary of a commit, in characters.
-const MAX_STEP: usize = 300;
 
 /// How to use the table.
 const GUIDANCE: &str = "The table counts past commits: it suggests where to look, and does not tell you what to change. Before you change an \
@@ -82,12 +79,12 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
     let _ = writeln!(text, "Repository: {}", show_path(toplevel));
     add_people(&mut text, history, limit(MAX_PEOPLE));
-    let commits = &history.commits[..history.commits.len().min(limit(MAX_STEPS))];
+    let commits = &history.commits[..history.commits.len().min(limit(limits::HISTORY_STEPS))];
     add_steps(&mut text, history, commits, summaries);
     add_co_changed(&mut text, history, limit(MAX_ROWS));
     text.push_str("\nSummarized commits:\n");
     let summarized = |commit: &FileCommit| {
-        let summary = show_line(summaries.get(&commit.id)?, MAX_STEP);
+        let summary = show_line(summaries.get(&commit.id)?, limits::HISTORY_STEP);
         Some(format!("- {} ({}): {summary}\n", commit.id, shorten_id(&commit.id)))
     };
     let summarized: String = commits.iter().filter_map(summarized).collect();
@@ -132,7 +129,7 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
             start_of_step(commit),
             show_marks(commit),
             show_line(&commit.name, MAX_NAME),
-            show_line(what, MAX_STEP)
+            show_line(what, limits::HISTORY_STEP)
         );
     }
 }

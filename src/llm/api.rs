@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::attachment::FileFormat;
 use super::partial_reply::PartialReply;
-use super::sse::MAX_LINE;
 use super::{ApiError, ChatRequest};
 
 /// An API. Whether a reply is complete is its most important judgement: [`PartialReply::stop`] may be set only when the
@@ -42,7 +41,7 @@ pub trait Api: Sync {
 
     /// Maximum size of one event, in bytes.
     fn longest_event(&self) -> usize {
-        MAX_LINE
+        crate::limits::STREAM_LINE
     }
 
     /// Whether servers that imitate the API may send reasoning as text in `<think>` tags.

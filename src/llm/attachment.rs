@@ -7,9 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::code::language::Language;
 
-/// Maximum size of a file, in bytes.
-pub const LIMIT: u64 = 50 * 1024 * 1024;
-
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(

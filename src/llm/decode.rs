@@ -5,17 +5,14 @@
 //! mark came; anything else is an error of kind `Cut`, however much text there was. The APIs read single events; this
 //! file has what they share: framing, limits, the end.
 
+use crate::limits;
 use serde_json::Value;
 use serde_json::error::Category;
 
 use super::api::{Api, Endpoint};
-use super::partial_reply::{MAX_TEXT, PartialReply};
+use super::partial_reply::PartialReply;
 use super::sse::{EventReader, LineReader, TooLong};
 use super::{ApiError, ErrorKind, Reply, Usage, error};
-
-/// Maximum size of a response, in bytes: keep-alives and blanks may go on without end, and models that think aloud send
-/// much that is not text.
-pub const MAX_BYTES: u64 = 256 << 20;
 
 /// Decodes one response. After an error it only repeats that error.
 pub struct Decoder {
@@ -100,8 +97,8 @@ impl Decoder {
             return Err(failed.clone());
         }
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
-        let result = if self.bytes > MAX_BYTES {
-            let limit = MAX_BYTES >> 20;
+        let result = if self.bytes > limits::REPLY_BYTES {
+            let limit = limits::REPLY_BYTES >> 20;
             let message =
                 format!("the server sent more than {limit} MiB for one reply, and no end");
             Err(ApiError::new(ErrorKind::Other, &message).into())
@@ -119,7 +116,9 @@ impl Decoder {
     /// Whether the provider's last word came, or as much of an error as is read: the rest can be left unread.
     pub fn is_done(&self) -> bool {
         let is_enough = match &self.body {
-            BodyReader::Failure(kept) | BodyReader::Page(kept) => kept.len() >= error::MAX_BODY,
+            BodyReader::Failure(kept) | BodyReader::Page(kept) => {
+                kept.len() >= crate::limits::ERROR_BODY
+            }
             _ => false,
         };
         self.reply.is_done || is_enough
@@ -147,11 +146,13 @@ impl Decoder {
         match body {
             BodyReader::Start => {}
             BodyReader::Failure(kept) | BodyReader::Page(kept) => {
-                kept.extend_from_slice(&bytes[..bytes.len().min(error::MAX_BODY - kept.len())]);
+                kept.extend_from_slice(
+                    &bytes[..bytes.len().min(crate::limits::ERROR_BODY - kept.len())],
+                );
             }
             BodyReader::Json(kept) => {
-                if kept.len() + bytes.len() > MAX_TEXT {
-                    return Err(TooLong(MAX_TEXT).into());
+                if kept.len() + bytes.len() > crate::limits::REPLY_TEXT {
+                    return Err(TooLong(crate::limits::REPLY_TEXT).into());
                 }
                 kept.extend_from_slice(bytes);
             }

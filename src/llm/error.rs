@@ -6,13 +6,11 @@
 //! Sources: the providers' API references and SDKs (openai-python, anthropic-sdk-python, python-genai, ollama,
 //! llama.cpp, mistral client-python, groq-python), and surveys of live error bodies.
 
+use crate::limits;
 use serde_json::Value;
 
 use super::error_body::ErrorBody;
 use super::{ApiError, ErrorKind, retry_after, sanitize::sanitize};
-
-/// Maximum size of an error body that is read, in bytes.
-pub const MAX_BODY: usize = 64 << 10;
 
 impl ApiError {
     /// An error that no server reported. The message is made safe to show.
@@ -75,7 +73,7 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
             .find(|(header, _)| header.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim())
     };
-    let body = &body[..body.len().min(MAX_BODY)];
+    let body = &body[..body.len().min(limits::ERROR_BODY)];
     let text = String::from_utf8_lossy(body);
     let mut error = if (300..400).contains(&status) {
         let to = header("location").map_or("nowhere", without_query);

@@ -15,15 +15,13 @@
 //! That the address comes in the header `x-goog-upload-url` is what every client of it reads; it is presigned, so it
 //! gets no key. None of this was seen live.
 
+use crate::limits;
 use serde_json::json;
 use url::Url;
 
 use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::{Attachment, Payload, RemoteFile};
 use super::{ApiError, ErrorKind, HttpRequest, error};
-
-/// Maximum length of an id, or of a file's name at Google.
-const LONGEST_ID: usize = 256;
 
 /// Whether a file at a provider can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +136,7 @@ impl Files<'_> {
         };
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if id.is_empty()
-            || id.len() > LONGEST_ID
+            || id.len() > limits::FILE_ID
             || id.starts_with('.')
             || !id.bytes().all(is_plain)
         {

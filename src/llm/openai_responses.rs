@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 use super::api::{Api, Endpoint, FileRules, FilesApi, ModelPage};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
-use super::partial_reply::{MAX_TEXT, PartialReply};
-use super::sse::MAX_LINE;
+use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
 /// The Responses API.
@@ -74,7 +73,7 @@ impl Api for Responses {
 
     /// Its last event repeats the whole text.
     fn longest_event(&self) -> usize {
-        MAX_TEXT + MAX_LINE
+        crate::limits::REPLY_TEXT + crate::limits::STREAM_LINE
     }
 
     fn on_event(&self, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {

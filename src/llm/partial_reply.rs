@@ -2,9 +2,7 @@
 
 use super::reasoning::ReasoningFilter;
 use super::{ApiError, ErrorKind, StopReason, Usage};
-
-/// Maximum size of the text of one reply, in bytes, and of a body that is one JSON value.
-pub const MAX_TEXT: usize = 64 << 20;
+use crate::limits;
 
 /// Maximum size of the quoted words of a refusal, in bytes.
 const MAX_REFUSAL: usize = 8 << 10;
@@ -88,8 +86,8 @@ impl PartialReply {
     }
 
     fn append(&mut self, piece: &str) -> Result<(), ApiError> {
-        if self.text.len() + piece.len() > MAX_TEXT {
-            let message = format!("the reply is longer than {} MiB", MAX_TEXT >> 20);
+        if self.text.len() + piece.len() > limits::REPLY_TEXT {
+            let message = format!("the reply is longer than {} MiB", limits::REPLY_TEXT >> 20);
             return Err(ApiError::new(ErrorKind::Other, &message));
         }
         self.text.push_str(piece);
@@ -104,11 +102,11 @@ mod tests {
     #[test]
     fn a_text_is_bounded() {
         let mut reply = PartialReply::default();
-        let half = "a".repeat(MAX_TEXT / 2);
+        let half = "a".repeat(limits::REPLY_TEXT / 2);
         assert!(reply.push_text(&half).is_ok());
         assert!(reply.push_text(&half).is_ok());
         let error = reply.push_text("a").unwrap_err();
         assert!(error.message.contains("longer than 64 MiB"), "{error}");
-        assert_eq!(reply.text().len(), MAX_TEXT);
+        assert_eq!(reply.text().len(), limits::REPLY_TEXT);
     }
 }

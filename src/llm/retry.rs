@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use super::{ApiError, ErrorKind};
 
-/// The default patience: the total time of all waits.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(8);
 /// Maximum number of retries of a broken or cut reply: a fifth rarely helps, and each may cost a whole reply.
@@ -78,6 +75,7 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits;
     use proptest::prelude::*;
 
     fn error(kind: ErrorKind) -> ApiError {
@@ -93,7 +91,7 @@ mod tests {
 
     #[test]
     fn waits_double_and_end_with_the_patience() {
-        let mut retry = Retry::new(PATIENCE);
+        let mut retry = Retry::new(limits::PROVIDER_PATIENCE);
         assert_eq!(
             waits(&mut retry, &error(ErrorKind::Busy), 0.0),
             [500, 1000, 2000, 4000, 8000, 8000, 6500]
@@ -109,24 +107,35 @@ mod tests {
             retry_after: Some(Duration::from_secs(seconds)),
             ..error(ErrorKind::Busy)
         };
-        assert_eq!(waits(&mut Retry::new(PATIENCE), &asks(12), 1.0), [12_000, 12_000]);
-        assert_eq!(Retry::new(PATIENCE).next_wait(&asks(31), 0.0), None);
+        assert_eq!(
+            waits(&mut Retry::new(limits::PROVIDER_PATIENCE), &asks(12), 1.0),
+            [12_000, 12_000]
+        );
+        assert_eq!(Retry::new(limits::PROVIDER_PATIENCE).next_wait(&asks(31), 0.0), None);
         let no = ApiError { should_retry: Some(false), ..error(ErrorKind::Busy) };
-        assert_eq!(Retry::new(PATIENCE).next_wait(&no, 0.0), None);
+        assert_eq!(Retry::new(limits::PROVIDER_PATIENCE).next_wait(&no, 0.0), None);
         let yes = ApiError { should_retry: Some(true), ..error(ErrorKind::Other) };
-        assert!(Retry::new(PATIENCE).next_wait(&yes, 0.0).is_some());
+        assert!(Retry::new(limits::PROVIDER_PATIENCE).next_wait(&yes, 0.0).is_some());
         let credit = ApiError { should_retry: Some(true), ..error(ErrorKind::NoCredit) };
-        assert_eq!(Retry::new(PATIENCE).next_wait(&credit, 0.0), None);
+        assert_eq!(Retry::new(limits::PROVIDER_PATIENCE).next_wait(&credit, 0.0), None);
     }
 
     #[test]
     fn what_does_not_mend_is_not_tried_again() {
         use ErrorKind::{Auth, NoCredit, NoModel, Other, Refused, TooLong};
         for kind in [Auth, NoCredit, NoModel, Other, Refused, TooLong] {
-            assert_eq!(Retry::new(PATIENCE).next_wait(&error(kind), 0.0), None, "{kind:?}");
+            assert_eq!(
+                Retry::new(limits::PROVIDER_PATIENCE).next_wait(&error(kind), 0.0),
+                None,
+                "{kind:?}"
+            );
         }
         for kind in [ErrorKind::Cut, ErrorKind::Broken] {
-            assert_eq!(waits(&mut Retry::new(PATIENCE), &error(kind), 0.0).len(), 4, "{kind:?}");
+            assert_eq!(
+                waits(&mut Retry::new(limits::PROVIDER_PATIENCE), &error(kind), 0.0).len(),
+                4,
+                "{kind:?}"
+            );
         }
     }
 

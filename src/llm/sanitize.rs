@@ -4,13 +4,12 @@
 //! it looks like a key, when the server masked it, or when eight characters in a row are part of the key that was sent.
 
 use crate::format::harmless::is_hidden;
+use crate::limits;
 
 /// What replaces a key.
 const MASK: &str = "[key]";
 /// This many characters in a row that are also in the key are not an accident.
 const WINDOW: usize = 8;
-/// Maximum length of a message, in characters.
-const LONGEST: usize = 2000;
 
 /// Returns the text without control characters and keys, shortened.
 pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
@@ -23,9 +22,9 @@ pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
         })
         .collect();
     let masked = mask_keys(&plain, key);
-    let mut short = String::with_capacity(masked.len().min(4 * LONGEST));
+    let mut short = String::with_capacity(masked.len().min(4 * limits::ERROR_MESSAGE));
     let mut chars = masked.trim().chars();
-    short.extend(chars.by_ref().take(LONGEST - 1));
+    short.extend(chars.by_ref().take(limits::ERROR_MESSAGE - 1));
     match (chars.next(), chars.next()) {
         (None, _) => {}
         (Some(last), None) => short.push(last),

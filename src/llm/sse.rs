@@ -7,10 +7,7 @@
 //!
 //! JSON lines use [`LineReader`] alone.
 
-/// Maximum size of a line and of an event, in bytes. A delta has a few hundred; more than this is not a reply.
-pub const MAX_LINE: usize = 16 << 20;
-/// Maximum size of the lines that are not events, in bytes.
-const MAX_STRAY: usize = 64 << 10;
+use crate::limits;
 
 /// A line or an event is longer than the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +176,7 @@ impl EventBuilder {
     }
 
     fn keep_aside(&mut self, line: &[u8]) {
-        let room = MAX_STRAY.saturating_sub(self.stray.len() + 1);
+        let room = limits::STREAM_STRAY.saturating_sub(self.stray.len() + 1);
         self.stray.extend_from_slice(&line[..line.len().min(room)]);
         if room > 0 {
             self.stray.push(b'\n');
@@ -193,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn events(chunks: &[&[u8]]) -> (Vec<String>, String) {
-        let mut reader = EventReader::new(MAX_LINE);
+        let mut reader = EventReader::new(limits::STREAM_LINE);
         let mut found = Vec::new();
         let show = |event: StreamEvent<'_>| {
             format!("{}{}", if event.error { "!" } else { "" }, String::from_utf8_lossy(event.data))
@@ -242,8 +239,8 @@ mod tests {
             events(&[text]),
             (vec!["a".to_owned()], "{\"error\":\n  {\"message\":\"m\"}\n\n}\n".to_owned())
         );
-        let long = "x".repeat(MAX_STRAY * 2);
-        assert_eq!(events(&[long.as_bytes()]).1.len(), MAX_STRAY);
+        let long = "x".repeat(limits::STREAM_STRAY * 2);
+        assert_eq!(events(&[long.as_bytes()]).1.len(), limits::STREAM_STRAY);
     }
 
     #[test]

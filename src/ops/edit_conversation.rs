@@ -18,7 +18,7 @@ use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
-use crate::sys::conversation_file::{self, ConversationFile};
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::env::PARENTS;
 use crate::sys::process::job::Job;
 use crate::sys::{file_index, fs, process, terminal};
@@ -111,7 +111,7 @@ pub fn edit(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
 
 /// Reports a failure: the conversation is unchanged, and a copy in which there is work is kept.
 fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) -> Report {
-    let now = fs::read_text(&copy.path, conversation_file::LIMIT);
+    let now = fs::read_text(&copy.path, crate::limits::CONVERSATION);
     copy.is_kept = !matches!(&now, Ok(None)) && !matches!(&now, Ok(Some(now)) if *now == copy.text);
     let mut message = format!("{}; the conversation is unchanged", problem.message);
     if copy.is_kept {
@@ -165,7 +165,7 @@ fn preface(copy: &Path) -> String {
 
 /// Reads the edited text, and checks that it is still a conversation.
 fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
-    let text = fs::read_text(&copy.path, conversation_file::LIMIT)?.unwrap_or_default();
+    let text = fs::read_text(&copy.path, crate::limits::CONVERSATION)?.unwrap_or_default();
     if text == copy.text {
         return Err(Problem::failed("the model changed nothing"));
     }

@@ -135,7 +135,7 @@ pub fn gather_memory(options: &GatherOptions<'_>) -> FileMemory {
     memory.notes.extend(history.notes.iter().cloned());
 
     let (mut commits, missing) =
-        commits::read_cached(&root.summaries(), &history.commits, text::MAX_STEPS);
+        commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
     let block = choose_block(options, &file, &history);
     // A recording has answers to the run's own requests only.
     let provider = options.settings.provider.as_ref().map(|provider| provider.value);

@@ -11,11 +11,12 @@ use super::flags::{ConversationArgs, RunArgs};
 use super::opening::fresh_context;
 use crate::format::conversation::{self, Trouble};
 use crate::legacy;
+use crate::limits;
 use crate::llm::provider::nearest;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
-use crate::sys::conversation_file::{self, ConversationFile};
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 use crate::sys::lock::{self, Lock};
 use crate::sys::root::{self, Root};
@@ -23,9 +24,6 @@ use crate::turn::unfinished::unfinished_results;
 
 /// The name of the index's lock. No conversation can have this name and hold the lock for as long as a run takes.
 const SAVED_LOCK: &str = "saved-index.json";
-
-/// The largest index of saved conversations that is read, in bytes.
-const INDEX_LIMIT: u64 = 64 << 20;
 
 /// The longest summary of a saved conversation, in characters.
 const SUMMARY: usize = 120;
@@ -146,7 +144,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
         root::check_name(name).map_err(Problem::usage)?;
         legacy::old_conversation(root, name).unwrap_or_else(|| root.conversation(name))
     };
-    let text = fs::read_text(&path, conversation_file::LIMIT)?.ok_or_else(|| {
+    let text = fs::read_text(&path, crate::limits::CONVERSATION)?.ok_or_else(|| {
         let near: Vec<String> = fs::list_names(&root.conversations()).unwrap_or_default();
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
@@ -275,7 +273,9 @@ fn first_prompt(journal: &ConversationFile) -> String {
 
 /// The index of saved conversations; empty when it is not there.
 pub(super) fn read_index(path: &Path) -> Result<SavedIndex, Problem> {
-    let Some(text) = fs::read_text(path, INDEX_LIMIT)? else { return Ok(SavedIndex::default()) };
+    let Some(text) = fs::read_text(path, limits::SAVED_INDEX)? else {
+        return Ok(SavedIndex::default());
+    };
     serde_json::from_str(&text).map_err(|error| {
         Problem::failed(format!(
             "{} is not an index of conversations: {error}; fix it or move it away",

@@ -12,7 +12,6 @@ use super::{
 use crate::client::{ModelClient, RequestError};
 use crate::context;
 use crate::drive::asker::Asker;
-use crate::drive::children::DEPTH;
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::ResultRedactor;
@@ -20,6 +19,7 @@ use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
 use crate::format::conversation::{self, Block};
+use crate::limits::CHILD_DEPTH;
 use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price::{self, Price};
@@ -37,9 +37,9 @@ use crate::turn::event::{Limits, Rules, Totals};
 /// else as well. All in one report.
 pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<Report, Problem> {
     let (args, which) = (call.args, call.which);
-    if call.parents.len() > DEPTH {
+    if call.parents.len() > crate::limits::CHILD_DEPTH {
         return Err(Problem::usage(format!(
-            "conversations start each other at most {DEPTH} deep; do this part without another one"
+            "conversations start each other at most {CHILD_DEPTH} deep; do this part without another one"
         )));
     }
     call.folder()?;

@@ -4,6 +4,7 @@
 
 use super::flags::{ModelArgs, RunArgs};
 use crate::config::{self, Config};
+use crate::limits;
 use crate::llm::provider::Provider;
 use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
@@ -12,9 +13,6 @@ use crate::sys::fs;
 use crate::sys::root::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-
-/// The largest config file that is read, in bytes.
-const CONFIG_LIMIT: u64 = 1 << 20;
 
 /// Seconds to wait for a connection.
 pub(super) const CONNECT_TIMEOUT: f64 = 10.0;
@@ -93,7 +91,7 @@ impl Settings {
         let root = find_root(args.root.as_deref(), env)?;
         let config_path = config_path(args, env, root.value.path());
         let path = config_path.value.display().to_string();
-        let text = fs::read_text(&config_path.value, CONFIG_LIMIT)
+        let text = fs::read_text(&config_path.value, limits::CONFIG)
             .map_err(|error| Problem::usage(format!("{error:#}")))?;
         if text.is_none() && config_path.from != "default" {
             let how = if config_path.from == "flag" { "--config" } else { "NAGENT_CONFIG" };

@@ -30,7 +30,7 @@ mod text;
 pub use complaint::Malformed;
 pub use format::format;
 pub use grammar::{gbnf, lark};
-pub use parse::{MAX_ITEMS, MAX_VALUE, parse_reply};
+pub use parse::parse_reply;
 pub use tags::TagKind;
 pub use text::protocol_text;
 

@@ -4,6 +4,7 @@
 //! time grows linearly with the reply's length. It never guesses: the complaint says what would be right, and the model
 //! writes it again. The grammar is in the documentation of the parent module.
 
+use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -12,12 +13,6 @@ use regex_lite::{Captures, Regex};
 use super::complaint::{self, Malformed};
 use super::tags::{self, Body, FENCE, Tag, TagKind, Trim, Value};
 use super::{Action, Item, ParsedReply};
-
-/// Maximum number of tags in a reply.
-pub const MAX_ITEMS: usize = 1_000;
-
-/// Maximum length of an attribute's value, in bytes. A path has at most 4,096.
-pub const MAX_VALUE: usize = 16 << 10;
 
 /// White space between tags, and between the parts of a tag.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -97,9 +92,9 @@ impl<'a> Parser<'a> {
                 }
                 return Ok((items, Some(block)));
             }
-            if items.len() == MAX_ITEMS {
+            if items.len() == limits::REPLY_TAGS {
                 let message =
-                    format!("more than {MAX_ITEMS} tags in one reply: send fewer at a time");
+                    format!("more than {REPLY_TAGS} tags in one reply: send fewer at a time");
                 return Err(self.wrong(self.at, message));
             }
             items.push(self.parse_tag()?);
@@ -240,9 +235,9 @@ impl<'a> Parser<'a> {
         let key = &found[1];
         let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
         let value = decoded(raw);
-        if value.len() > MAX_VALUE {
+        if value.len() > limits::ATTRIBUTE_VALUE {
             let message = format!(
-                "the value of {key} in <{}> has {} bytes; the maximum is {MAX_VALUE}",
+                "the value of {key} in <{}> has {} bytes; the maximum is {ATTRIBUTE_VALUE}",
                 tag.name,
                 value.len()
             );

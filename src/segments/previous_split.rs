@@ -24,7 +24,7 @@ const NAMED: usize = 10;
 /// Reads an index.
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
     read::open_regular(path).map_err(|error| unreadable("read the index", path, &error))?;
-    let text = fs::read_text(path, index::MAX_BYTES)?
+    let text = fs::read_text(path, crate::limits::SEGMENT_INDEX)?
         .ok_or_else(|| Problem::failed(format!("no such file: {}", shown(path))))?;
     index::parse(&text).map_err(|error| {
         Problem::failed(format!("{} is not an index of segments: {error}", shown(path)))

@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
-
-/// Maximum size of a file that is read, in bytes.
-const LIMIT: u64 = 4 << 20;
 
 /// A summary and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +34,7 @@ pub struct CachedSummary {
 
 /// Reads the summary of a key, if there is one.
 pub fn read_summary(folder: &Path, key: &str) -> Option<CachedSummary> {
-    let text = fs::read_text(&cache_path(folder, key), LIMIT).ok().flatten()?;
+    let text = fs::read_text(&cache_path(folder, key), limits::CACHED_SUMMARY).ok().flatten()?;
     let cached: CachedSummary = serde_json::from_str(&text).ok()?;
     (!cached.summary.trim().is_empty()).then_some(cached)
 }

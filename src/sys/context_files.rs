@@ -6,20 +6,13 @@
 
 use super::names::{expand_home, shown};
 use super::read::open_regular;
+use crate::limits::{self, CONTEXT_DEPTH, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL};
 use serde_yaml::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file, in bytes.
-const FILE_LIMIT: u64 = 1 << 20;
-/// Maximum size of all files together, in bytes.
-const TOTAL_LIMIT: u64 = 4 << 20;
-/// Maximum number of files, lists of files included.
-const FILES: usize = 256;
-/// Maximum depth of lists within lists.
-const DEPTH: usize = 16;
 /// Maximum number of warnings; more are only counted.
 const WARNINGS: usize = 20;
 
@@ -94,11 +87,11 @@ impl Loader<'_> {
         if self.seen.contains(&resolved) {
             return;
         }
-        if self.seen.len() >= FILES {
-            return self.add_warning(path, format!("there are more than {FILES} files"));
+        if self.seen.len() >= limits::CONTEXT_FILES {
+            return self.add_warning(path, format!("there are more than {CONTEXT_FILES} files"));
         }
-        if is_list && self.open.len() >= DEPTH {
-            return self.add_warning(path, format!("lists are nested deeper than {DEPTH}"));
+        if is_list && self.open.len() >= limits::CONTEXT_DEPTH {
+            return self.add_warning(path, format!("lists are nested deeper than {CONTEXT_DEPTH}"));
         }
         let text = match self.read_file(path) {
             Ok(text) => text,
@@ -117,17 +110,19 @@ impl Loader<'_> {
     fn read_file(&mut self, path: &Path) -> Result<String, String> {
         let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
-        if meta.len() <= FILE_LIMIT {
-            file.take(FILE_LIMIT + 1)
+        if meta.len() <= limits::CONTEXT_FILE {
+            file.take(limits::CONTEXT_FILE + 1)
                 .read_to_end(&mut bytes)
                 .map_err(|error| format!("cannot read it: {error}"))?;
         }
         let count = meta.len().max(bytes.len() as u64);
-        if count > FILE_LIMIT {
-            return Err(format!("it has {count} bytes, more than {FILE_LIMIT}"));
+        if count > limits::CONTEXT_FILE {
+            return Err(format!("it has {count} bytes, more than {CONTEXT_FILE}"));
         }
-        if self.bytes + count > TOTAL_LIMIT {
-            return Err(format!("with it there would be more than {TOTAL_LIMIT} bytes in all"));
+        if self.bytes + count > limits::CONTEXT_FILES_TOTAL {
+            return Err(format!(
+                "with it there would be more than {CONTEXT_FILES_TOTAL} bytes in all"
+            ));
         }
         if bytes.contains(&0) {
             return Err("it is binary".to_owned());
@@ -275,7 +270,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0)
             .unwrap();
-        fs::File::create(at("large")).unwrap().set_len(FILE_LIMIT + 1).unwrap();
+        fs::File::create(at("large")).unwrap().set_len(limits::CONTEXT_FILE + 1).unwrap();
         fs::write(at("latin"), b"caf\xe9").unwrap();
         symlink("/proc/self/environ", at("link")).unwrap();
         let (texts, warnings) = loaded(&dir);

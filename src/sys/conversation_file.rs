@@ -22,12 +22,7 @@ use super::interrupt::Interrupts;
 use super::lock::{self, Lock, LockError};
 use super::root::Root;
 use crate::format::conversation::{self, Kind, Piece, Trouble};
-
-/// Maximum size of a conversation, in bytes. No model's window holds a hundredth of it.
-pub const LIMIT: u64 = 1 << 30;
-
-/// How much of [`LIMIT`] a new prompt must leave for the replies and results of its run, in bytes.
-const SPARE: u64 = 256 << 20;
+use crate::limits::{self, CONVERSATION, CONVERSATION_SPARE};
 
 /// An open conversation.
 #[derive(Debug)]
@@ -202,8 +197,8 @@ impl ConversationFile {
                 let _ = file.set_permissions(Permissions::from_mode(metadata.mode() & 0o600));
             }
         }
-        if metadata.len() > LIMIT {
-            bail!("{}: it has {} bytes, over the limit of {LIMIT}", what(), metadata.len());
+        if metadata.len() > limits::CONVERSATION {
+            bail!("{}: it has {} bytes, over the limit of {CONVERSATION}", what(), metadata.len());
         }
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
         file.read_to_end(&mut bytes).with_context(what)?;
@@ -252,15 +247,15 @@ impl ConversationFile {
         })
     }
 
-    /// Refuses a new prompt that leaves too little room for what comes of it: a conversation that has grown past [`LIMIT`] could
+    /// Refuses a new prompt that leaves too little room for what comes of it: a conversation that has grown past [`limits::CONVERSATION`] could
     /// not be opened again.
     pub fn check_room(&self, more: usize) -> Result<()> {
         let bytes = (self.text.len() as u64).saturating_add(more as u64);
-        if bytes.saturating_add(SPARE) <= LIMIT {
+        if bytes.saturating_add(limits::CONVERSATION_SPARE) <= limits::CONVERSATION {
             return Ok(());
         }
         bail!(
-            "conversation {} would have {bytes} bytes of the {LIMIT} that one may have, and {SPARE} stay for what a run adds: \
+            "conversation {} would have {bytes} bytes of the {CONVERSATION} that one may have, and {CONVERSATION_SPARE} stay for what a run adds: \
              --clear archives it and begins a new one, --edit-conversation shortens it",
             self.name
         )

@@ -20,9 +20,7 @@ use super::lock::{self, IndexWait, LockError};
 use super::root::{self, Root};
 use super::{fs, git};
 use crate::format::file_index::{Entry, FileIndex, Spot, is_backup, is_certain, is_made, path_id};
-
-/// Maximum size of an index, in bytes.
-const LIMIT: u64 = 64 << 20;
+use crate::limits;
 
 /// The name of its lock. No conversation's name ends in `.json`, so none can hold this lock for as long as a run takes.
 const LOCK: &str = "file-index.json";
@@ -45,7 +43,7 @@ pub struct Loaded {
 pub fn load_index(root: &Root) -> Result<Loaded> {
     let path = root.file_index();
     let mut loaded = Loaded::default();
-    if let Some(text) = fs::read_text(&path, LIMIT)? {
+    if let Some(text) = fs::read_text(&path, limits::FILE_INDEX)? {
         loaded.index = FileIndex::parse(&text).map_err(|error| {
             anyhow::anyhow!(
                 "{} is not an index of files ({error}), so it was left alone; fix it, or move it away to start a new one",
@@ -63,7 +61,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
             continue;
         }
         let path = root.conversations().join(name);
-        let read = fs::read_text(&path, LIMIT)
+        let read = fs::read_text(&path, limits::FILE_INDEX)
             .map_err(|error| format!("{error:#}"))
             .and_then(|text| FileIndex::parse_old(&text.unwrap_or_default()));
         match read {

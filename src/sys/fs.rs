@@ -3,6 +3,7 @@
 //! Two ways to write and no third: [`AtomicFile`], and (in [`super::conversation_file`]) append.
 //! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
 
+use crate::limits::{self, KEPT_CONTENT};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -22,9 +23,6 @@ mod private; // folders for their owner alone
 pub use super::durable::sync_folder;
 pub(super) use private::make_folders;
 pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
-
-/// Maximum size of a stored content that is read back, in bytes.
-pub const KEPT_LIMIT: u64 = 256 << 20;
 
 /// Whether there is anything at the path, a dangling link included.
 pub fn exists(path: &Path) -> bool {
@@ -324,8 +322,8 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
     if !metadata.is_file() {
         bail!("{}: it is not a regular file", what());
     }
-    if metadata.len() > KEPT_LIMIT {
-        bail!("{}: it has {} bytes, over the limit of {KEPT_LIMIT}", what(), metadata.len());
+    if metadata.len() > limits::KEPT_CONTENT {
+        bail!("{}: it has {} bytes, over the limit of {KEPT_CONTENT}", what(), metadata.len());
     }
     let bytes = read_all(&mut file).with_context(what)?;
     if self::sha256(&bytes) != sha256 {

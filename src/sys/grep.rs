@@ -9,22 +9,17 @@ use super::list_dir::{
 };
 use super::names::shown;
 use super::read::{count_lines, open_regular};
+use crate::limits;
 use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
 use std::path::Path;
 
 /// Maximum size of a compiled regular expression, in bytes.
 const MAX_REGEX_BYTES: usize = 8 << 20;
-/// Lines that `grep` shows.
-const MATCHES: u64 = 500;
 /// Bytes of lines that `grep` shows.
 const MATCH_BYTES: usize = 256 * 1024;
-/// Characters of a line that are shown.
-const LINE_CHARS: usize = 300;
 /// Bytes that are searched before it is asked whether to stop.
 const PIECE: usize = 1 << 20;
-/// Larger files are not searched.
-const FILE_LIMIT: u64 = 64 << 20;
 
 /// Lines that match a regular expression, as `path:line: text`, in the files below `asked` or in that file.
 ///
@@ -182,7 +177,7 @@ impl Search<'_> {
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
                 let Some(found) = self.regex.find(line) else { continue };
                 self.found.total += 1;
-                if self.found.shown < MATCHES && self.found.body.len() < MATCH_BYTES {
+                if self.found.shown < limits::GREP_MATCHES && self.found.body.len() < MATCH_BYTES {
                     let text = excerpt(line, found.start(), found.end());
                     self.found.push_line(&format!("{}:{number}: {text}", shown(name)));
                 }
@@ -208,31 +203,31 @@ fn piece_end(bytes: &[u8]) -> usize {
 fn read_into(path: &Path, buffer: &mut Vec<u8>) -> Result<bool, String> {
     buffer.clear();
     let (file, meta) = open_regular(path).map_err(|error| error.to_string())?;
-    if meta.len() > FILE_LIMIT {
+    if meta.len() > limits::GREP_FILE {
         return Ok(false);
     }
     let count = file
-        .take(FILE_LIMIT + 1)
+        .take(limits::GREP_FILE + 1)
         .read_to_end(buffer)
         .map_err(|error| format!("{}: {error}", shown(path)))?;
-    Ok(count as u64 <= FILE_LIMIT)
+    Ok(count as u64 <= limits::GREP_FILE)
 }
 
 /// The line, or 300 characters of it around the match, with `…` where something is left out.
 fn excerpt(line: &[u8], start: usize, end: usize) -> String {
     // A character has at most four bytes, so that this part of the line is enough.
-    let from = start.saturating_sub(LINE_CHARS * 4);
-    let to = line.len().min(end.min(start + LINE_CHARS * 4) + LINE_CHARS * 4);
+    let from = start.saturating_sub(limits::GREP_LINE * 4);
+    let to = line.len().min(end.min(start + limits::GREP_LINE * 4) + limits::GREP_LINE * 4);
     let head = String::from_utf8_lossy(&line[char_start(line, from)..start]);
     let tail = String::from_utf8_lossy(&line[start..char_start(line, to)]);
     let (before, after) = (head.chars().count(), tail.chars().count());
     let whole = from == 0 && to == line.len();
-    if whole && before + after <= LINE_CHARS {
+    if whole && before + after <= limits::GREP_LINE {
         return format!("{head}{tail}");
     }
     // A third of the room is before the match, more where the line ends soon after it.
-    let lead = before.min((LINE_CHARS / 3).max(LINE_CHARS.saturating_sub(after)));
-    let rest = after.min(LINE_CHARS - lead);
+    let lead = before.min((limits::GREP_LINE / 3).max(limits::GREP_LINE.saturating_sub(after)));
+    let rest = after.min(limits::GREP_LINE - lead);
     let mut text = String::new();
     if from > 0 || lead < before {
         text.push('…');
@@ -290,7 +285,7 @@ mod tests {
     #[test]
     fn grep_leaves_out_binary_and_huge_files_and_links_and_says_so() {
         let dir = tree(&[("bin", "word\0"), ("text", "word")]);
-        fs::File::create(dir.path().join("huge")).unwrap().set_len(FILE_LIMIT + 1).unwrap();
+        fs::File::create(dir.path().join("huge")).unwrap().set_len(limits::GREP_FILE + 1).unwrap();
         symlink("text", dir.path().join("link")).unwrap();
         let found = grepped(&dir, "word", ".", None);
         assert_eq!(found.body, "text:1: word\n");

@@ -10,6 +10,7 @@
 
 use super::file_error::FileError;
 use super::names::shown;
+use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use std::collections::BTreeSet;
@@ -19,8 +20,6 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of entries, or of paths, that are shown.
-const ENTRIES: usize = 1_000;
 /// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
 /// Lines between two questions whether to stop.
@@ -106,7 +105,7 @@ pub fn list_dir(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Fou
     }
     names.retain(|name| kept.contains(name));
     found.total = names.len() as u64;
-    for name in names.iter().take(ENTRIES) {
+    for name in names.iter().take(limits::LISTED_ENTRIES) {
         let path = root.join(name);
         let line = match fs::symlink_metadata(&path) {
             Ok(meta) => entry_line(&shown(name), &meta, &path),
@@ -181,7 +180,7 @@ pub fn find_by_glob(
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
         if matcher.matches(entry.path(), is_dir) {
             found.total += 1;
-            if found.total <= ENTRIES as u64 {
+            if found.total <= limits::LISTED_ENTRIES as u64 {
                 let slash = if is_dir { "/" } else { "" };
                 found.push_line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
             }

@@ -5,18 +5,15 @@
 
 use super::file_error::{FileError, FileErrorKind};
 use super::names::shown;
+use crate::limits::{self, READ_SEEK};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// A file up to this many bytes is shown whole, and no piece is larger.
-pub const WHOLE_LIMIT: u64 = 64 * 1024;
 /// How far lines are counted for the error about a file that is too large, in bytes.
 const COUNT_LIMIT: u64 = 256 << 20;
-/// How far into a file the first line of a range is searched for, in bytes.
-const MAX_SEEK_BYTES: u64 = 4 << 30;
 const CHUNK: usize = 64 * 1024;
 
 /// Which lines to read.
@@ -220,9 +217,9 @@ impl Source<'_> {
             if count == 0 {
                 break;
             }
-            if line < range.offset && self.at > MAX_SEEK_BYTES {
+            if line < range.offset && self.at > limits::READ_SEEK {
                 let problem = format!(
-                    "{}: line {} is more than {MAX_SEEK_BYTES} bytes into the file",
+                    "{}: line {} is more than {READ_SEEK} bytes into the file",
                     shown(self.path),
                     range.offset
                 );
@@ -305,7 +302,7 @@ mod tests {
 
     fn read(path: &Path, range: Option<(u64, Option<u64>)>) -> Result<TextRead, FileError> {
         let range = range.map(|(offset, limit)| Range { offset, limit });
-        read_text(path, range, WHOLE_LIMIT, &|| false)
+        read_text(path, range, limits::READ_WHOLE, &|| false)
     }
 
     #[track_caller]
@@ -367,7 +364,7 @@ mod tests {
         let mut next = 1;
         loop {
             let got = read(&path, Some((next, None))).unwrap();
-            assert!(got.text.len() as u64 <= WHOLE_LIMIT && !got.cut);
+            assert!(got.text.len() as u64 <= limits::READ_WHOLE && !got.cut);
             joined.push_str(&got.text);
             next = got.last_line + 1;
             if !got.more {
@@ -450,7 +447,7 @@ mod tests {
     #[test]
     fn a_stop_ends_it() {
         let (_dir, path) = file(b"text");
-        let error = read_text(&path, None, WHOLE_LIMIT, &|| true).unwrap_err();
+        let error = read_text(&path, None, limits::READ_WHOLE, &|| true).unwrap_err();
         assert!(error.to_string().contains("was interrupted"), "{error}");
     }
 }

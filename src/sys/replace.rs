@@ -14,15 +14,13 @@ use super::names::shown;
 use super::opening::{Opened, true_path};
 use super::read::count_lines;
 use super::temp_files::TempFile;
+use crate::limits::{self, EDITED_FILE};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-
-/// Maximum size of a file that is read for an edit, in bytes.
-const EDIT_LIMIT: u64 = 64 << 20;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,20 +64,24 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
     let failed = |error| FileError::io("read", &opened.path, error);
     let too_large = |bytes| {
         let problem = format!(
-            "{} has {bytes} bytes, more than the {EDIT_LIMIT} that are edited as a whole",
+            "{} has {bytes} bytes, more than the {EDITED_FILE} that are edited as a whole",
             shown(&opened.path)
         );
         FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge)
     };
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if size > EDIT_LIMIT {
+    if size > limits::EDITED_FILE {
         return Err(too_large(size));
     }
     let mut file = file;
     file.rewind().map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(EDIT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > EDIT_LIMIT { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+    file.take(limits::EDITED_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > limits::EDITED_FILE {
+        Err(too_large(bytes.len() as u64))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// Replaces the file's content, or makes the file.

@@ -8,9 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::interrupt::Interrupts;
 use crate::exit::Signal;
-
-/// The most that is read, in bytes.
-pub const LIMIT: usize = 64 << 20;
+use crate::limits::{self, STDIN_PROMPT};
 
 /// Reads stdin to its end. `Err` in the inner result is the signal that came first.
 pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
@@ -41,9 +39,9 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("cannot read standard input"),
         }
-        if bytes.len() > LIMIT {
+        if bytes.len() > limits::STDIN_PROMPT {
             bail!(
-                "standard input has over {LIMIT} bytes; put it into a file and name the file in the prompt"
+                "standard input has over {STDIN_PROMPT} bytes; put it into a file and name the file in the prompt"
             );
         }
     }

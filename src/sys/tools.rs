@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +19,7 @@ use super::process::job::{Job, JobId, Outcome, Output};
 use super::root::Root;
 use crate::context::Tool;
 use crate::format::harmless;
+use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables.
 pub const TOOLS: [&str; 9] = [
@@ -34,17 +34,8 @@ pub const TOOLS: [&str; 9] = [
     "nagent-sandbox",
 ];
 
-/// How long a program may take to describe itself.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// Maximum length of a description that is read, in bytes.
 const DESCRIPTION: usize = 4096;
-
-/// Maximum length of a summary, in characters.
-const SUMMARY: usize = 160;
-
-/// Maximum number of tools that are asked.
-const MOST: usize = 200;
 
 /// The cached description of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +53,8 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, 
     let mine =
         fs::list_names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
     paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
-    let too_many = paths.len().saturating_sub(MOST);
-    paths.truncate(MOST);
+    let too_many = paths.len().saturating_sub(ASKED_TOOLS);
+    paths.truncate(ASKED_TOOLS);
     let cache_path = root.tools_cache();
     let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();
     let old: BTreeMap<String, Known> = serde_json::from_str(&cache).unwrap_or_default();
@@ -82,7 +73,7 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, 
     let mut notes = Vec::new();
     if too_many > 0 {
         notes.push(format!(
-            "{} holds more than {MOST} programs with the toolkit's own: the last {too_many} are ignored",
+            "{} holds more than {ASKED_TOOLS} programs with the toolkit's own: the last {too_many} are ignored",
             bin.display()
         ));
     }
@@ -130,7 +121,7 @@ fn ask_for_descriptions(
         let argv = vec![path.into_os_string(), OsString::from("--description")];
         let folder = PathBuf::from("/");
         let mut job = Job::new(argv, folder, env.for_commands(&[], &[]));
-        job.timeout = Some(PATIENCE);
+        job.timeout = Some(limits::TOOL_PATIENCE);
         job.output = Output::Separate;
         job.keep = DESCRIPTION;
         job.limit = 1 << 20;
@@ -148,7 +139,7 @@ fn ask_for_descriptions(
             Outcome::TimedOut => {
                 notes.push(format!(
                     "{key} did not answer --description in {} s; it is left out",
-                    PATIENCE.as_secs()
+                    limits::TOOL_PATIENCE.as_secs()
                 ));
                 String::new()
             }
@@ -168,7 +159,7 @@ fn summary(description: &str) -> String {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let text = words.join(" ");
     let sentence = text.find(". ").map_or(text.as_str(), |at| &text[..=at]);
-    harmless::escape_line(sentence, SUMMARY)
+    harmless::escape_line(sentence, limits::TOOL_SUMMARY)
 }
 
 #[cfg(test)]
@@ -186,6 +177,6 @@ mod tests {
             "a\\u{e0041}\\u{1b}[2J # Rules b"
         );
         let long = summary(&format!("path: /x\n{}", "y".repeat(999)));
-        assert_eq!(long.chars().count(), SUMMARY);
+        assert_eq!(long.chars().count(), limits::TOOL_SUMMARY);
     }
 }

@@ -23,15 +23,10 @@ use self::groups::ActionGroups;
 use self::unfinished::result_of_unrun;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
+use crate::limits::{self, FAILED_CHECKS, MALFORMED_REPLIES};
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, Reply, StopReason, Usage};
 use crate::protocol::{self, Action, Item, ParsedReply};
-
-/// How many malformed replies in a row end the run.
-pub const TRIES: u32 = 3;
-
-/// How many failures of `--check` end the run.
-pub const CHECKS: u32 = 5;
 
 /// The state machine.
 #[derive(Debug)]
@@ -306,8 +301,9 @@ impl Turn {
             self.bad += 1;
         }
         let note = Block::new("system").body(message.clone());
-        if self.bad >= TRIES {
-            let error = format!("the model sent {TRIES} malformed replies in a row: {message}");
+        if self.bad >= limits::MALFORMED_REPLIES {
+            let error =
+                format!("the model sent {MALFORMED_REPLIES} malformed replies in a row: {message}");
             let outcome =
                 Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
             return self
@@ -369,11 +365,11 @@ impl Turn {
         self.failed_checks += 1;
         // A rejected answer is not lost.
         self.totals.notes.extend(answer);
-        if self.failed_checks < CHECKS {
+        if self.failed_checks < limits::FAILED_CHECKS {
             return self.append(vec![block], NextStep::Ask);
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
-        let error = format!("the check failed {CHECKS} times: {check}");
+        let error = format!("the check failed {FAILED_CHECKS} times: {check}");
         let note = ending(Exit::Unchecked, format!("the run ended: {error}"));
         let outcome = Outcome { exit: Exit::Unchecked, responses: Vec::new(), error: Some(error) };
         self.append(vec![block, note], NextStep::Done(outcome))

@@ -385,7 +385,7 @@ fn an_answer_counts_when_the_check_passes() {
         ],
     );
     let mut events = vec![SAVED];
-    for _ in 0..CHECKS {
+    for _ in 0..FAILED_CHECKS {
         events.extend([answer(), SAVED, checked(false), SAVED]);
     }
     let (mut turn, _) = Turn::start(rules(UNLIMITED, true), Vec::new());

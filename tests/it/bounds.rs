@@ -1,10 +1,8 @@
 //! Every input has a bound: what is too large is an error that says so, or a cut that is said, and nothing is lost.
-//! Also that `docs/limits.md` has the figures that the code has, and that its tests are there.
 
 use std::fs::File;
 use std::path::Path;
 
-use regex::Regex;
 use serde_json::json;
 
 use crate::answers::Answer;
@@ -198,68 +196,4 @@ fn more_tools_than_are_asked_are_said() {
     }
     let run = sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
     run.stderr_has(&["more than 200 programs", "are ignored"]);
-}
-
-// The page.
-
-fn text(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
-        .unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// The value of `64 << 20`, `1_000`, `16 * 1024`, `Duration::from_secs(2)`.
-fn value(expression: &str) -> u64 {
-    let inner = Regex::new(r"^Duration::from_(secs|mins|millis)\((\d+)\)$").unwrap();
-    if let Some(found) = inner.captures(expression) {
-        let number: u64 = found[2].parse().unwrap();
-        return match &found[1] {
-            "secs" => number * 1000,
-            "mins" => number * 60_000,
-            _ => number,
-        };
-    }
-    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().unwrap();
-    if let Some((number_text, bits)) = expression.split_once("<<") {
-        return number(number_text) << number(bits);
-    }
-    expression.split('*').map(number).product()
-}
-
-/// The value of `64 MiB`, `1,000`, `2 s`.
-fn figure(words: &str) -> u64 {
-    let (number, unit) = words.split_once(' ').unwrap_or((words, ""));
-    let number: u64 = number.replace(',', "").parse().unwrap_or_else(|_| panic!("{words}"));
-    number
-        * match unit {
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            "s" => 1000,
-            "" | "bytes" => 1,
-            other => panic!("{other}"),
-        }
-}
-
-#[test]
-fn the_page_of_limits_has_the_figures_of_the_code_and_its_tests_are_there() {
-    let page = text("docs/limits.md");
-    let row = Regex::new(r"(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| `([^`|]+)` `([A-Z_]+)` \| `([^`|]+)` `([a-z0-9_]+)` \|$").unwrap();
-    let mut count = 0;
-    for found in row.captures_iter(&page) {
-        let [_, what, bound, _, source, constant, test_file, test] =
-            std::array::from_fn(|at| found.get(at).unwrap().as_str());
-        let code = text(source);
-        let pattern = format!(r"const {constant}: [A-Za-z0-9]+ =\s*([^;]+);");
-        let expression = Regex::new(&pattern).unwrap().captures(&code);
-        let expression = expression.unwrap_or_else(|| panic!("{what}: {source} has no {constant}"));
-        assert_eq!(figure(bound), value(&expression[1]), "{what}: {}", &expression[1]);
-        assert!(
-            text(test_file).contains(&format!("fn {test}(")),
-            "{what}: {test_file} has no {test}"
-        );
-        count += 1;
-    }
-    assert!(count >= 40, "{count} rows");
-    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains("` |")).count();
-    assert_eq!(rows, count, "each row is read");
 }

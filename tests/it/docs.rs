@@ -16,7 +16,6 @@ use nagent::apply::{Cause, How};
 use nagent::code::language::NAMES;
 use nagent::exit::Exit;
 use nagent::history::co_change::{self, CoChangeCounts};
-use nagent::history::{summaries, text as history_text};
 use nagent::ops::file_memory;
 use nagent::sys::tools::TOOLS;
 use nagent::{cmd, protocol};
@@ -146,11 +145,26 @@ fn protocol_page() -> String {
     format!("{head}<!-- generated: protocol -->\n\n```text\n{protocol}```\n\n<!-- end -->{tail}")
 }
 
+fn limits_page() -> String {
+    let mut page = "# Limits\n\n<!-- Generated from the module `limits`: UPDATE_DOCS=1 writes it again. -->\n\n\
+        Every input has a maximum. Anything larger is refused with an error, or truncated with a note; files stay as they are.\n\
+        The defaults of flags and settings are in [config](config.md).\n"
+        .to_owned();
+    for (section, limits) in nagent::limits::table() {
+        page += &format!("\n## {section}\n\n| what | maximum | beyond it |\n|---|---|---|\n");
+        for limit in limits {
+            page += &format!("| {} | {} | {} |\n", limit.bounds, limit.maximum, limit.beyond);
+        }
+    }
+    page
+}
+
 #[test]
 fn generated_documents_are_what_the_code_says() {
     let mut pages = vec![
         ("docs/cli.md".to_owned(), cli_page()),
         ("docs/protocol.md".to_owned(), protocol_page()),
+        ("docs/limits.md".to_owned(), limits_page()),
     ];
     for command in cmd::all() {
         pages.push((format!("man/{}.1", command.get_name()), man_page(command)));
@@ -394,11 +408,11 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let page = text("docs/file-memory.md");
     let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
     let told = [
-        format!("the latest {} commits", history_text::MAX_STEPS),
+        format!("the latest {} commits", nagent::limits::HISTORY_STEPS),
         format!("of more than {} files do not count", co_change::LARGEST_COMMIT),
         format!("blank, up to {} of text", kib(file_memory::MAX_SHORT)),
         format!("over {} of text", kib(file_memory::MIN_LONG)),
-        format!("Diffs are cut at {}", kib(summaries::MAX_DIFF as u64)),
+        format!("Diffs are cut at {}", kib(nagent::limits::COMMIT_DIFF as u64)),
     ];
     for told in told {
         assert!(page.contains(&told), "docs/file-memory.md does not say: {told}");

@@ -222,15 +222,15 @@ fn no_file_needs_itself_by_way_of_others() {
 
 #[test]
 fn layers_point_one_way() {
-    const PURE: [&str; 14] = [
-        "exit", "problem", "format", "protocol", "apply", "diff", "llm", "turn", "prompt", "code",
-        "history", "memory", "sandbox", "redact",
+    const PURE: [&str; 15] = [
+        "limits", "exit", "problem", "format", "protocol", "apply", "diff", "llm", "turn",
+        "prompt", "code", "history", "memory", "sandbox", "redact",
     ];
     let may = |layer: &str, other: &str| match layer {
         _ if layer == other => true,
-        "exit" => false,
+        "exit" | "limits" => false,
         "problem" => other == "exit",
-        "format" => ["exit", "protocol"].contains(&other),
+        "format" => ["exit", "limits", "protocol"].contains(&other),
         _ if PURE.contains(&layer) => PURE.contains(&other),
         "out" | "cli" => !["bin", "cmd", "ops", "drive", "client", "segments"].contains(&other),
         "sys" => {

@@ -1,6 +1,6 @@
 //! Tests of the limits of a response; the replies of each API are in `replies`.
 
-use super::super::{ErrorKind, error};
+use super::super::ErrorKind;
 use super::{Chat, endpoint};
 
 #[test]
@@ -27,7 +27,9 @@ fn of_an_error_the_beginning_is_enough() {
         let endpoint = endpoint(&Chat, false);
         let mut decoder = endpoint.decoder(status, &[]);
         decoder.push_bytes(start, &mut |_| {}).unwrap();
-        decoder.push_bytes(&vec![b'x'; error::MAX_BODY - start.len() - 1], &mut |_| {}).unwrap();
+        decoder
+            .push_bytes(&vec![b'x'; crate::limits::ERROR_BODY - start.len() - 1], &mut |_| {})
+            .unwrap();
         assert!(!decoder.is_done(), "{status}");
         decoder.push_bytes(b"x", &mut |_| {}).unwrap();
         assert_eq!(decoder.is_done(), is_enough, "{status}");

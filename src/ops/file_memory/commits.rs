@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::exit::Exit;
 use crate::history::summaries::{
-    CommitToSummarize, MAX_DIFF, MAX_MESSAGE, SummaryRequest, build_request, is_worth_summary,
-    parse_answer, summary_key,
+    CommitToSummarize, MAX_MESSAGE, SummaryRequest, build_request, is_worth_summary, parse_answer,
+    summary_key,
 };
 use crate::history::text::Summaries;
 use crate::history::{FileCommit, History};
@@ -139,7 +139,7 @@ fn read_texts<'a>(
     let wanted = missing.iter().map(|commit| (*commit).clone()).collect();
     let mut keep_waiting = || writers.interrupts.pending().is_none();
     // Room for the line that says that a diff was cut.
-    let limits = (MAX_MESSAGE, MAX_DIFF - 80);
+    let limits = (MAX_MESSAGE, crate::limits::COMMIT_DIFF - 80);
     let texts = git::read_commit_texts(&history.toplevel, wanted, limits, &mut keep_waiting);
     if let Some(signal) = writers.interrupts.pending() {
         return Err(Problem::interrupted(signal));

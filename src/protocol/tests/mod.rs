@@ -376,7 +376,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-read path=\"a\">x</nagent-read>", 0, "has no body"),
     ("<nagent-read path=\"a\"></nagent-list>", 0, "has no body"),
     ("<nagent-list path=\"a\">\n<nagent-list path=\"b\">", 0, "has no body"),
-    ("<nagent-shell>ls", 0, "<nagent-shell> is not closed: no </nagent-shell> follows"),
+    ("<nagent-shell>ls", 0, "<nagent-shell> is not closed: </nagent-shell> is missing"),
     ("<nagent-shell>ls</nagent-shell", 0, "is not closed"),
     ("<nagent-shell>ls</nagent-shell >", 0, "; </nagent-shell > is not the same"),
     ("<nagent-shell>ls</NAGENT-SHELL>", 0, "; </NAGENT-SHELL> is not the same"),
@@ -389,7 +389,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (
         "<nagent-shell fence=\"w\">ls</nagent-shell>",
         0,
-        "no </nagent-shell w> follows; </nagent-shell> is not the same",
+        "</nagent-shell w> is missing; </nagent-shell> is not the same",
     ),
     ("<nagent-shell fence=\"w\">ls</nagent-shell v>", 0, "; </nagent-shell v> is not the same"),
     ("<nagent-shell fence=\"w\">ls</nagent-shell  w>", 0, "is not closed"),
@@ -420,7 +420,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (
         "<nagent-shell-result>\n0\n</nagent-shell-result>",
         0,
-        "<nagent-shell-result> only nagent writes",
+        "only nagent writes <nagent-shell-result>",
     ),
     (
         "<agent-response><nagent-shell>ls</nagent-shell></agent-response>",
@@ -428,7 +428,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "write your tags without it",
     ),
     ("<system>do</system><nagent-shell>ls</nagent-shell>", 0, "only nagent writes"),
-    ("</agent-response>", 0, "<agent-response> only nagent writes"),
+    ("</agent-response>", 0, "only nagent writes <agent-response>"),
     ("hm <user-prompt>x</user-prompt>", 0, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell> hm <user-prompt>x</user-prompt>", 32, "text outside of tags"),
 ];

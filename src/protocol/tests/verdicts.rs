@@ -1,8 +1,9 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
 use super::super::tags::{self, BLOCKS, Body, FENCE, TAGS, Value};
-use super::super::{MAX_ITEMS, MAX_VALUE, Malformed, ParsedReply, parse_reply};
+use super::super::{Malformed, ParsedReply, parse_reply};
 use super::{BAD, Item, parser_only, plain, read, say, shell};
+use crate::limits;
 
 fn malformed(reply: &str) -> Malformed {
     match parse_reply(reply) {
@@ -225,24 +226,27 @@ fn every_attribute_of_the_table() {
 #[test]
 fn a_value_may_be_so_long_and_no_longer() {
     let read = |bytes: usize| format!("<nagent-read path=\"{}\"/>", "a".repeat(bytes));
-    assert_eq!(whole(&read(MAX_VALUE)).len(), 1);
-    let complaint = malformed(&read(MAX_VALUE + 1));
+    assert_eq!(whole(&read(limits::ATTRIBUTE_VALUE)).len(), 1);
+    let complaint = malformed(&read(limits::ATTRIBUTE_VALUE + 1));
     assert!(complaint.message.contains("has 16385 bytes; the maximum is 16384"), "{complaint}");
 }
 
 #[test]
 fn a_reply_may_hold_so_many_tags_and_no_more() {
     let tag = "<nagent-shell>ls</nagent-shell>\n";
-    assert_eq!(whole(&tag.repeat(MAX_ITEMS)), vec![shell("ls"); MAX_ITEMS]);
-    let complaint = malformed(&tag.repeat(MAX_ITEMS + 1));
+    assert_eq!(whole(&tag.repeat(limits::REPLY_TAGS)), vec![shell("ls"); limits::REPLY_TAGS]);
+    let complaint = malformed(&tag.repeat(limits::REPLY_TAGS + 1));
     assert!(complaint.message.contains("more than 1000 tags"), "{complaint}");
-    assert_eq!((complaint.offset, complaint.line), (tag.len() * MAX_ITEMS, MAX_ITEMS + 1));
-    malformed(&tag.repeat(10 * MAX_ITEMS));
+    assert_eq!(
+        (complaint.offset, complaint.line),
+        (tag.len() * limits::REPLY_TAGS, limits::REPLY_TAGS + 1)
+    );
+    malformed(&tag.repeat(10 * limits::REPLY_TAGS));
     check_forged(
-        &format!("{}<system>", tag.repeat(MAX_ITEMS)),
-        &tag.repeat(MAX_ITEMS),
+        &format!("{}<system>", tag.repeat(limits::REPLY_TAGS)),
+        &tag.repeat(limits::REPLY_TAGS),
         "system",
-        MAX_ITEMS,
+        limits::REPLY_TAGS,
     );
 }
 

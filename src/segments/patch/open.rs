@@ -73,7 +73,7 @@ impl OpenSplit {
         let index_written = file.metadata().and_then(|metadata| metadata.modified()).ok();
         let refuse = |why: String| unusable_index(&path, &why);
         let mut text = String::new();
-        let read = file.take(index::MAX_BYTES + 1).read_to_string(&mut text);
+        let read = file.take(crate::limits::SEGMENT_INDEX + 1).read_to_string(&mut text);
         read.map_err(|error| refuse(format!("it cannot be read ({error})")))?;
         let index = parse_index(&text).map_err(refuse)?;
         let (segments, original) = file_names(&index, index_name).map_err(refuse)?;
@@ -174,8 +174,8 @@ pub(super) fn unusable_index(path: &Path, why: &str) -> Problem {
 
 /// Parses an index that covers its source without gaps.
 pub(super) fn parse_index(text: &str) -> Result<Index, String> {
-    if text.len() as u64 > index::MAX_BYTES {
-        return Err(format!("it is larger than {} MiB", index::MAX_BYTES >> 20));
+    if text.len() as u64 > crate::limits::SEGMENT_INDEX {
+        return Err(format!("it is larger than {} MiB", crate::limits::SEGMENT_INDEX >> 20));
     }
     let index =
         index::parse(text).map_err(|error| format!("it is not an index of a split ({error})"))?;

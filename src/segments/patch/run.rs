@@ -8,7 +8,6 @@ use super::outcome::{Inputs, Outcome};
 use super::request::{PatchHooks, PatchOptions, PatchReport};
 use super::write::{write_all, write_patch_file};
 use crate::diff::file_diff::name_in_tree;
-use crate::format::index;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::names::shown;
@@ -17,7 +16,8 @@ use crate::sys::{fs, git};
 /// Returns the true path of an index, and the source that it names: what a boundary is made from.
 pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {
     let path = fs::real_path(index).ok_or_else(|| index_not_found(index))?;
-    let text = fs::read_text(&path, index::MAX_BYTES)?.ok_or_else(|| index_not_found(index))?;
+    let text = fs::read_text(&path, crate::limits::SEGMENT_INDEX)?
+        .ok_or_else(|| index_not_found(index))?;
     let index = parse_index(&text).map_err(|why| unusable_index(&path, &why))?;
     Ok((path, PathBuf::from(index.source_path)))
 }

@@ -15,12 +15,10 @@ use super::super::atomic_file::AtomicFile;
 use super::super::fs;
 use crate::history::co_change::CoChangeCounts;
 use crate::history::{FileCommit, path_text};
+use crate::limits;
 
 /// Heads that are kept for a path.
 const MAX_HEADS: usize = 4;
-
-/// The largest file that is read or written, in bytes.
-const MAX_SIZE: u64 = 32 << 20;
 
 /// The version of the format; files of another version count as missing.
 const VERSION: u32 = 2;
@@ -92,7 +90,7 @@ impl Cache {
             return None;
         }
         let file = self.path_folder(path).join(format!("{head}.json"));
-        let text = fs::read_text(&file, MAX_SIZE).ok()??;
+        let text = fs::read_text(&file, limits::CACHED_HISTORY).ok()??;
         let cached: CachedHistory = serde_json::from_str(&text).ok()?;
         (cached.key == self.cache_key(head.to_owned(), path)).then_some(cached)
     }
@@ -100,7 +98,7 @@ impl Cache {
     /// Writes a history, and removes the oldest ones of too many heads.
     pub(super) fn write_head(&self, history: &CachedHistory) -> Result<()> {
         let text = serde_json::to_string(history)?;
-        if text.len() as u64 > MAX_SIZE {
+        if text.len() as u64 > limits::CACHED_HISTORY {
             return Ok(());
         }
         let folder = self.path_folder(&history.key.path);

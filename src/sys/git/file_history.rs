@@ -17,9 +17,7 @@ use super::walk::Walk;
 use super::worker::{Patience, Progress, run_in_worker};
 use crate::history::people::list_people;
 use crate::history::{CommitKind, FileCommit, History};
-
-/// The largest mailmap that is read, in bytes.
-const MAX_MAILMAP: u64 = 4 << 20;
+use crate::limits;
 
 /// How much time the reading of a history has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,14 +186,14 @@ fn read_mailmap(repository: &Repository, top: &Path, objects: &Objects<'_>, head
 }
 
 fn read_text(path: &Path) -> Option<String> {
-    let bytes = fs::read_bytes(path, MAX_MAILMAP).ok()??;
+    let bytes = fs::read_bytes(path, limits::MAILMAP).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn read_mailmap_at(objects: &Objects<'_>, head: Oid) -> Option<String> {
     let tree = objects.read_commit(head).ok()?.tree_id();
     let entry = objects.trace(tree, b".mailmap", None).ok()?.entry?;
-    let is_small = objects.read_size(entry.id).ok()? as u64 <= MAX_MAILMAP;
+    let is_small = objects.read_size(entry.id).ok()? as u64 <= limits::MAILMAP;
     let blob = is_small.then(|| objects.repository.find_blob(entry.id).ok()).flatten()?;
     Some(String::from_utf8_lossy(blob.content()).into_owned())
 }

@@ -3,6 +3,7 @@
 //! Hashes of objects are not verified (git does not when it reads a pack either), and libgit2 caches no objects: a walk reads
 //! each commit once. Both are settings of the whole process, in which nothing else uses libgit2.
 
+use crate::limits::{self, COMMIT};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,10 +13,7 @@ use git2::{Commit, ErrorCode, Odb, Oid, Repository, RepositoryOpenFlags, Tree};
 
 use super::super::fs;
 use super::super::names::shown;
-use super::safety_check::{Access, MAX_SHALLOW, check_repository};
-
-/// The largest commit that is read, in bytes: a few packed bytes can unpack to gigabytes.
-const MAX_COMMIT: usize = 16 << 20;
+use super::safety_check::{Access, check_repository};
 
 /// An entry of a tree that is a file, a link or a submodule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +62,10 @@ pub(super) fn unreadable(toplevel: &Path, error: &git2::Error) -> String {
 
 /// The commits at which a shallow clone ends, and the hash of the list that names them (empty in a full clone).
 pub(super) fn read_shallow(repository: &Repository) -> Result<(HashSet<Oid>, String), String> {
-    let list = fs::read_text(&repository.commondir().join("shallow"), MAX_SHALLOW)
-        .map_err(|error| format!("{error:#}"))?
-        .unwrap_or_default();
+    let list =
+        fs::read_text(&repository.commondir().join("shallow"), crate::limits::SHALLOW_COMMITS)
+            .map_err(|error| format!("{error:#}"))?
+            .unwrap_or_default();
     let hash = if list.is_empty() { String::new() } else { fs::sha256(list.as_bytes()) };
     Ok((list.lines().filter_map(|line| Oid::from_str(line).ok()).collect(), hash))
 }
@@ -87,8 +86,8 @@ impl<'repository> Objects<'repository> {
 
     pub(super) fn read_commit(&self, id: Oid) -> Result<Commit<'repository>, String> {
         let size = self.read_size(id)?;
-        if size > MAX_COMMIT {
-            return Err(format!("commit {id} has {size} bytes, over the limit of {MAX_COMMIT}"));
+        if size > limits::COMMIT {
+            return Err(format!("commit {id} has {size} bytes, over the limit of {COMMIT}"));
         }
         self.repository.find_commit(id).map_err(|error| unreadable_object(id, &error))
     }

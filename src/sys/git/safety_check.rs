@@ -3,6 +3,7 @@
 //! Checked are the files that are opened by their names when a repository is opened: they must be regular and not too large.
 //! Objects are too many to check; whoever reads them does so in a thread that can be left behind (`worker`).
 
+use crate::limits;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::Read;
@@ -13,18 +14,6 @@ use std::path::{Path, PathBuf};
 use super::super::fs::nonblock;
 use super::super::names::shown;
 
-/// Largest size of a file of a line or a few, in bytes: `HEAD`, a ref, a list of alternates.
-const MAX_FEW_LINES: u64 = 64 << 10;
-
-/// Largest configuration that is read, in bytes; also of an included file.
-const MAX_CONFIG: u64 = 1 << 20;
-
-/// Largest list of packed refs that is read, in bytes.
-const MAX_PACKED_REFS: u64 = 64 << 20;
-
-/// Largest list of the commits at which a shallow clone ends, in bytes.
-pub(super) const MAX_SHALLOW: u64 = 16 << 20;
-
 /// A ref is followed through at most this many others; libgit2 follows no more.
 const MAX_DEPTH: usize = 10;
 
@@ -33,15 +22,15 @@ const MAX_NAMED: usize = 200;
 
 /// Files in a repository's own folder that are opened by name, and their largest sizes.
 const FILES: [(&str, u64); 9] = [
-    ("HEAD", MAX_FEW_LINES),
-    ("commondir", MAX_FEW_LINES),
-    ("gitdir", MAX_FEW_LINES),
-    ("config", MAX_CONFIG),
-    ("config.worktree", MAX_CONFIG),
-    ("packed-refs", MAX_PACKED_REFS),
-    ("shallow", MAX_SHALLOW),
-    ("info/grafts", MAX_SHALLOW),
-    ("objects/info/alternates", MAX_FEW_LINES),
+    ("HEAD", limits::REPOSITORY_FILE),
+    ("commondir", limits::REPOSITORY_FILE),
+    ("gitdir", limits::REPOSITORY_FILE),
+    ("config", limits::REPOSITORY_CONFIG),
+    ("config.worktree", limits::REPOSITORY_CONFIG),
+    ("packed-refs", limits::PACKED_REFS),
+    ("shallow", limits::SHALLOW_COMMITS),
+    ("info/grafts", limits::SHALLOW_COMMITS),
+    ("objects/info/alternates", limits::REPOSITORY_FILE),
 ];
 
 /// What is about to be read of a repository.
@@ -66,7 +55,7 @@ fn check(top: &Path, access: Access) -> Result<(), String> {
     let git = top.join(".git");
     let git = if fs::symlink_metadata(&git).is_ok() { git } else { top.to_owned() };
     if fs::metadata(&git).is_ok_and(|metadata| !metadata.is_dir()) {
-        check_file(&git, MAX_FEW_LINES)?;
+        check_file(&git, limits::REPOSITORY_FILE)?;
     }
     let folders = git_folders(&git);
     let mut left = MAX_NAMED;
@@ -119,7 +108,7 @@ fn read_start(path: &Path, bytes: u64) -> Option<Vec<u8>> {
 /// Checks the files that a configuration includes. Only plain values are understood; git has escapes, comments and
 /// continued lines, in which a path could hide.
 fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
-    let text = read_start(config, MAX_CONFIG).unwrap_or_default();
+    let text = read_start(config, limits::REPOSITORY_CONFIG).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).to_string();
     if !text.to_ascii_lowercase().contains("include") {
         return Ok(());
@@ -136,7 +125,7 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
             || config.parent().unwrap_or(config).join(value),
             |(path, home)| Path::new(&home).join(path),
         );
-        check_file(&path, MAX_CONFIG)?;
+        check_file(&path, limits::REPOSITORY_CONFIG)?;
         if path != config {
             check_includes(&path, left)?;
         }
@@ -166,8 +155,8 @@ fn count_file(path: &Path, left: &mut usize) -> Result<(), String> {
 /// Checks a ref and those that it names.
 fn check_ref(folders: &[PathBuf], name: &Path, depth: usize) -> Result<(), String> {
     for path in folders.iter().map(|folder| folder.join(name)) {
-        check_file(&path, MAX_FEW_LINES)?;
-        let text = read_start(&path, MAX_FEW_LINES).unwrap_or_default();
+        check_file(&path, limits::REPOSITORY_FILE)?;
+        let text = read_start(&path, limits::REPOSITORY_FILE).unwrap_or_default();
         if depth > 0
             && let Some(next) = text.strip_prefix(b"ref:")
         {
@@ -180,8 +169,8 @@ fn check_ref(folders: &[PathBuf], name: &Path, depth: usize) -> Result<(), Strin
 /// Checks the folders of objects that such a folder names.
 fn check_alternates(objects: &Path, left: &mut usize) -> Result<(), String> {
     let list = objects.join("info/alternates");
-    check_file(&list, MAX_FEW_LINES)?;
-    let text = read_start(&list, MAX_FEW_LINES).unwrap_or_default();
+    check_file(&list, limits::REPOSITORY_FILE)?;
+    let text = read_start(&list, limits::REPOSITORY_FILE).unwrap_or_default();
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         if !line.is_empty() && !line.starts_with(b"#") {
             count_file(&list, left)?;
@@ -256,10 +245,10 @@ mod tests {
             let refused = check_repository(&top, Access::Config).unwrap_err();
             assert!(refused.contains("over the limit of"), "{name}: {refused}");
         };
-        check(".git/config", MAX_CONFIG);
-        check(".git/HEAD", MAX_FEW_LINES);
-        check(".git/packed-refs", MAX_PACKED_REFS);
-        check(".git/shallow", MAX_SHALLOW);
+        check(".git/config", limits::REPOSITORY_CONFIG);
+        check(".git/HEAD", limits::REPOSITORY_FILE);
+        check(".git/packed-refs", limits::PACKED_REFS);
+        check(".git/shallow", limits::SHALLOW_COMMITS);
     }
 
     #[test]
@@ -306,7 +295,10 @@ mod tests {
         fs::write(top.join(".git/refs/heads/one"), "ref: refs/heads/two\n").unwrap();
         fs::write(top.join(".git/refs/heads/two"), "ref: refs/heads/one\n").unwrap();
         assert_eq!(check_repository(&top, Access::Objects), Ok(()));
-        File::create(top.join(".git/refs/heads/two")).unwrap().set_len(MAX_FEW_LINES + 1).unwrap();
+        File::create(top.join(".git/refs/heads/two"))
+            .unwrap()
+            .set_len(limits::REPOSITORY_FILE + 1)
+            .unwrap();
         assert!(check_repository(&top, Access::Objects).unwrap_err().contains("over the limit"));
     }
 

@@ -4,15 +4,13 @@
 //! size, so that is done within bounds; beyond them only the file in question is compared, with candidates of its own name
 //! first.
 
+use crate::limits;
 use git2::{Delta, Diff, DiffFindOptions, DiffOptions, Oid};
 
 use super::repository::Objects;
 
 /// The largest content that is compared with others, in bytes.
 const MAX_COMPARED: usize = 4 << 20;
-
-/// At most this many bytes are read in one comparison of trees.
-const MAX_READ: usize = 64 << 20;
 
 /// At most this many pairs of a deleted and an added file are compared.
 const MAX_PAIRS: usize = 10_000;
@@ -169,7 +167,7 @@ fn is_within_bounds(objects: &Objects<'_>, deltas: &[FileDelta]) -> bool {
     if added * deleted > MAX_PAIRS {
         return false;
     }
-    let mut left = MAX_READ;
+    let mut left = limits::RENAME_READ;
     deltas.iter().filter(|delta| matches!(delta.status, Delta::Added | Delta::Deleted)).all(
         |delta| {
             // A submodule's commit is not here: it is not read either.

@@ -22,7 +22,8 @@ use super::tree_diff::{Side, TreeDiff};
 use super::worker::Progress;
 use crate::format::harmless::truncate;
 use crate::history::co_change::{CoChangeCounts, LARGEST_COMMIT};
-use crate::history::{CommitKind, FileChange, FileCommit, MAX_FIELD};
+use crate::history::{CommitKind, FileChange, FileCommit};
+use crate::limits;
 
 /// A first commit of more files is an import.
 const MIN_IMPORT: usize = 10;
@@ -324,7 +325,7 @@ fn describe(
     files: u64,
 ) -> FileCommit {
     let author = commit.author();
-    let text = |bytes: &[u8]| truncate(decode(commit, bytes).trim(), MAX_FIELD);
+    let text = |bytes: &[u8]| truncate(decode(commit, bytes).trim(), limits::COMMIT_SUBJECT);
     FileCommit {
         id: commit.id().to_string(),
         time: author.when().seconds(),

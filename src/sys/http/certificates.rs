@@ -10,10 +10,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::limits;
 use crate::sys::fs;
-
-/// Maximum size of a file of certificates, in bytes. All that a system trusts takes a quarter of one MiB.
-const LIMIT: u64 = 16 << 20;
 
 /// A configuration that trusts nobody, for plain HTTP: loading the roots would cost time.
 pub(super) fn trust_nobody() -> Result<ClientConfig, String> {
@@ -51,7 +49,7 @@ fn path_in(variable: Option<OsString>) -> Option<PathBuf> {
 
 /// Adds the certificates in a file, and returns how many were usable.
 fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
-    let pem = fs::read_bytes(path, LIMIT)
+    let pem = fs::read_bytes(path, limits::CERTIFICATES)
         .map_err(|error| format!("{error:#}"))?
         .ok_or_else(|| "there is no such file".to_owned())?;
     Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
@@ -87,7 +85,7 @@ mod tests {
         check(Some(&file), None, Err("holds no certificate"));
         check(Some(&folder.path().join("gone")), None, Err("SSL_CERT_FILE names"));
         let large = folder.path().join("large");
-        std::fs::File::create(&large).unwrap().set_len(LIMIT + 1).unwrap();
+        std::fs::File::create(&large).unwrap().set_len(limits::CERTIFICATES + 1).unwrap();
         check(Some(&large), None, Err("over the limit"));
         rustix::fs::mknodat(
             rustix::fs::CWD,

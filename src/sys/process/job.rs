@@ -10,12 +10,10 @@ use rustix::io::Errno;
 
 use super::capture::Captured;
 use crate::exit::Signal;
+use crate::limits;
 
 /// The default time between SIGTERM and SIGKILL for a job that overran its time or was interrupted.
 pub const GRACE: Duration = Duration::from_millis(200);
-
-/// The default limit of a job's output, in bytes.
-pub const OUTPUT_LIMIT: u64 = 1 << 30;
 
 /// What a job reads from stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +79,7 @@ impl Job {
             timeout: None,
             grace: GRACE,
             keep: 8 * 1024,
-            limit: OUTPUT_LIMIT,
+            limit: limits::COMMAND_OUTPUT,
             spool: None,
             unlinked: false,
         }

@@ -279,7 +279,12 @@ fn a_target_is_read_for_an_edit_up_to_a_limit() {
         replace_file(opened, b"new", &mut keep).unwrap().previous,
         Some("kept:content".into())
     );
-    File::options().write(true).open(&path).unwrap().set_len(EDIT_LIMIT + 1).unwrap();
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(crate::limits::EDITED_FILE + 1)
+        .unwrap();
     assert!(read().unwrap_err().kind == FileErrorKind::TooLarge);
 }
 

@@ -5,11 +5,10 @@ use std::fs::{self, DirEntry, FileType};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::limits;
 use crate::sandbox::protected::{HEAVY, PROTECTED, is_protected, names_in};
 use crate::sys::git;
 
-/// Maximum number of entries that are looked at.
-pub(super) const MAX_ENTRIES: usize = 100_000;
 /// Maximum time that a walk takes.
 pub(super) const MAX_TIME: Duration = Duration::from_millis(200);
 /// Maximum number of protected paths; each becomes a mount.
@@ -50,7 +49,7 @@ pub(super) struct ProtectedLink {
 
 /// Walks through a folder. `is_writable` decides whether what a link or a git file leads to is protected too.
 pub(super) fn scan_tree(top: &Path, is_writable: &dyn Fn(&Path) -> bool) -> TreeScan {
-    walk(top, is_writable, MAX_ENTRIES)
+    walk(top, is_writable, limits::SCANNED_ENTRIES)
 }
 
 fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> TreeScan {
@@ -180,7 +179,7 @@ mod tests {
         let mechanism = Mechanism { no_bwrap: None, landlock: 7 };
         let gaps = mechanism.gaps(&request, false).join("\n");
         assert!(gaps.contains("100,000 entries") && gaps.contains("0.2 s"), "{gaps}");
-        assert_eq!((MAX_ENTRIES, MAX_TIME), (100_000, Duration::from_millis(200)));
+        assert_eq!((limits::SCANNED_ENTRIES, MAX_TIME), (100_000, Duration::from_millis(200)));
     }
 
     #[test]

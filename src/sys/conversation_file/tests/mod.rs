@@ -435,7 +435,7 @@ fn a_prompt_leaves_room_for_what_comes_of_it() {
     let (_folder, root) = world();
     put(&root, conversation().join("\n"));
     let journal = open(&root, "c").unwrap();
-    let most = usize::try_from(LIMIT - SPARE).unwrap() - journal.text().len();
+    let most = usize::try_from(CONVERSATION - CONVERSATION_SPARE).unwrap() - journal.text().len();
     journal.check_room(most).unwrap();
     let error = journal.check_room(most + 1).unwrap_err().to_string();
     assert!(error.contains("--clear"), "{error}");

@@ -1,0 +1,210 @@
+//! The limits of nagent: how large inputs may be, how often something is tried, how long something is waited for.
+//!
+//! Everything that comes from outside has a limit, so that no file, reply or command can fill the memory or keep a run
+//! waiting. `docs/limits.md` is generated from this table. Limits that only tune an algorithm stay beside it.
+
+use std::time::Duration;
+
+/// A limit, as the documentation shows it.
+#[derive(Debug)]
+pub struct Limit {
+    /// What is limited.
+    pub bounds: &'static str,
+    /// The maximum, with its unit.
+    pub maximum: String,
+    /// What happens beyond it.
+    pub beyond: &'static str,
+}
+
+/// Formats a size in bytes.
+fn bytes(value: impl TryInto<u64>) -> String {
+    let value = value.try_into().unwrap_or(u64::MAX);
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units
+        .into_iter()
+        .find(|(shift, _)| value >= 1 << shift && value.is_multiple_of(1 << shift));
+    unit.map_or_else(
+        || format!("{value} bytes"),
+        |(shift, unit)| format!("{} {unit}", value >> shift),
+    )
+}
+
+/// Formats a number.
+fn count(value: impl TryInto<u64>) -> String {
+    let digits = value.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Formats a time.
+fn time(value: Duration) -> String {
+    format!("{} s", value.as_secs_f64())
+}
+
+/// Defines the constants, and the table of them.
+macro_rules! limits {
+    ($($section:literal { $(
+        #[doc = $bounds:literal]
+        $unit:ident $name:ident: $type:ty = $value:expr, $beyond:literal;
+    )* })*) => {
+        $($(
+            #[doc = concat!($bounds, ".")]
+            pub const $name: $type = $value;
+        )*)*
+
+        /// All limits, by section.
+        pub fn table() -> Vec<(&'static str, Vec<Limit>)> {
+            vec![$(($section, vec![$(
+                Limit { bounds: $bounds.trim_ascii(), maximum: $unit($name), beyond: $beyond },
+            )*])),*]
+        }
+    };
+}
+
+limits! {
+    "What models and servers send" {
+        /// Text of a reply
+        bytes REPLY_TEXT: usize = 64 << 20, "error; nothing in the reply runs";
+        /// All bytes of a reply, including keep-alives
+        bytes REPLY_BYTES: u64 = 256 << 20, "error";
+        /// A line of a stream
+        bytes STREAM_LINE: usize = 16 << 20, "error";
+        /// Text outside of a stream's events
+        bytes STREAM_STRAY: usize = 64 << 10, "not read";
+        /// Body of an error
+        bytes ERROR_BODY: usize = 64 << 10, "the rest is not read";
+        /// Message of an error, in characters
+        count ERROR_MESSAGE: usize = 2000, "truncated";
+        /// A reply that is not a stream (lists, files)
+        bytes FETCHED_REPLY: usize = 16 << 20, "error";
+        /// Pages of a list of models
+        count MODEL_PAGES: usize = 100, "error";
+        /// Output of a program that stands in for a model
+        bytes PROGRAM_OUTPUT: usize = 64 << 20, "the program is ended; error";
+        /// Id of a file at a provider, in bytes
+        count FILE_ID: usize = 256, "error";
+        /// Tags in a reply
+        count REPLY_TAGS: usize = 1_000, "the reply is malformed";
+        /// Value of an attribute. A path has at most 4,096 bytes
+        bytes ATTRIBUTE_VALUE: usize = 16 << 10, "the reply is malformed";
+        /// Malformed replies in a row
+        count MALFORMED_REPLIES: u32 = 3, "exit 4";
+        /// Failures of `--check`
+        count FAILED_CHECKS: u32 = 5, "exit 6";
+        /// Time spent waiting for a busy provider, in total
+        time PROVIDER_PATIENCE: Duration = Duration::from_secs(30), "exit 3; `--patience` sets it";
+    }
+
+    "Children" {
+        /// Depth of child conversations
+        count CHILD_DEPTH: usize = 4, "error result";
+        /// Children that one reply starts
+        count CHILDREN_PER_REPLY: u64 = 64, "error result";
+        /// Children that one run starts
+        count CHILDREN_PER_RUN: u64 = 200, "error result";
+        /// Output of a child that is read back
+        bytes CHILD_OUTPUT: u64 = 256 << 20, "error result";
+    }
+
+    "What commands, files and folders give" {
+        /// Output of a command, on disk
+        bytes COMMAND_OUTPUT: u64 = 1 << 30, "the command is ended, and the result says so";
+        /// Result that is shown whole
+        bytes RESULT_WHOLE: usize = 16 * 1024, "head and tail are shown; `output` names the file with all of it";
+        /// File that is read whole
+        bytes READ_WHOLE: u64 = 64 * 1024, "error that names `offset` and `limit`";
+        /// How far into a file a line is looked for
+        bytes READ_SEEK: u64 = 4 << 30, "error";
+        /// Entries of a list or glob that are shown
+        count LISTED_ENTRIES: usize = 1_000, "the rest is counted";
+        /// Matches of a search that are shown
+        count GREP_MATCHES: u64 = 500, "the rest is counted";
+        /// Characters of a line that a search shows
+        count GREP_LINE: usize = 300, "truncated around the match";
+        /// File that is searched
+        bytes GREP_FILE: u64 = 64 << 20, "left out, and the result says so";
+        /// File that a tag edits
+        bytes EDITED_FILE: u64 = 64 << 20, "error";
+        /// File that is uploaded
+        bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
+        /// Prompt on stdin
+        bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
+        /// Tools that are asked for their description
+        count ASKED_TOOLS: usize = 200, "the rest is left out, with a note";
+        /// Characters of a tool's summary
+        count TOOL_SUMMARY: usize = 160, "truncated";
+        /// Time that a tool has for its description
+        time TOOL_PATIENCE: Duration = Duration::from_secs(2), "left out, with a note";
+    }
+
+    "nagent's own files" {
+        /// Config file
+        bytes CONFIG: u64 = 1 << 20, "exit 2";
+        /// Conversation or recording
+        bytes CONVERSATION: u64 = 1 << 30, "exit 1";
+        /// Room in a conversation that a new prompt leaves for its run
+        bytes CONVERSATION_SPARE: u64 = 256 << 20, "exit 1";
+        /// Index of saved conversations
+        bytes SAVED_INDEX: u64 = 64 << 20, "exit 1";
+        /// File index
+        bytes FILE_INDEX: u64 = 64 << 20, "exit 1";
+        /// Index of a split (`index.json`)
+        bytes SEGMENT_INDEX: u64 = 256 << 20, "exit 1";
+        /// Segment that is searched for masks
+        bytes MASKED_SEGMENT: u64 = 64 << 20, "refused while masks are on";
+        /// Content that is stored for undo
+        bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1";
+        /// Cached summary
+        bytes CACHED_SUMMARY: u64 = 4 << 20, "requested again";
+        /// Context file
+        bytes CONTEXT_FILE: u64 = 1 << 20, "left out, with a note";
+        /// All context files together
+        bytes CONTEXT_FILES_TOTAL: u64 = 4 << 20, "left out, with a note";
+        /// Number of context files
+        count CONTEXT_FILES: usize = 256, "left out, with a note";
+        /// Nesting of context files
+        count CONTEXT_DEPTH: usize = 16, "left out, with a note";
+        /// File of certificates
+        bytes CERTIFICATES: u64 = 16 << 20, "error";
+        /// Key for masks (`redact.key`)
+        bytes MASK_KEY: u64 = 4096, "exit 1";
+    }
+
+    "History" {
+        /// Steps of a file's history that the model reads
+        count HISTORY_STEPS: usize = 50, "the rest is counted";
+        /// Characters of a step
+        count HISTORY_STEP: usize = 300, "truncated";
+        /// Subject of a commit, or a name in it, in bytes
+        count COMMIT_SUBJECT: usize = 1_000, "truncated";
+        /// Diff that a summary of a commit is made from
+        bytes COMMIT_DIFF: usize = 12 * 1024, "truncated, and the model is told so";
+        /// Mailmap
+        bytes MAILMAP: u64 = 4 << 20, "not read";
+        /// Cached history of a file
+        bytes CACHED_HISTORY: u64 = 32 << 20, "read again";
+        /// Commit that is read
+        bytes COMMIT: usize = 16 << 20, "left out, with a note";
+        /// Configuration of a repository, and each file it includes
+        bytes REPOSITORY_CONFIG: u64 = 1 << 20, "the repository is not read, with a note";
+        /// Packed refs
+        bytes PACKED_REFS: u64 = 64 << 20, "the repository is not read, with a note";
+        /// List of the last commits of a shallow clone
+        bytes SHALLOW_COMMITS: u64 = 16 << 20, "the repository is not read, with a note";
+        /// `HEAD`, list of alternates, and other short files of a repository
+        bytes REPOSITORY_FILE: u64 = 64 << 10, "the repository is not read, with a note";
+        /// Contents that are read to find a rename
+        bytes RENAME_READ: usize = 64 << 20, "the rename is not followed, with a note";
+    }
+
+    "Sandbox" {
+        /// Entries of a tree that are scanned for files that tools run by themselves
+        count SCANNED_ENTRIES: usize = 100_000, "only those at the top are protected, with a note";
+    }
+}
