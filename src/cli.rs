@@ -18,11 +18,11 @@ use crate::problem::Problem;
 pub trait Tool: Parser {
     /// The tool's name.
     const NAME: &'static str;
-    /// Tells a model when and how to call the tool. The first sentence stands alone in the first context.
+    /// Explains to a model when and how to call the tool. The first sentence appears alone in the first context.
     const DESCRIPTION: &'static str;
 
     /// Whether `--json` was given.
-    fn json(&self) -> bool;
+    fn wants_json(&self) -> bool;
 
     /// Does the work.
     fn run(self) -> Result<Report, Problem>;
@@ -40,7 +40,7 @@ pub fn main<T: Tool>() -> ExitCode {
         Ok(args) => args,
         Err(error) => return ExitCode::from(refuse::<T>(&words, &error).code()),
     };
-    let json = args.json();
+    let json = args.wants_json();
     crate::sys::env::keep_private();
     // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
     panic::set_hook(Box::new(|_| ()));
@@ -53,13 +53,13 @@ pub fn main<T: Tool>() -> ExitCode {
             .unwrap_or("unknown");
         Report::failed(
             Exit::Failed,
-            format!("a fault in this program ({cause}); what was appended to the conversation is safe. Please report it"),
+            format!("bug in nagent: {cause}; what was appended to the conversation is safe. Please report it"),
         )
     });
     ExitCode::from(out::emit(T::NAME, json, &report).code())
 }
 
-/// Whether a flag stands among the words, before any `--`.
+/// Whether a flag is among the words, before any `--`.
 fn is_asked(words: &[OsString], flag: &str) -> bool {
     words.iter().skip(1).take_while(|word| *word != "--").any(|word| {
         word == flag

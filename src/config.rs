@@ -1,7 +1,7 @@
 //! `config.json`: text → value and complaints. Which value is in force is decided in [`crate::ops::settings`].
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
-//! misspelled must not be ignored. Keys of the older tool that have no meaning here are told and passed over.
+//! misspelled must not be ignored. Keys of older tools that have no effect any more are reported and ignored.
 //! A profile is an object of the same keys, laid over them. Pure: reads no file.
 
 use std::collections::BTreeMap;
@@ -24,13 +24,13 @@ pub struct Config {
     pub model: Option<String>,
     /// Another address for the provider's API.
     pub base_url: Option<String>,
-    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; `chat` unless set.
+    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
     pub api: Option<String>,
     /// The command-line program of provider `command`: its words.
     pub command: Option<Vec<String>>,
-    /// The shell that runs commands; `bash`, else `sh`, unless set.
+    /// The shell that runs commands; default `bash`, else `sh`.
     pub shell: Option<String>,
-    /// Seconds that a shell action may take unless its tag says otherwise; 600 unless set.
+    /// Seconds that a shell action may take unless its tag says otherwise; default 600.
     pub shell_timeout: Option<u64>,
     /// Names of environment variables that hold credentials and are handed to commands all the same.
     pub pass_env: Vec<String>,
@@ -60,15 +60,15 @@ pub struct Config {
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
-    /// How far commands may write: `off`, `workspace` or `read-only`; `off` unless set.
+    /// How far commands may write: `off`, `workspace` or `read-only`; default `off`.
     pub sandbox: Option<String>,
-    /// Whether commands are kept off the network; they are not unless set.
+    /// Whether commands are kept off the network; default false.
     pub no_network: Option<bool>,
     /// Whether to keep quiet on a terminal.
     pub quiet: Option<bool>,
-    /// Whether well-known shapes of credentials are masked in results; not unless set.
+    /// Whether well-known shapes of credentials are masked in results; default false.
     pub redact: Option<bool>,
-    /// Whether a file's own conversation may ask for summaries of the file and its commits; it may unless set.
+    /// Whether a file's own conversation may ask for summaries of the file and its commits; default true.
     pub file_summaries: Option<bool>,
     /// The profile that counts unless a flag or a variable names another.
     pub profile: Option<String>,

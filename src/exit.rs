@@ -22,7 +22,7 @@ pub enum Exit {
     Unchecked,
     /// 129, 130, 143: ended by a signal.
     Signal(Signal),
-    /// What the command that a tool stands for ended with.
+    /// The exit code of the command that the tool ran.
     Command(u8),
 }
 
@@ -42,7 +42,7 @@ impl Exit {
     ];
 
     /// The exit of a number, if there is one.
-    pub fn of(code: u64) -> Option<Self> {
+    pub fn from_code(code: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| u64::from(exit.code()) == code)
     }
 

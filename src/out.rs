@@ -68,7 +68,7 @@ impl Report {
         self
     }
 
-    /// Does the next thing, unless this one failed, and puts its report behind this one's: what was done is told even
+    /// Does the next thing, unless this one failed, and puts its report behind this one's: what was done is reported even
     /// when what came after it failed.
     #[must_use]
     pub fn then_try<E: Into<Self>>(self, next: impl FnOnce() -> Result<Self, E>) -> Self {
@@ -78,7 +78,7 @@ impl Report {
         self.then(next().unwrap_or_else(Into::into))
     }
 
-    /// Puts another report's text and keys behind this one's; the last exit code and error stand.
+    /// Puts another report's text and keys behind this one's; the last exit code and error count.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         // An answer may have no line end of its own.
@@ -102,7 +102,7 @@ impl From<Problem> for Report {
     }
 }
 
-/// A report as one JSON document. Its own keys stand where it has some of the two names.
+/// A report as one JSON document. A key of its own with one of the two names wins.
 struct Document<'a>(&'a Report);
 
 impl Serialize for Document<'_> {
@@ -157,7 +157,7 @@ fn escaped(document: &str) -> String {
     out
 }
 
-/// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is told on stderr.
+/// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
 fn stdout(text: &str) -> bool {
     let shown = fit(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
@@ -170,7 +170,7 @@ fn stdout(text: &str) -> bool {
     }
 }
 
-/// Writes a line to stderr. There is nowhere to tell of a failure, so none is told.
+/// Writes a line to stderr. There is nowhere to report a failure, so none is reported.
 pub fn line(text: &str) {
     let shown = fit(text, terminal::stderr_is_terminal());
     let _ = writeln!(io::stderr().lock(), "{shown}");
@@ -297,7 +297,7 @@ mod tests {
         let (plain, hidden): (Vec<char>, Vec<char>) =
             ('\0'..=char::MAX).partition(|c| may_stand(*c));
         let plain = String::from_iter(plain);
-        assert!(fit(&plain, true) == plain, "what may stand there stands as it is");
+        assert!(fit(&plain, true) == plain, "harmless text is unchanged");
         for c in hidden {
             let shown = fit(c.encode_utf8(&mut [0; 4]), true).into_owned();
             assert!(!shown.is_empty() && shown.chars().all(may_stand), "{:x}", u32::from(c));

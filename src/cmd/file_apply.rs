@@ -34,8 +34,8 @@ Examples:
   git diff main -- a.c | nagent-file-apply --file b.c --dry-run
 
 A block is <<<<<<< SEARCH, whole lines as they are in the file, =======, the new
-lines, >>>>>>> REPLACE, each marker on a line of its own. What the file held
-before is kept.
+lines, >>>>>>> REPLACE, each marker on a line of its own. The file's previous
+content is saved.
 
 Exit codes: 0 done, 1 refused or failed and nothing was changed, 2 wrong usage,
 or stdin holds neither blocks nor a diff";
@@ -43,18 +43,18 @@ or stdin holds neither blocks nor a diff";
 /// Apply search/replace blocks or a unified diff from stdin to a file, all or none
 ///
 /// A block or hunk is applied where it is certain which lines it means: blanks at ends of lines, one common indentation,
-/// tabs for spaces, line ends, typographic quotes and a blank line are overlooked, a word never is. Lines that stay keep the
-/// file's bytes. Hunks may have wrong counts and line numbers. What is refused is told with the nearest lines.
+/// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Lines that stay keep the
+/// file's bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-file-apply", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Args {
-    /// The file to change; one block with an empty search, or a diff from /dev/null, makes it
+    /// The file to change; one block with an empty search, or a diff from /dev/null, creates it
     #[arg(long, value_name = "FILE")]
     pub file: PathBuf,
-    /// Write nothing, and print the unified diff of what would change
+    /// Print the unified diff of the change, and write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Keep what the file held in the folder outputs in here, instead of NAGENT_ROOT or ~/.nagent
+    /// Save the previous content below this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Print one JSON document instead of text
@@ -69,17 +69,17 @@ impl Tool for Args {
     const NAME: &'static str = "nagent-file-apply";
     const DESCRIPTION: &'static str = "Applies search/replace blocks or a unified diff, given on stdin, to one file: \
         nagent-file-apply --file FILE < EDITS. All blocks apply or none does. A block is <<<<<<< SEARCH, whole lines as they \
-        are in the file, =======, the new lines, >>>>>>> REPLACE; its search must stand in the file once. A diff's line \
+        are in the file, =======, the new lines, >>>>>>> REPLACE; its search must occur in the file exactly once. A diff's line \
         numbers and counts may be off; its context must be right. --dry-run prints what would change and writes nothing. \
         A refusal says why and quotes the nearest lines with their numbers: copy those and try again. Exit codes: 0 done, \
         1 refused and nothing was changed, 2 wrong usage or input that is neither.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self)
+        apply_input(&self)
     }
 }
 
@@ -97,11 +97,9 @@ fn denied(denied: FileError) -> Problem {
     refused(denied.problem())
 }
 
-fn run(args: &Args) -> Result<Report, Problem> {
+fn apply_input(args: &Args) -> Result<Report, Problem> {
     if terminal::stdin_is_terminal() {
-        return Err(Problem::usage(format!(
-            "stdin is a terminal, where nothing was given: {SHAPES}"
-        )));
+        return Err(Problem::usage(format!("nothing on stdin, which is a terminal: {SHAPES}")));
     }
     let interrupts = Interrupts::install()?;
     let input = match stdin::read_to_end(&interrupts)? {
@@ -110,13 +108,13 @@ fn run(args: &Args) -> Result<Report, Problem> {
             return Err(Problem::new(Exit::Signal(signal), "interrupted".to_owned()));
         }
     };
-    let edits = edits(&Bytes::of(&input)?.text)?;
+    let edits = edits(&Bytes::decode(&input)?.text)?;
     let env = Env::read();
     let home = env.home();
     let folder = env
         .folder
         .clone()
-        .map_err(|error| refused(format!("cannot tell the working folder: {error}")))?;
+        .map_err(|error| refused(format!("cannot determine the current directory: {error}")))?;
     let target = folder.join(expand_home(&args.file, home.as_deref()));
     let root = find_root(args.root.as_deref(), &env)?.value.folder;
     let outputs = Root { folder: root.clone() }.outputs();
@@ -131,13 +129,13 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let is_there = fs::real_path(&target).is_some();
     if !is_there && !creates {
         return Err(refused(format!(
-            "{} does not exist; one block with an empty search makes it, or a diff from /dev/null",
+            "{} does not exist; one block with an empty search creates it, or a diff from /dev/null",
             shown(&args.file)
         )));
     }
     if let Edits::Hunks(FileDiff { deletes: true, .. }) = &edits {
         return Err(refused(
-            "the diff takes the file away, which is not done here: remove it yourself",
+            "the diff deletes the file, which this tool does not do: remove it yourself",
         ));
     }
     if let Edits::Hunks(FileDiff { creates: true, .. }) = &edits
@@ -145,7 +143,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         && fs::file_size(&target).is_some_and(|size| size > 0)
     {
         return Err(refused(format!(
-            "the diff makes {}, which is there already",
+            "the diff creates {}, which already exists",
             shown(&args.file)
         )));
     }
@@ -159,14 +157,14 @@ fn run(args: &Args) -> Result<Report, Problem> {
         Some(opened) if opened.exists() => replace::read_target(opened).map_err(denied)?,
         _ => Vec::new(),
     };
-    let text = Bytes::of(&old)?;
+    let text = Bytes::decode(&old)?;
     let applied = match &edits {
         Edits::Blocks(blocks) => apply::apply(&text.text, blocks),
         Edits::Hunks(file) => apply::apply_hunks(&text.text, &file.hunks),
     };
     let path = opened.as_ref().map_or(target.as_path(), |opened| opened.path()).to_owned();
     match applied {
-        Err(refusals) => Ok(refusal(args, &path, &refusals)),
+        Err(refusals) => Ok(report_refusals(args, &path, &refusals)),
         Ok(applied) => {
             let new = Bytes { text: applied.text.clone() }.bytes();
             let name = diff_name(&args.file);
@@ -178,7 +176,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
                 let mut keep = |file: &mut File| fs::store_file(&outputs, file);
                 previous = replace::replace_file(opened, &new, &mut keep).map_err(denied)?.previous;
             }
-            Ok(done(args, &path, &applied, &changes, previous.as_deref()))
+            Ok(report_applied(args, &path, &applied, &changes, previous.as_deref()))
         }
     }
 }
@@ -189,7 +187,7 @@ fn diff_name(file: &Path) -> String {
     text.trim_start_matches("./").trim_start_matches('/').to_owned()
 }
 
-/// Blocks or a diff, told apart by what only one of them has.
+/// Parses blocks or a diff: each has marks that the other lacks.
 fn edits(text: &str) -> Result<Edits, Problem> {
     let is_marker = |line: &str| {
         let run = line.bytes().take_while(|byte| *byte == b'<').count();
@@ -240,7 +238,7 @@ struct Bytes {
 const FOREIGN: u32 = 0x0010_ff00;
 
 impl Bytes {
-    fn of(bytes: &[u8]) -> Result<Self, Problem> {
+    fn decode(bytes: &[u8]) -> Result<Self, Problem> {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
             if chunk.valid().chars().any(|c| u32::from(c) >= FOREIGN) {
@@ -277,7 +275,7 @@ fn readable(text: &str) -> String {
     text.chars().map(|c| if u32::from(c) >= FOREIGN { '\u{fffd}' } else { c }).collect()
 }
 
-fn refusal(args: &Args, path: &Path, refusals: &[Refusal]) -> Report {
+fn report_refusals(args: &Args, path: &Path, refusals: &[Refusal]) -> Report {
     let mut text = "nothing was changed".to_owned();
     for refusal in refusals {
         text.push('\n');
@@ -307,7 +305,7 @@ fn refusal(args: &Args, path: &Path, refusals: &[Refusal]) -> Report {
         .with("previous_path", Value::Null)
 }
 
-fn done(
+fn report_applied(
     args: &Args,
     path: &Path,
     applied: &Applied,

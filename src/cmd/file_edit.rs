@@ -91,7 +91,7 @@ impl Tool for Args {
         Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed, 4 malformed replies, 5 limit, \
         6 check never passed.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.run.json
     }
 
@@ -111,13 +111,13 @@ impl Tool for Args {
         } else {
             self.file.clone()
         };
-        self.edit(&files[0])
+        self.edit_one(&files[0])
     }
 }
 
 impl Args {
     /// Does what is asked for one file, in this process.
-    fn edit(&self, file: &Path) -> Result<Report, Problem> {
+    fn edit_one(&self, file: &Path) -> Result<Report, Problem> {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };
         let mut call = Call::new(Self::NAME, &self.run, &which)?;
         if self.history {
@@ -125,8 +125,8 @@ impl Args {
         }
         call.name = choose_name(&call)?;
         match self.undo {
-            Some(count) => undo::undo(&call, file, count, self.force),
-            None => run::work(&mut call, false, NO_PROMPT),
+            Some(count) => undo::undo_changes(&call, file, count, self.force),
+            None => run::run_call(&mut call, false, NO_PROMPT),
         }
     }
 
@@ -135,7 +135,7 @@ impl Args {
             return many_files::edit_all(call, files, NO_PROMPT);
         }
         let reports = files.into_iter().map(|file| {
-            let report = self.edit(&file).unwrap_or_else(Report::from);
+            let report = self.edit_one(&file).unwrap_or_else(Report::from);
             (file, report)
         });
         Ok(many_files::report_all(call, reports.collect()))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::Tool;
-use crate::ops::progress_line::{Line, Unit};
+use crate::ops::progress_line::{ProgressLine, Unit};
 use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -65,16 +65,16 @@ impl Tool for Args {
         alone. When the source was changed elsewhere meanwhile it stops: --merge puts both changes together. Exit codes: \
         0 done, 1 it cannot be done and nothing was changed, 2 wrong usage.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self).map(|patched| report(&patched))
+        patch_file(&self).map(|patched| report(&patched))
     }
 }
 
-fn run(args: &Args) -> Result<PatchReport, Problem> {
+fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
     let interrupts = Interrupts::install()
         .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
     let env = Env::read();
@@ -102,11 +102,11 @@ fn run(args: &Args) -> Result<PatchReport, Problem> {
         force: args.force,
         merge: args.merge,
     };
-    let mut line = Line::new(Args::NAME);
+    let mut line = ProgressLine::new(Args::NAME);
     let hooks = PatchHooks {
         interrupts: &interrupts,
         keep: None,
-        progress: &mut |done, all| line.at(done, all, Unit::Bytes),
+        progress: &mut |done, all| line.show_progress(done, all, Unit::Bytes),
     };
     let patched = patch(&options, &mut boundary, hooks);
     line.clear();

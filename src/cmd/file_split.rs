@@ -9,7 +9,7 @@ use crate::cli::Tool;
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::ops::flags::ModelArgs;
-use crate::ops::progress_line::{Line, Unit};
+use crate::ops::progress_line::{ProgressLine, Unit};
 use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::{self, Report};
@@ -86,24 +86,24 @@ impl Tool for Args {
         nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage, \
         3 provider failed with --summarize.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self)
+        split_file(&self)
     }
 }
 
-fn run(args: &Args) -> Result<Report, Problem> {
+fn split_file(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let home = env.home();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());
-    let mut line = Line::new(Args::NAME);
+    let mut line = ProgressLine::new(Args::NAME);
     let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
-        progress: &mut |done, of| line.at(done, of, Unit::Bytes),
+        progress: &mut |done, of| line.show_progress(done, of, Unit::Bytes),
     };
     let result = match (&args.refresh, &args.file) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
@@ -137,7 +137,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
     Ok(report(&split))
 }
 
-/// Writes summaries into the index, as far as they come. The split stands whatever becomes of them.
+/// Writes the summaries that succeed into the index. The split is kept also when some fail.
 fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split) -> Report {
     let settings = match Settings::resolve(&args.model, env) {
         Ok(settings) => settings,
@@ -147,18 +147,18 @@ fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split)
     let writers =
         Writers { tool: Args::NAME, settings: &settings, env, folder: &folder, interrupts };
     for note in &settings.notes {
-        writers.tell(&format!("note: {note}"));
+        writers.print_line(&format!("note: {note}"));
     }
-    let voice = || writers.voice();
-    let tell = |note: &str| writers.tell(&format!("note: {note}"));
+    let voice = || writers.connect();
+    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
     let summarizer =
         FileSummarizer::new(summaries::rules(&writers, &voice, &tell, usize::from(args.jobs)));
-    let mut line = Line::new(Args::NAME);
+    let mut line = ProgressLine::new(Args::NAME);
     let result = summarizer.summarize_segments(
         Some(&split.index_path),
         &mut split.index,
         &mut |done, all| {
-            line.at(done, all, Unit::Count("segments"));
+            line.show_progress(done, all, Unit::Count("segments"));
         },
     );
     line.clear();

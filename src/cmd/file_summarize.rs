@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Tool;
 use crate::ops::flags::ModelArgs;
-use crate::ops::progress_line::{Line, Unit};
+use crate::ops::progress_line::{ProgressLine, Unit};
 use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::Report;
@@ -22,7 +22,7 @@ use crate::sys::names::expand_home;
 
 /// Print a summary of a file, by way of segments when it is large
 ///
-/// Summaries are kept by the hash of what they are of, and never paid for twice.
+/// Summaries are cached by the hash of the text, so that the same content is not paid for again.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "nagent-file-summarize", version, max_term_width = 100)]
 pub struct Args {
@@ -32,15 +32,15 @@ pub struct Args {
     /// Split a large file into this folder and leave the segments there
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Ask for so many summaries side by side
+    /// Ask for at most N summaries at the same time
     #[arg(long, value_name = "N", default_value_t = summaries::JOBS as u64,
         value_parser = clap::value_parser!(u64).range(1..=16))]
     pub jobs: u64,
-    /// Accept a summary of so many words at most; 300 are asked for unless this is set
+    /// Reject a summary of more than N words; without this flag the model is asked for about 300
     #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
         value_parser = clap::value_parser!(u64).range(1..))]
     pub limit_word_count: Option<u64>,
-    /// Ask anew, and replace the summaries that are kept
+    /// Ask again, and replace the cached summaries
     #[arg(long)]
     pub again: bool,
     /// Print one JSON document instead of text
@@ -63,16 +63,16 @@ impl Tool for Args {
         in its environment. Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or no \
         credential, 3 provider failed.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self)
+        summarize_file(&self)
     }
 }
 
-fn run(args: &Args) -> Result<Report, Problem> {
+fn summarize_file(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
@@ -89,10 +89,10 @@ fn run(args: &Args) -> Result<Report, Problem> {
         interrupts: &interrupts,
     };
     for note in &settings.notes {
-        writers.tell(&format!("note: {note}"));
+        writers.print_line(&format!("note: {note}"));
     }
-    let voice = || writers.voice();
-    let tell = |note: &str| writers.tell(&format!("note: {note}"));
+    let voice = || writers.connect();
+    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
     let jobs = usize::try_from(args.jobs).unwrap_or(summaries::JOBS);
     let rules = SummaryRules {
         words: args.limit_word_count,
@@ -100,9 +100,9 @@ fn run(args: &Args) -> Result<Report, Problem> {
         ..summaries::rules(&writers, &voice, &tell, jobs)
     };
     let summarizer = FileSummarizer::new(rules);
-    let mut line = Line::new(Args::NAME);
+    let mut line = ProgressLine::new(Args::NAME);
     let result = summarizer.summarize_file(&path, output.as_deref(), &mut |done, all| {
-        line.at(done, all, Unit::Count("segments"));
+        line.show_progress(done, all, Unit::Count("segments"));
     });
     drop(line);
     let report = match result {

@@ -49,16 +49,16 @@ impl Tool for Args {
         environment. Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
         by the length limit.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self)
+        send_text(&self)
     }
 }
 
-fn run(args: &Args) -> Result<Report, Problem> {
+fn send_text(args: &Args) -> Result<Report, Problem> {
     let text = fs::read_text(&args.file, crate::limits::CONVERSATION)?
         .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
     if text.is_empty() {
@@ -85,7 +85,7 @@ fn run(args: &Args) -> Result<Report, Problem> {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
     let OneShot { settings, source, model, interrupts, .. } = &mut one_shot;
-    let ask = OneShot::ask(settings, model, system, messages);
+    let ask = OneShot::build_request(settings, model, system, messages);
     if args.show_request {
         return OneShot::report_request(source.show_request(&ask));
     }

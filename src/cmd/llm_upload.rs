@@ -56,19 +56,19 @@ impl Tool for Args {
         credential in its environment. Exit codes: 0 done, 1 file trouble or a file that the provider does not take, 2 \
         wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 
     fn run(self) -> Result<Report, Problem> {
-        run(&self)
+        send_file(&self)
     }
 }
 
 /// Stands in a shown request for the id that an upload would give.
 const NO_ID: &str = "ID-OF-THE-UPLOADED-FILE";
 
-fn run(args: &Args) -> Result<Report, Problem> {
+fn send_file(args: &Args) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
     }
@@ -85,7 +85,8 @@ fn run(args: &Args) -> Result<Report, Problem> {
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
     let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let mut ask = OneShot::ask(settings, model, None, vec![Message { role: Role::User, parts }]);
+    let mut ask =
+        OneShot::build_request(settings, model, None, vec![Message { role: Role::User, parts }]);
     ask.file = (route == FileRoute::Inline).then_some(file);
     if args.show_request {
         let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };

@@ -97,7 +97,7 @@ impl Tool for Args {
         another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
         credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.run.json
     }
 
@@ -112,16 +112,16 @@ impl Tool for Args {
         if self.list_providers {
             report = report.then(lists::list_providers());
         }
-        let asks = self.asks();
-        if !report.json.is_empty() && !self.has_work() && !asks {
+        let is_query = self.is_query();
+        if !report.json.is_empty() && !self.has_work() && !is_query {
             return Ok(report);
         }
         let mut call = Call::new(Self::NAME, &self.run, &self.which)?;
         call.name = choose_name(&call)?;
         move_old_conversation(&call)?;
-        if self.has_work() || (report.json.is_empty() && !asks) {
-            let needs_no_prompt = asks && !self.which.edit_conversation;
-            report = report.then_try(|| run::work(&mut call, needs_no_prompt, NO_PROMPT));
+        if self.has_work() || (report.json.is_empty() && !is_query) {
+            let needs_no_prompt = is_query && !self.which.edit_conversation;
+            report = report.then_try(|| run::run_call(&mut call, needs_no_prompt, NO_PROMPT));
         }
         if self.summarize {
             report = report.then_try(|| summarize_conversation(&call));
@@ -155,7 +155,7 @@ impl Args {
     }
 
     /// Whether there is a question about settings and conversations.
-    fn asks(&self) -> bool {
+    fn is_query(&self) -> bool {
         self.status
             || self.summarize
             || self.list_conversations

@@ -76,7 +76,7 @@ impl Tool for Args {
     const NAME: &'static str = "nagent-sandbox";
     const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write only in $TMPDIR, --write DIR also in that folder. Its output and exit code are the command's; 1 with a message on stderr: the sandbox cannot be built, and nothing ran.";
 
-    fn json(&self) -> bool {
+    fn wants_json(&self) -> bool {
         self.json
     }
 

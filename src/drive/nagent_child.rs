@@ -92,7 +92,7 @@ impl ChildAnswer {
             }
             _ if is_done => None,
             _ => {
-                let exit = Exit::of(self.code).filter(|exit| *exit != Exit::Done);
+                let exit = Exit::from_code(self.code).filter(|exit| *exit != Exit::Done);
                 let error = self.error.clone().unwrap_or_default();
                 Some(Problem::new(exit.unwrap_or(Exit::Failed), error))
             }

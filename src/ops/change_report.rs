@@ -34,7 +34,7 @@ impl FileVersion {
     }
 
     /// Its hash as blocks and `--json` show it.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn hash_or_none(&self) -> &str {
         self.sha256.as_deref().unwrap_or(NO_FILE)
     }
 
@@ -58,7 +58,7 @@ pub(crate) struct FileChange<'a> {
 
 impl FileChange<'_> {
     /// The diff; `None` where both are the same.
-    pub(crate) fn diff(&self) -> Option<DiffText> {
+    pub(crate) fn text_diff(&self) -> Option<DiffText> {
         let (before, after) = (self.before, self.after);
         if before.sha256 == after.sha256 {
             return None;
@@ -75,7 +75,7 @@ impl FileChange<'_> {
             );
         }
         let text = format!(
-            "{} differs, and one of the two contents is no longer kept\n",
+            "{} differs, and one of the two contents is no longer stored\n",
             shown(self.path)
         );
         Some(DiffText { text, is_cut: false, removed: None, added: None })
@@ -107,7 +107,7 @@ pub(super) fn with_changes(call: &Call<'_>, path: &Path, report: Report) -> Repo
         };
         let (before, after) = (content("before_sha256"), content("after_sha256"));
         let changed = FileChange { path, before: &before, after: &after };
-        let diff = changed.diff();
+        let diff = changed.text_diff();
         if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal())
         {
             changed.print(root, diff);

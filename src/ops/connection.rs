@@ -27,7 +27,7 @@ impl Settings {
     }
 
     /// The credential and the variable that it came from; `None` where the provider needs none.
-    fn key(
+    fn find_key(
         &self,
         env: &Env,
         provider: Provider,
@@ -69,7 +69,7 @@ impl Settings {
         needs_key: bool,
     ) -> Result<ModelClient, Problem> {
         let provider = self.provider()?;
-        let key = match self.key(env, provider) {
+        let key = match self.find_key(env, provider) {
             Err(_) if !needs_key => None,
             key => key?,
         };
@@ -135,7 +135,7 @@ impl Settings {
         }
     }
 
-    /// The price of a model, when the config tells it.
+    /// The price of a model, when the config has it.
     pub fn price(&self, model: &str) -> Option<Price> {
         self.config.prices.get(model).copied()
     }
@@ -161,7 +161,7 @@ impl Settings {
             let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
             bash.into_iter()
                 .find(|path| fs::is_executable(Path::new(path)))
-                // Not looked up: a `sh` of the working folder must not stand in for it.
+                // Not looked up: a `sh` of the working folder must not replace it.
                 .unwrap_or("/bin/sh")
                 .to_owned()
         });
@@ -173,7 +173,7 @@ impl Settings {
     }
 }
 
-/// The error for a provider that nothing tells of, with the shortest way to each.
+/// The error when no provider is chosen, with the shortest way to each.
 pub(super) fn no_provider() -> Problem {
     let ways: Vec<String> = Provider::all()
         .filter_map(|provider| {

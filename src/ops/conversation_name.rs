@@ -22,7 +22,7 @@ pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
         return check(name, "--conversation");
     }
     if let Some(path) = &call.which.file_edit {
-        let name = file_conversation::find(call, path)?;
+        let name = file_conversation::find_conversation(call, path)?;
         root::check_name(&name).map_err(Problem::usage)?;
         return Ok(name);
     }

@@ -62,7 +62,7 @@ impl Drop for WorkingCopy<'_> {
 }
 
 /// Edits the conversation as the prompt says.
-pub fn edit(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
+pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     let root = call.root();
     let _lock = lock_conversation(call, &call.name)?;
     let path = root.conversation(&call.name);
@@ -83,7 +83,7 @@ pub fn edit(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Problem> {
     if is_shown {
         out::line(&format!("nagent: a copy of conversation {} is being edited", call.name));
     }
-    let finished = process::run(job(call, &copy.path, prompt)?, &call.interrupts)
+    let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts)
         .map_err(|error| Problem::failed(error.to_string()))?;
     let answer = ChildAnswer::read(&finished);
     let failure = call.interrupts.pending().map(Problem::interrupted).or_else(|| {
@@ -129,7 +129,7 @@ fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) ->
 }
 
 /// The child's process.
-fn job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
+fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let model = call.settings.model.as_ref().map(|model| model.value.as_str());
     let mut words = vec![call.env.tool("nagent").into_os_string()];
     words.extend(child_flags(call, model));

@@ -10,7 +10,7 @@ use crate::sys::names::shown;
 use crate::sys::{file_index, fs, names, read, root};
 
 /// The name of the file's conversation, or a new name for one. Writes nothing.
-pub(super) fn find(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
+pub(super) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
     let path = resolve_target(call, path)?;
     let entry = file_index::find_entry(call.root(), &path)?;
     Ok(entry.map_or_else(|| new_name(&path), |entry| entry.conversation))
@@ -74,7 +74,7 @@ fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
 }
 
 /// Records at the end of a run which file it is now: it may have been replaced, or created.
-pub(super) fn settle(call: &Call<'_>) {
+pub(super) fn update_index(call: &Call<'_>) {
     if let Err(error) = file_index::update_identity(call.root(), &call.name, call.index_wait()) {
         call.print_note(&Problem::from(error).message);
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use self::commits::CommitSummaries;
 pub use self::report::report_history;
-use super::progress_line::Line;
+use super::progress_line::ProgressLine;
 use super::settings::{Setting, Settings};
 use super::summaries::{self, JOBS, Writers};
 use crate::exit::Exit;
@@ -119,11 +119,11 @@ pub fn gather_memory(options: &GatherOptions<'_>) -> FileMemory {
     let file = fs::real_path(&file).unwrap_or(file);
     let root = &options.settings.root.value;
     let is_interrupted = || options.interrupts.pending().is_some();
-    let mut line = options.shows_progress.then(|| Line::new(options.tool));
+    let mut line = options.shows_progress.then(|| ProgressLine::new(options.tool));
     let words = format!("reading the history of {}", shown(&file));
     let mut keep_waiting = || {
         if let Some(line) = &mut line {
-            line.say(&words);
+            line.show_text(&words);
         }
         !is_interrupted()
     };
@@ -249,7 +249,12 @@ struct FileAnswer {
 
 impl SummaryRequests<'_> {
     /// Asks for what is missing, if `may_ask`; else the file's summary can come from the cache only.
-    fn send(&self, may_ask: bool, wants_file: bool, line: Option<&mut Line>) -> SummaryAnswers {
+    fn send(
+        &self,
+        may_ask: bool,
+        wants_file: bool,
+        line: Option<&mut ProgressLine>,
+    ) -> SummaryAnswers {
         let mut answers = SummaryAnswers::default();
         let wants_commits = may_ask && !self.missing.is_empty();
         if !wants_commits && !wants_file {
@@ -284,14 +289,14 @@ impl SummaryRequests<'_> {
     fn summarize_file(&self, may_ask: bool) -> FileAnswer {
         let voice = || {
             let refusal = || Problem::new(Exit::Failed, "the summary is not cached");
-            if may_ask { self.writers.voice() } else { Err(refusal()) }
+            if may_ask { self.writers.connect() } else { Err(refusal()) }
         };
         let tell = |note: &str| {
             if may_ask {
-                self.writers.tell(&format!("note: {note}"));
+                self.writers.print_line(&format!("note: {note}"));
             }
         };
-        if !may_ask && !fs::exists(&self.writers.kept()) {
+        if !may_ask && !fs::exists(&self.writers.cache_folder()) {
             return FileAnswer::default();
         }
         let summarizer = FileSummarizer::new(summaries::rules(self.writers, &voice, &tell, JOBS));
@@ -307,10 +312,10 @@ impl SummaryRequests<'_> {
 }
 
 /// Waits until all threads have ended, and shows on a terminal what they do.
-fn wait_for_threads(ended: &Receiver<()>, mut line: Option<&mut Line>, words: &str) {
+fn wait_for_threads(ended: &Receiver<()>, mut line: Option<&mut ProgressLine>, words: &str) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
         if let Some(line) = &mut line {
-            line.say(words);
+            line.show_text(words);
         }
     }
 }

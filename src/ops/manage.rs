@@ -70,14 +70,14 @@ pub(super) fn manage(call: &Call<'_>) -> Result<Report, Problem> {
     let changes = call.args.clear || branch.is_some() || load.is_some();
     let lock = if changes { Some(lock_conversation(call, &call.name)?) } else { None };
     if call.args.clear {
-        report = report.then(clear(call)?);
+        report = report.then(clear_conversation(call)?);
     }
     for (path, text) in branch.into_iter().chain(load) {
         report = report.then(load_copy(call, &path, &text)?);
     }
     drop(lock);
     if let Some(name) = &which.save_conversation {
-        report = report.then(save(call, name)?);
+        report = report.then(save_copy(call, name)?);
     }
     Ok(report)
 }
@@ -114,14 +114,14 @@ pub(super) fn replace_conversation(
     let before = fs::file_id(&path);
     let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy_file(&path, archived));
     if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
-        // Where it stands as it stood, the copy says nothing more. Where the new one has its name already, and only that
+        // If the file is unchanged, the copy is of no use. If the new text is already in place, and only that
         // could not be made durable, the copy is all that is left of the old one.
         if let Some(archived) = archived.filter(|_| before.is_some()) {
             if fs::file_id(&path) == before {
                 let _ = fs::remove_file(&archived);
             } else {
                 let kept = archived.display();
-                return Err(error.context(format!("what the conversation held is {kept}")).into());
+                return Err(error.context(format!("its previous content is in {kept}")).into());
             }
         }
         return Err(error.into());
@@ -129,7 +129,7 @@ pub(super) fn replace_conversation(
     Ok(archived)
 }
 
-fn clear(call: &Call<'_>) -> Result<Report, Problem> {
+fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let context = fresh_context(call)?;
     let archived = replace_conversation(call.root(), &call.name, &context)?;
     Ok(report_paths(archived.as_deref(), None, &call.root().conversation(&call.name)))
@@ -206,7 +206,7 @@ pub(super) fn report_paths(archived: Option<&Path>, loaded: Option<&Path>, path:
 }
 
 /// Saves a copy of the conversation under a name, and lists it in the index. An older copy of that name is archived.
-fn save(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
+fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     let root = call.root();
     let journal = ConversationFile::read_only(root, &call.name)?;
     if journal.text().is_empty() {

@@ -50,7 +50,7 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
     let args = call.args;
     refuse_single_file_flags(call)?;
     let watch = Stopwatch::start();
-    let prompt = prompt_input::read(args, args.clear, &call.interrupts)?;
+    let prompt = prompt_input::read_prompt(args, args.clear, &call.interrupts)?;
     if prompt.is_none() && args.read.is_empty() && !args.clear {
         return Err(Problem::usage(usage));
     }
@@ -69,9 +69,9 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
         slots: slots.collect(),
         is_shown: !call.quiet && terminal::stderr_is_terminal(),
     };
-    work.run();
+    work.run_all();
     prompt_input::report_unread(call);
-    let report = sum_up(join(call, work.slots, call.interrupts.pending()));
+    let report = sum_up(join_reports(call, work.slots, call.interrupts.pending()));
     Ok(report.with("seconds", (watch.elapsed().as_secs_f64() * 1000.0).round() / 1000.0))
 }
 
@@ -79,7 +79,7 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
 pub fn report_all(call: &Call<'_>, reports: Vec<(PathBuf, Report)>) -> Report {
     let slots =
         reports.into_iter().map(|(file, report)| Slot { file, job: None, report: Some(report) });
-    join(call, slots.collect(), None)
+    join_reports(call, slots.collect(), None)
 }
 
 fn refuse_single_file_flags(call: &Call<'_>) -> Result<(), Problem> {
@@ -128,7 +128,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Runs all of them, a limited number at the same time.
-    fn run(&mut self) {
+    fn run_all(&mut self) {
         let limit = usize::try_from(self.call.settings.jobs.value).unwrap_or(1).max(1);
         let interrupts = &self.call.interrupts;
         let mut waiting: VecDeque<usize> = (0..self.slots.len()).collect();
@@ -143,7 +143,7 @@ impl Work<'_> {
                 }
                 continue;
             };
-            self.settle(&finished);
+            self.record_end(&finished);
         }
         if let Some(signal) = interrupts.pending() {
             for slot in self.slots.iter_mut().filter(|slot| slot.report.is_none()) {
@@ -154,7 +154,7 @@ impl Work<'_> {
     }
 
     fn start(&mut self, at: usize) {
-        match self.jobs.start(self.job(at)) {
+        match self.jobs.start(self.build_job(at)) {
             Ok(id) => {
                 self.slots[at].job = Some(id);
                 self.print_progress(at, "started");
@@ -171,7 +171,7 @@ impl Work<'_> {
         }
     }
 
-    fn job(&self, at: usize) -> Job {
+    fn build_job(&self, at: usize) -> Job {
         let (call, file) = (self.call, &self.slots[at].file);
         let (flags, env) = (call.args, &call.env);
         let model = call.settings.model.as_ref().map(|model| model.value.as_str());
@@ -191,7 +191,7 @@ impl Work<'_> {
     }
 
     /// Takes the answer of a child that ended.
-    fn settle(&mut self, finished: &Finished) {
+    fn record_end(&mut self, finished: &Finished) {
         let Some(at) = self.slots.iter().position(|slot| slot.job == Some(finished.id)) else {
             return;
         };
@@ -249,7 +249,7 @@ fn report_child(answer: ChildAnswer) -> Report {
 }
 
 /// Makes one report of all: the answers under the names of the files, and one object for each file.
-fn join(call: &Call<'_>, slots: Vec<Slot>, signal: Option<Signal>) -> Report {
+fn join_reports(call: &Call<'_>, slots: Vec<Slot>, signal: Option<Signal>) -> Report {
     let (mut text, mut objects, mut failed) = (String::new(), Vec::new(), Vec::new());
     let mut exit = Exit::Done;
     for slot in slots {

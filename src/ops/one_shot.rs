@@ -49,7 +49,7 @@ impl OneShot {
     }
 
     /// The request for these messages.
-    pub fn ask<'a>(
+    pub fn build_request<'a>(
         settings: &Settings,
         model: &'a str,
         system: Option<&'a str>,

@@ -30,7 +30,7 @@ pub(super) fn gather_facts(
     let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
     for note in notes.iter().chain(&warnings).chain(&git.notes) {
-        progress.see(ProgressEvent::Note(note));
+        progress.show(ProgressEvent::Note(note));
     }
     let temp = call.env.get_os("TMPDIR");
     let places = Places {
@@ -48,7 +48,7 @@ pub(super) fn gather_facts(
     } else {
         let (boundary, notes) = Boundary::for_main(places);
         for note in &notes {
-            progress.see(ProgressEvent::Note(note));
+            progress.show(ProgressEvent::Note(note));
         }
         (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
@@ -235,7 +235,7 @@ pub(super) fn gather_memory(
         previous,
     });
     for note in &memory.notes {
-        progress.see(ProgressEvent::Note(note));
+        progress.show(ProgressEvent::Note(note));
     }
     memory
 }

@@ -1,5 +1,5 @@
 //! What a user sees on stderr while the loop works: a line an action as it starts and ends, and how much of a reply
-//! has come. On a terminal only, and not with `--quiet`; what must not go unsaid is said everywhere.
+//! has come. On a terminal only, and not with `--quiet`; notes are always shown.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows itself on a terminal unless told to be quiet.
+    /// Shows progress on a terminal, unless it is to be quiet.
     pub(super) fn new(tool: &'static str, quiet: bool) -> Self {
         Self { tool, shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
     }
 
     /// Takes what happened.
-    pub(super) fn see(&mut self, seen: ProgressEvent<'_>) {
+    pub(super) fn show(&mut self, seen: ProgressEvent<'_>) {
         match seen {
             ProgressEvent::Note(text) => {
                 self.clear();
@@ -49,7 +49,9 @@ impl Progress {
                 }
             }
             ProgressEvent::ReplyEnded => self.clear(),
-            ProgressEvent::CheckStarted(command) => out::line(&line("check", command, width())),
+            ProgressEvent::CheckStarted(command) => {
+                out::line(&action_line("check", command, width()))
+            }
             ProgressEvent::ActionStarted(action) => out::line(&started(action, width())),
             ProgressEvent::ActionEnded(block) => out::line(&ended(block, width())),
             ProgressEvent::Response(text) => out::line(text),
@@ -93,11 +95,11 @@ fn started(action: &Action, width: usize) -> String {
             None => prompt.trim().to_owned(),
         },
     };
-    line(kind, &what, width)
+    action_line(kind, &what, width)
 }
 
 /// The first line of what starts, cut to the terminal's width.
-fn line(kind: &str, what: &str, width: usize) -> String {
+fn action_line(kind: &str, what: &str, width: usize) -> String {
     let mut lines = what.lines();
     // Blanks would push the end of the line out of sight.
     let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
@@ -127,7 +129,7 @@ fn ended(block: &Block, width: usize) -> String {
     }
     if block.get("status") == Some("error") && block.get("exit_code").is_none() {
         let lines = block.body.as_deref().unwrap_or_default().lines();
-        // What ended a command stands in brackets behind its output; every other message begins with its point.
+        // What ended a command is in brackets after its output; every other message starts with its point.
         let why = lines
             .clone()
             .next_back()

@@ -1,5 +1,5 @@
-//! One line on a terminal that says how far a long piece of work is, and how long it will take. What is done within a
-//! second shows nothing; so does stderr that is no terminal, or a plain one.
+//! A line on a terminal that shows the progress of long work and how long it will take. Work that takes less than a second
+//! shows nothing, and neither does a stderr that is not a terminal.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::out;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
 
-/// Nothing is shown before.
+/// Work that takes less than this shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
 /// The shortest time between two updates.
 const PACE: Duration = Duration::from_millis(200);
@@ -23,31 +23,31 @@ pub enum Unit {
 
 /// The line. It is cleared when it is dropped.
 #[derive(Debug)]
-pub struct Line {
+pub struct ProgressLine {
     tool: &'static str,
     is_shown: bool,
     started: Stopwatch,
     updated: Option<Stopwatch>,
 }
 
-impl Line {
-    /// Begins the work of a tool.
+impl ProgressLine {
+    /// Starts measuring the work of a tool.
     pub fn new(tool: &'static str) -> Self {
         let is_shown = terminal::stderr_is_terminal() && !terminal::is_plain();
         Self { tool, is_shown, started: Stopwatch::start(), updated: None }
     }
 
-    /// So much is done of all.
-    pub fn at(&mut self, done: u64, of: u64, unit: Unit) {
-        self.show(|elapsed| text(done, of, unit, elapsed));
+    /// Shows how much is done.
+    pub fn show_progress(&mut self, done: u64, of: u64, unit: Unit) {
+        self.print_due(|elapsed| progress_text(done, of, unit, elapsed));
     }
 
-    /// What is waited for, in words.
-    pub fn say(&mut self, words: &str) {
-        self.show(|_| words.to_owned());
+    /// Shows what the tool waits for.
+    pub fn show_text(&mut self, words: &str) {
+        self.print_due(|_| words.to_owned());
     }
 
-    fn show(&mut self, text: impl FnOnce(Duration) -> String) {
+    fn print_due(&mut self, text: impl FnOnce(Duration) -> String) {
         if !self.is_shown || self.updated.is_some_and(|updated| updated.elapsed() < PACE) {
             return;
         }
@@ -61,7 +61,7 @@ impl Line {
         }
     }
 
-    /// Takes the line away, before something else is written.
+    /// Clears the line, before something else is printed.
     pub fn clear(&mut self) {
         if self.updated.take().is_some() {
             out::overwrite("");
@@ -69,14 +69,14 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 /// `12.3 MB of 100.0 MB, 9 s left`
-fn text(done: u64, of: u64, unit: Unit, elapsed: Duration) -> String {
+fn progress_text(done: u64, of: u64, unit: Unit, elapsed: Duration) -> String {
     let so_far = match unit {
         Unit::Bytes => format!("{} of {}", out::bytes(done), out::bytes(of)),
         Unit::Count(name) => format!("{done} of {of} {name}"),
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn texts() {
         let check = |done, of, unit, seconds, expect: &str| {
-            assert_eq!(text(done, of, unit, Duration::from_secs(seconds)), expect);
+            assert_eq!(progress_text(done, of, unit, Duration::from_secs(seconds)), expect);
         };
         check(12_300_000, 100_000_000, Unit::Bytes, 2, "12.3 MB of 100.0 MB, 15 s left");
         check(3, 40, Unit::Count("segments"), 30, "3 of 40 segments, 7 min left");

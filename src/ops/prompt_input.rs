@@ -9,7 +9,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::{stdin, terminal};
 
 /// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.
-pub fn read(
+pub fn read_prompt(
     args: &RunArgs,
     needs_no_prompt: bool,
     interrupts: &Interrupts,

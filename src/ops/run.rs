@@ -35,7 +35,11 @@ use crate::turn::event::{Limits, Rules, Totals};
 
 /// Does what is asked to be done to a conversation: manages it, then runs the loop. `needs_no_prompt`: the call does something
 /// else as well. All in one report.
-pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<Report, Problem> {
+pub fn run_call(
+    call: &mut Call<'_>,
+    needs_no_prompt: bool,
+    usage: &str,
+) -> Result<Report, Problem> {
     let (args, which) = (call.args, call.which);
     if call.parents.len() > crate::limits::CHILD_DEPTH {
         return Err(Problem::usage(format!(
@@ -44,12 +48,12 @@ pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<R
     }
     call.folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
-    let prompt = prompt_input::read(args, needs_no_prompt, &call.interrupts)?;
+    let prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
     if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
         return Err(Problem::usage(usage));
     }
     if args.show_request {
-        return run(call, prompt);
+        return run_loop(call, prompt);
     }
     call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
     let target = which.file_edit.as_deref();
@@ -58,7 +62,7 @@ pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<R
         call.name = file_conversation::register(call, path)?;
     }
     if let (true, Some(prompt)) = (which.edit_conversation, &prompt) {
-        let report = edit_conversation::edit(call, prompt);
+        let report = edit_conversation::edit_conversation(call, prompt);
         prompt_input::report_unread(call);
         return report;
     }
@@ -74,9 +78,9 @@ pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<R
         managed.text.lines().for_each(out::line);
     }
     let managed = Report { text: String::new(), ..managed };
-    let mut report = managed.then_try(|| run(call, prompt));
+    let mut report = managed.then_try(|| run_loop(call, prompt));
     if let Some(path) = &target {
-        file_conversation::settle(call);
+        file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report);
     }
     prompt_input::report_unread(call);
@@ -84,7 +88,7 @@ pub fn work(call: &mut Call<'_>, needs_no_prompt: bool, usage: &str) -> Result<R
 }
 
 /// Runs the loop, or shows the request that it would send first.
-fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
+fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.folder()?);
     let client = connect(call, &folder)?;
@@ -113,7 +117,7 @@ fn run(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
-    let mut on_progress = |event: ProgressEvent<'_>| progress.see(event);
+    let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
     let mut runner = Runner {

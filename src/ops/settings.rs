@@ -164,8 +164,8 @@ impl Settings {
     }
 
     /// Every setting in force with its value and where it came from, for `--status`.
-    pub fn list(&self) -> Vec<(&'static str, Value, String)> {
-        fn row<T: serde::Serialize>(
+    pub fn list_values(&self) -> Vec<(&'static str, Value, String)> {
+        fn list_row<T: serde::Serialize>(
             key: &'static str,
             setting: &Setting<T>,
         ) -> (&'static str, Value, String) {
@@ -180,32 +180,32 @@ impl Settings {
         let provider = self.provider.as_ref();
         let provider = provider.map(|p| Setting::new(p.value.name(), &p.from));
         let mut rows = vec![
-            row("root", &Setting::new(self.root.value.path(), &self.root.from)),
-            row("config", &self.config_path),
+            list_row("root", &Setting::new(self.root.value.path(), &self.root.from)),
+            list_row("config", &self.config_path),
         ];
-        rows.extend(self.profile.as_ref().map(|setting| row("profile", setting)));
-        rows.extend(provider.as_ref().map(|setting| row("provider", setting)));
-        rows.extend(self.model.as_ref().map(|setting| row("model", setting)));
-        rows.extend(self.base_url.as_ref().map(|setting| row("base_url", setting)));
+        rows.extend(self.profile.as_ref().map(|setting| list_row("profile", setting)));
+        rows.extend(provider.as_ref().map(|setting| list_row("provider", setting)));
+        rows.extend(self.model.as_ref().map(|setting| list_row("model", setting)));
+        rows.extend(self.base_url.as_ref().map(|setting| list_row("base_url", setting)));
         rows.extend([
-            row("patience", &self.patience),
-            row("sandbox", &Setting::new(self.sandbox.value.name(), &self.sandbox.from)),
-            row("no_network", &self.no_network),
+            list_row("patience", &self.patience),
+            list_row("sandbox", &Setting::new(self.sandbox.value.name(), &self.sandbox.from)),
+            list_row("no_network", &self.no_network),
             own("api", c.api.as_ref().map(|api| json!(api)), Value::Null),
             own("shell", c.shell.as_ref().map(|shell| json!(shell)), json!("bash, else sh")),
             own("shell_timeout", c.shell_timeout.map(Value::from), json!(SHELL_TIMEOUT)),
             own("pass_env", some(&c.pass_env), json!([])),
-            row("write", &self.write),
-            row("max_turns", &self.max_turns),
-            row("max_seconds", &self.max_seconds),
-            row("max_tokens", &self.max_tokens),
-            row("max_cost", &self.max_cost),
-            row("jobs", &self.jobs),
+            list_row("write", &self.write),
+            list_row("max_turns", &self.max_turns),
+            list_row("max_seconds", &self.max_seconds),
+            list_row("max_tokens", &self.max_tokens),
+            list_row("max_cost", &self.max_cost),
+            list_row("jobs", &self.jobs),
             own("connect_timeout", c.connect_timeout.map(Value::from), json!(CONNECT_TIMEOUT)),
             own("read_timeout", c.read_timeout.map(Value::from), json!(READ_TIMEOUT)),
-            row("lock_timeout", &self.lock_timeout),
-            row("redact", &self.redact),
-            row("file_summaries", &self.file_summaries),
+            list_row("lock_timeout", &self.lock_timeout),
+            list_row("redact", &self.redact),
+            list_row("file_summaries", &self.file_summaries),
         ]);
         rows
     }
@@ -256,7 +256,7 @@ impl Settings {
         self.base_url = found.map(|(value, from)| Setting::new(value, from));
     }
 
-    /// Takes a provider that nobody chose, because no credential tells of another.
+    /// Uses a provider that nobody chose, because no credential is set.
     pub fn try_provider(&mut self, provider: Provider, args: &ModelArgs, env: &Env) {
         self.provider = Some(Setting::new(provider, "default"));
         self.choose_model(args, env);

@@ -25,7 +25,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
         sandbox.text
     );
     let mut list = Map::new();
-    for (key, value, from) in settings.list() {
+    for (key, value, from) in settings.list_values() {
         if !value.is_null() {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text.push_str(&format!("{key} = {shown} ({from})\n"));

@@ -36,7 +36,7 @@ pub struct Writers<'a> {
 
 impl<'a> Writers<'a> {
     /// Connects to the model.
-    pub fn voice(&'a self) -> Result<SummaryModel<'a>, Problem> {
+    pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
         let provider = self.settings.provider()?;
         let mut source = self.settings.source(self.env, self.folder, true)?;
         let model = source.model_id.clone().unwrap_or_default();
@@ -48,12 +48,12 @@ impl<'a> Writers<'a> {
         }
         let id = model.clone();
         let send = move |system: &str, messages: Vec<Message<'_>>| {
-            self.send(&mut source, &id, system, messages)
+            self.send_request(&mut source, &id, system, messages)
         };
         Ok(SummaryModel { provider: provider.name().to_owned(), model, send: Box::new(send) })
     }
 
-    fn send(
+    fn send_request(
         &self,
         source: &mut ModelClient,
         model: &str,
@@ -71,7 +71,7 @@ impl<'a> Writers<'a> {
         };
         let patience = self.settings.patience();
         source
-            .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.tell(line))
+            .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.print_line(line))
             .map_err(|error| match error {
                 RequestError::Interrupted(signal) => Problem::interrupted(signal),
                 RequestError::Api(error) => Problem::new(Exit::Provider, error.message),
@@ -79,7 +79,7 @@ impl<'a> Writers<'a> {
     }
 
     /// A line on stderr, in place of one that moves there.
-    pub fn tell(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         if terminal::stderr_is_terminal() && !terminal::is_plain() {
             out::overwrite("");
         }
@@ -92,7 +92,7 @@ impl<'a> Writers<'a> {
     }
 
     /// How many requests may run side by side: a recording is played in its order.
-    pub fn jobs(&self, asked: usize) -> usize {
+    pub fn limit_jobs(&self, asked: usize) -> usize {
         let is_replay = self
             .settings
             .provider
@@ -101,8 +101,8 @@ impl<'a> Writers<'a> {
         if is_replay { 1 } else { asked }
     }
 
-    /// Where summaries are kept.
-    pub fn kept(&self) -> PathBuf {
+    /// The folder of cached summaries.
+    pub fn cache_folder(&self) -> PathBuf {
         self.settings.root.value.summaries()
     }
 }
@@ -115,9 +115,9 @@ pub fn rules<'a>(
     jobs: usize,
 ) -> SummaryRules<'a> {
     SummaryRules {
-        folder: writers.kept(),
+        folder: writers.cache_folder(),
         words: None,
-        jobs: writers.jobs(jobs),
+        jobs: writers.limit_jobs(jobs),
         again: false,
         window: writers.window(),
         connect: voice,

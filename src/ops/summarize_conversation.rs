@@ -1,7 +1,7 @@
 //! Summarizes the conversation. It takes no lock, appends nothing and creates no files in the root but the cached summaries.
 
 use super::call::Call;
-use super::progress_line::{Line, Unit};
+use super::progress_line::{ProgressLine, Unit};
 use super::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -19,14 +19,14 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
         folder: &folder,
         interrupts: &call.interrupts,
     };
-    let voice = || writers.voice();
-    let tell = |note: &str| writers.tell(&format!("note: {note}"));
+    let voice = || writers.connect();
+    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
     let summarizer =
         ConversationSummarizer::new(summaries::rules(&writers, &voice, &tell, summaries::JOBS));
-    let mut line = Line::new(call.tool);
+    let mut line = ProgressLine::new(call.tool);
     let mut progress = |done, all| {
         if !call.quiet {
-            line.at(done, all, Unit::Count("parts"));
+            line.show_progress(done, all, Unit::Count("parts"));
         }
     };
     let result = summarizer.summarize(&call.name, journal.text(), journal.pieces(), &mut progress);

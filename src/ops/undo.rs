@@ -36,13 +36,18 @@ struct Undone {
     prompt: String,
     before: Option<String>,
     after: Option<String>,
-    /// Lines that went and came when it was made; `None` where that cannot be told.
+    /// Lines that went and came when it was made; `None` where they were not counted.
     lines: Option<(u64, u64)>,
 }
 
 /// Takes back the last `count` changes that runs of the file's conversation made. With `force`, also where something else has
 /// changed the file since.
-pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Report, Problem> {
+pub fn undo_changes(
+    call: &Call<'_>,
+    file: &Path,
+    count: u64,
+    force: bool,
+) -> Result<Report, Problem> {
     let root = call.root();
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let path = file_conversation::resolve_target(call, file)?;
@@ -69,7 +74,7 @@ pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Rep
     let goal = read_goal(root, oldest, &path)?;
 
     let changed = FileChange { path: &path, before: &now, after: &goal };
-    let diff = changed.diff();
+    let diff = changed.text_diff();
     let mut undone: Vec<Undone> =
         chosen.iter().map(|change| describe(root, &path, &now, change)).collect();
     if is_guess {
@@ -83,7 +88,7 @@ pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Rep
         Some(bytes) => replace::replace_file(opened, bytes, &mut keep).map_err(denied)?.previous,
         None => replace::remove_file(opened, &mut keep).map_err(denied)?,
     };
-    file_conversation::settle(call);
+    file_conversation::update_index(call);
     // From here on the file is changed: a failure to record that says so.
     let block = undo_block(&journal, &path, &now, &goal, &undone, diff.as_ref())
         .with("count", undone.len() - usize::from(is_guess));
@@ -102,11 +107,11 @@ pub fn undo(call: &Call<'_>, file: &Path, count: u64, force: bool) -> Result<Rep
         .with("file_index_path", root.file_index().display().to_string())
         .with("conversation_name", journal.name())
         .with("conversation_path", journal.path().display().to_string())
-        .with("undone", undone.iter().map(Undone::json).collect::<Vec<_>>())
+        .with("undone", undone.iter().map(Undone::to_json).collect::<Vec<_>>())
         .with("changed", !is_undone)
-        .with("before_sha256", now.name())
-        .with("after_sha256", goal.name())
-        .with("restored_sha256", goal.name())
+        .with("before_sha256", now.hash_or_none())
+        .with("after_sha256", goal.hash_or_none())
+        .with("restored_sha256", goal.hash_or_none())
         .with("previous_path", previous.map(|path| path.display().to_string()));
     Ok(change_report::with_diff(report, diff.as_ref()))
 }
@@ -138,7 +143,7 @@ fn choose(all: &[RunChange], count: usize, path: &Path) -> Result<Vec<RunChange>
     let path = shown(path);
     if all.is_empty() {
         return Err(Problem::failed(format!(
-            "nothing to undo: no change that a run of its conversation made to {path} still stands"
+            "nothing to undo: no run of its conversation has changed {path}, or its changes are undone already"
         )));
     }
     if count > all.len() {
@@ -168,7 +173,7 @@ fn refuse_changed_since(
         (_, None) => "was made again",
         _ => "was changed",
     };
-    let diff = since.diff();
+    let diff = since.text_diff();
     if let Some(diff) = &diff {
         since.print(root, diff);
     }
@@ -219,7 +224,7 @@ fn describe(root: &Root, path: &Path, now: &FileVersion, change: &RunChange) -> 
         if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
     };
     let (before, after) = (content(&change.before), content(&change.after));
-    let diff = FileChange { path, before: &before, after: &after }.diff();
+    let diff = FileChange { path, before: &before, after: &after }.text_diff();
     let first = change.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let mut prompt: String = first.trim().chars().take(PROMPT).collect();
     if prompt.len() < first.trim().len() {
@@ -236,7 +241,7 @@ fn describe(root: &Root, path: &Path, now: &FileVersion, change: &RunChange) -> 
 
 impl Undone {
     /// `2026-11-22T01:02:03Z  -3 +5  Accept CRLF too`
-    fn line(&self) -> String {
+    fn summary_line(&self) -> String {
         let lines = match self.lines {
             Some((removed, added)) => format!("-{removed} +{added}"),
             None => "lines not counted".to_owned(),
@@ -246,7 +251,7 @@ impl Undone {
         format!("{at}  {lines}  {prompt}")
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "at": self.at,
             "prompt": self.prompt,
@@ -273,13 +278,13 @@ fn report_text(
     };
     let mut text = format!("undone in {path}: {end}\n");
     for change in undone {
-        text.push_str(&change.line());
+        text.push_str(&change.summary_line());
         text.push('\n');
     }
     text
 }
 
-/// What the conversation, and with it the model, is told.
+/// Makes the block that records the undo, for the model.
 fn undo_block(
     journal: &ConversationFile,
     path: &Path,
@@ -292,8 +297,8 @@ fn undo_block(
     let mut block = Block::new("system")
         .with("change", "undo")
         .with("path", &path_name)
-        .with("before", now.name())
-        .with("after", goal.name());
+        .with("before", now.hash_or_none())
+        .with("after", goal.hash_or_none());
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {
         Some(_) => "is as it was before that",
@@ -302,7 +307,7 @@ fn undo_block(
     let mut text =
         format!("the user took back {what} of this conversation, and {path_name} {state}:\n");
     for change in undone {
-        text.push_str(&format!("- {}\n", change.line()));
+        text.push_str(&format!("- {}\n", change.summary_line()));
     }
     if undone.first().is_some_and(|newest| newest.after != now.sha256) && now.sha256 != goal.sha256
     {

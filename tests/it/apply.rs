@@ -140,7 +140,7 @@ fn a_file_that_is_not_there_is_made_on_purpose() {
     let diff = "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
     run(&sandbox, &[], diff).assert_exit(0);
     assert_eq!(sandbox.read("f"), "a\nb");
-    refuses(&sandbox, diff, &["which is there already"]);
+    refuses(&sandbox, diff, &["which already exists"]);
     let gone = "--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n\\ No newline at end of file\n";
     refuses(&sandbox, gone, &["remove it yourself"]);
 }
@@ -205,7 +205,7 @@ fn wrong_input_says_what_it_should_be() {
     let script = ["-q", "-e", "-f", "-c", line.as_str(), "/dev/null"];
     let terminal = sandbox.program("script", &script).env("SHELL", "/bin/sh").silent_stdin().run();
     let terminal = terminal.assert_exit(2).within(5.0);
-    assert!(terminal.stdout.contains("stdin is a terminal"), "{}", terminal.stdout);
+    assert!(terminal.stdout.contains("which is a terminal"), "{}", terminal.stdout);
     assert_eq!(sandbox.read("f"), TEXT);
 }
 

@@ -79,9 +79,9 @@ impl CommitSummaries {
         let room = usize::try_from(sizes.join).unwrap_or(usize::MAX);
         let Some(request) = build_request(&commits, room) else { return Ok(()) };
         // Nothing is paid for before it is clear that the answer can be stored.
-        let folder = writers.kept();
+        let folder = writers.cache_folder();
         fs::create_private_folder(&folder)?;
-        let mut voice = writers.voice()?;
+        let mut voice = writers.connect()?;
         self.requests += 1;
         let message = Message { role: Role::User, parts: vec![&request.message] };
         let reply = (voice.send)(&request.system, vec![message])?;
