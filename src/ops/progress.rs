@@ -50,7 +50,7 @@ impl Progress {
             }
             ProgressEvent::ReplyEnded => self.clear(),
             ProgressEvent::CheckStarted(command) => {
-                out::line(&action_line("check", command, width()))
+                out::line(&action_line("check", command, width()));
             }
             ProgressEvent::ActionStarted(action) => out::line(&started(action, width())),
             ProgressEvent::ActionEnded(block) => out::line(&ended(block, width())),
