@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::large_files;
-use super::redaction::check_for_masks;
+use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
 use super::runner::Runner;

@@ -12,6 +12,7 @@ pub mod file_changes;
 pub mod file_guard;
 mod freshness;
 mod large_files;
+mod mask_check;
 pub mod nagent_child;
 pub mod progress_event;
 pub mod redaction;

@@ -10,14 +10,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::result_block::add_redacted;
-use super::run_context::RunContext;
 use super::truncate;
 use crate::format::conversation::Block;
-use crate::format::index;
 use crate::limits;
-use crate::protocol::Action;
 use crate::redact::{Redactor, Stream};
-use crate::segments::previous_split::edited_segments;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::process::capture::Captured;
@@ -44,7 +40,7 @@ const NOT_MASKED: [&str; 6] = [
 /// Masks what goes into the conversation.
 #[derive(Debug, Default)]
 pub struct ResultRedactor {
-    redactor: RefCell<Redactor>,
+    pub(super) redactor: RefCell<Redactor>,
 }
 
 impl ResultRedactor {
@@ -155,7 +151,7 @@ impl ResultRedactor {
     }
 
     /// Why a text may not be written: it holds a mask.
-    fn refuse_mask(&self, text: &str) -> Option<String> {
+    pub(super) fn refuse_mask(&self, text: &str) -> Option<String> {
         let redactor = self.redactor.borrow();
         let mask = redactor.find_mask(text)?;
         Some(format!(
@@ -164,50 +160,6 @@ impl ResultRedactor {
              or tell the user what should be there"
         ))
     }
-}
-
-/// Why an action may not write what it holds: there is a mask in it.
-pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
-    match action {
-        Action::Write { text, .. } => context.redactor.refuse_mask(text),
-        Action::Edit { blocks, .. } => context.redactor.refuse_mask(blocks),
-        Action::FilePatch { index } => check_segments_for_masks(&context.resolve(index), context),
-        _ => None,
-    }
-}
-
-fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<String> {
-    // Without shapes the only masks are those of this process's own keys.
-    let is_on = context.redactor.redactor.borrow().finds_shapes();
-    // A file that is not an index, or cannot be read as one, puts nothing back.
-    let index = match read_for_masks(path, crate::limits::SEGMENT_INDEX) {
-        Ok(text) => index::parse(&text).ok()?,
-        Err(refusal) => return refusal.filter(|_| is_on),
-    };
-    let folder = path.parent()?;
-    edited_segments(path, &index, &context.stop_check()).iter().find_map(|name| {
-        let refusal = match read_for_masks(&folder.join(name), limits::MASKED_SEGMENT) {
-            Ok(text) => context.redactor.refuse_mask(&text)?,
-            Err(refusal) => return refusal.filter(|_| is_on),
-        };
-        Some(format!("{name}: {refusal}"))
-    })
-}
-
-/// Reads a file to search it for masks, else says why it may not be put back. `Err(None)`: there is no such file.
-fn read_for_masks(path: &Path, limit: u64) -> Result<String, Option<String>> {
-    let (mut file, metadata) = read::open_regular(path).map_err(|_| None)?;
-    if metadata.len() > limit {
-        return Err(Some(format!(
-            "nothing was changed: {} has more than {} MiB, too much to search for masks of credentials; without --redact \
-             it is not searched",
-            path.display(),
-            limit >> 20
-        )));
-    }
-    let bytes = fs::read_all(&mut file).map_err(|error| Some(format!("{error:#}")))?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The key of this root. It is created when there is none.

@@ -14,24 +14,25 @@
 mod git_config_paths;
 pub mod inner;
 mod paths;
+mod places;
 mod program;
 mod run;
 mod scan;
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use uuid::Uuid;
 
 use self::paths::PolicyPaths;
-use self::program::{bwrap_version, find_bwrap};
+pub use self::places::{INNER, Places, Unavailable};
+use self::program::{PROBE_TIME, bwrap_version, find_bwrap};
 pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun};
 use self::scan::{
     MAX_PROTECTED, PROTECTED_IN_GIT, TreeScan, is_git_folder, scan_git_folder, scan_tree,
@@ -44,38 +45,6 @@ use crate::sandbox::inner::InnerPlan;
 use crate::sandbox::mechanism::Mechanism;
 use crate::sandbox::policy::{FolderKind, SandboxPolicy, WritableFolder};
 use crate::sandbox::{SandboxMode, SandboxRequest, advice};
-
-/// The executable of the inner stage, beside the running one.
-pub const INNER: &str = "nagent-sandbox";
-
-/// How long finding out whether the sandbox works may take.
-const PROBE_TIME: Duration = Duration::from_secs(20);
-
-/// Where a run takes place.
-#[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
-    /// The run's folder.
-    pub folder: &'a Path,
-    /// The git toplevel of `folder`, if any.
-    pub toplevel: Option<&'a Path>,
-    /// The home folder, if any.
-    pub home: Option<&'a Path>,
-    /// nagent's root, which commands cannot read.
-    pub root: &'a Path,
-    /// The value of `TMPDIR`, if set.
-    pub tmpdir: Option<&'a OsStr>,
-    /// The running executable; [`INNER`] is beside it.
-    pub executable: Option<&'a Path>,
-    /// Whether it is a file's own conversation: then `workspace` writes in temp folders only.
-    pub per_file: bool,
-    /// The config file in force, which could turn the sandbox off: it is read-only wherever it is.
-    pub config: Option<&'a Path>,
-}
-
-/// Why the sandbox cannot be built, and what is missing.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unavailable(pub String);
 
 /// A sandbox that works on this machine.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::git_config_paths::paths_named_by_git;
+use super::places::{INNER, Places, Unavailable};
 use super::scan::is_git_folder;
-use super::{INNER, Places, Unavailable};
 use crate::sandbox::policy::{FolderKind, HiddenPath, SandboxPolicy, WritableFolder};
 use crate::sandbox::protected::{CREDENTIALS_IN_HOME, STARTERS_IN_HOME, names_in};
 use crate::sandbox::{SandboxMode, SandboxRequest};

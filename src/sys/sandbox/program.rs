@@ -2,11 +2,14 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::PROBE_TIME;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::Job;
+
+/// How long finding out whether the sandbox works may take.
+pub(super) const PROBE_TIME: Duration = Duration::from_secs(20);
 
 /// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
