@@ -97,18 +97,18 @@ fn denied(denied: FileError) -> Problem {
     refused(denied.problem())
 }
 
-fn apply_input(args: &Args) -> Result<Report, Problem> {
+/// Reads blocks or a diff from stdin.
+fn read_edits() -> Result<Edits, Problem> {
     if terminal::stdin_is_terminal() {
         return Err(Problem::usage(format!("nothing on stdin, which is a terminal: {SHAPES}")));
     }
-    let interrupts = Interrupts::install()?;
-    let input = match stdin::read_to_end(&interrupts)? {
-        Ok(input) => input,
-        Err(signal) => {
-            return Err(Problem::new(Exit::Signal(signal), "interrupted".to_owned()));
-        }
-    };
-    let edits = edits(&Bytes::decode(&input)?.text)?;
+    let input = stdin::read_to_end(&Interrupts::install()?)?;
+    let input = input.map_err(|signal| Problem::new(Exit::Signal(signal), "interrupted"))?;
+    parse_edits(&Bytes::decode(&input)?.text)
+}
+
+fn apply_input(args: &Args) -> Result<Report, Problem> {
+    let edits = read_edits()?;
     let env = Env::read();
     let home = env.home();
     let folder = env
@@ -188,7 +188,7 @@ fn diff_name(file: &Path) -> String {
 }
 
 /// Parses blocks or a diff: each has marks that the other lacks.
-fn edits(text: &str) -> Result<Edits, Problem> {
+fn parse_edits(text: &str) -> Result<Edits, Problem> {
     let is_marker = |line: &str| {
         let run = line.bytes().take_while(|byte| *byte == b'<').count();
         run >= 7 && line[run..].trim() == "SEARCH"
