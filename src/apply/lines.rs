@@ -24,7 +24,7 @@ impl<'a> File<'a> {
         Self { lines, keys: OnceCell::new() }
     }
 
-    /// The [`key`] of each line.
+    /// The `key` of each line.
     pub(super) fn line_keys(&self) -> &[u64] {
         self.keys.get_or_init(|| self.lines.iter().map(|line| line_key(line.text)).collect())
     }

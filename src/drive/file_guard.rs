@@ -1,7 +1,7 @@
 //! Writes files for the model: whole ones, and by search and replace. Each action gives one result block, an error as well.
 //!
 //! Where writes may go is decided by [`crate::sys::boundary`], how an edit is found by [`crate::apply`]. A whole file is
-//! written only over the content that the model was last shown ([`super::freshness`]). An edit whose search text is found
+//! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
 //! exactly needs no such check, since the search text is one.
 
 use std::fs::File;

@@ -15,7 +15,7 @@ pub struct FileCommit {
     pub offset: i32,
     /// The committer's time, by which commits are sorted.
     pub committed: i64,
-    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`limits::COMMIT_SUBJECT`] characters, like the next two.
+    /// The author's name; invalid UTF-8 becomes U+FFFD. At most [`crate::limits::COMMIT_SUBJECT`] characters, like the next two.
     pub name: String,
     /// The author's address.
     pub email: String,
