@@ -227,15 +227,23 @@ fn rules(facts: &Facts) -> String {
     text
 }
 
+/// The folder is written once for all the programs in it: eight long paths would be a tenth of a first request.
 fn tools(tools: &[Tool]) -> String {
     if tools.is_empty() {
         return String::new();
     }
     let mut text = String::from(
-        "Run these in the shell. PATH --description explains one, PATH --help lists its flags.",
+        "Run these in the shell by their full path. With --description one explains itself, with --help it lists its \
+         flags.",
     );
+    let mut last_folder = None;
     for tool in tools {
-        let _ = write!(text, "\n- {}: {}", escaped(&tool.path), tool.summary);
+        let (folder, name) = tool.path.rsplit_once('/').unwrap_or(("", &tool.path));
+        if last_folder != Some(folder) {
+            let _ = write!(text, "\nIn {}/:", escaped(folder));
+            last_folder = Some(folder);
+        }
+        let _ = write!(text, "\n- {}: {}", escaped(name), tool.summary);
     }
     text
 }

@@ -78,9 +78,9 @@ fn language(word: &str) -> Result<Language, String> {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-file-split";
-    const DESCRIPTION: &'static str = "Cuts a large file into segments of at most 32 KiB at the boundaries of its \
-        structure (definitions, headings, elements, records, paragraphs), and prints the path of an index.json that lists \
-        them with their lines and bytes. Call it as nagent-file-split --file FILE; --output DIR names the folder, \
+    const DESCRIPTION: &'static str = "Splits a large file into segments of at most 32 KiB and prints the path of \
+        the index.json that lists them. It cuts at the boundaries of the file's structure (definitions, headings, elements, \
+        records, paragraphs); the index has the lines and bytes of each. Call it as nagent-file-split --file FILE; --output DIR names the folder, \
         --target-bytes N the size, --split TYPE the type, --natural cuts at every boundary, --json prints the index, \
         --refresh INDEX splits again after the file has changed, --summarize adds a model's summaries. Edit the segment files, then put them back with \
         nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage, \

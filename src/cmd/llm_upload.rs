@@ -50,8 +50,8 @@ pub struct Args {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-llm-upload";
-    const DESCRIPTION: &'static str = "Sends an image, a PDF, an office, code or text file of up to 50 MB with a \
-        prompt to a language model and prints its text. Call it as nagent-llm-upload --file FILE --prompt TEXT; --json \
+    const DESCRIPTION: &'static str = "Sends a file (image, PDF, office, code or text, up to 50 MB) with a prompt \
+        to a language model and prints its text. Call it as nagent-llm-upload --file FILE --prompt TEXT; --json \
         adds token counts and what the file is, --provider and --model choose the model. It needs the provider's \
         credential in its environment. Exit codes: 0 done, 1 file trouble or a file that the provider does not take, 2 \
         wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit.";

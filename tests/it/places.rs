@@ -295,7 +295,7 @@ fn programs_in_bin_that_are_no_tools_are_left_out() {
     fs::create_dir(bin.join("folder")).unwrap();
     let run = sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n").within(8.0);
     let system = sandbox.requests()[0].system();
-    assert!(system.contains("/good: Good one.") && !system.contains("Fails."), "{system}");
+    assert!(system.contains("\n- good: Good one.") && !system.contains("Fails."), "{system}");
     assert!(!system.contains(crate::sandbox::CANARY) && !system.contains('\u{1b}'), "{system}");
     assert!(!system.lines().any(|line| line.starts_with("feed")), "{system}");
     assert!(run.stderr.contains("hangs did not answer"), "{}", run.stderr);
