@@ -109,7 +109,7 @@ limits! {
         /// Children that one run starts
         count CHILDREN_PER_RUN: u64 = 200, "error result";
         /// Output of a child that is read back
-        bytes CHILD_OUTPUT: u64 = 256 << 20, "error result";
+        bytes CHILD_OUTPUT: usize = 256 << 20, "error result";
     }
 
     "What commands, files and folders give" {

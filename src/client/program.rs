@@ -93,7 +93,7 @@ impl Program {
             }
             _ => None,
         };
-        Ok(command::parse(self.preset, exit, &finished.stdout.head, &finished.stderr.head)?)
+        Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
     }
 
     fn build_job(&self, ask: &ChatRequest<'_>) -> Job {

@@ -296,7 +296,7 @@ impl Children {
         let set = [(PARENTS, self.parents_of_commands()), (LINEAGE, slot.lineage.clone())];
         let env = context.env.for_children(&set);
         let prompt = Some(prompt.clone().into_bytes());
-        child_job(argv, prompt, context.folder.clone(), env, context.root.outputs())
+        child_job(argv, prompt, context.folder.clone(), env)
     }
 
     /// Makes the result of a child that ended.

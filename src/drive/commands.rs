@@ -4,8 +4,10 @@
 //! result says so. How a sandbox is built is [`crate::sys::sandbox`]'s.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::redaction::MaskedOutput;
 use super::result_block::add_redacted;
 use super::run_context::RunContext;
 use super::truncate;
@@ -52,22 +54,29 @@ impl Commands {
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
         let mut job = self.build_job(commands, timeout, parents, context);
+        let mut output = context.redactor.capture_output(&context.root.outputs());
+        let mut run = |job: Job| {
+            process::run_streaming(job, context.interrupts, &mut |bytes| {
+                output.append(bytes);
+                ControlFlow::Continue(())
+            })
+        };
         let Some(sandbox) = &self.sandbox else {
-            let ended = process::run(job, context.interrupts);
-            return redact_result(block, ended, timeout, context);
+            let ended = run(job);
+            return describe_result(block, ended, output, timeout);
         };
         let block = with_sandbox(block, sandbox);
-        let run = match sandbox.wrap(&mut job) {
-            Ok(run) => run,
+        let sandboxed = match sandbox.wrap(&mut job) {
+            Ok(sandboxed) => sandboxed,
             Err(error) => return (block.with("status", "error").body(error.to_string()), None),
         };
-        let finished = process::run(job, context.interrupts);
-        let outcome = run.finish();
+        let finished = run(job);
+        let outcome = sandboxed.finish();
         if let (Some(why), Ok(_)) = (outcome.refused, &finished) {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);
         }
-        let (mut block, signal) = redact_result(block, finished, timeout, context);
+        let (mut block, signal) = describe_result(block, finished, output, timeout);
         let mut output = block.body.take().unwrap_or_default();
         let mut notes = outcome.notes;
         if block.get("status") == Some("error") {
@@ -93,28 +102,9 @@ impl Commands {
         let env = context.env.for_commands(&self.rules.pass_env, &set);
         let mut job = Job::new(argv, context.folder.clone(), env);
         job.timeout = Some(timeout);
-        job.keep = truncate::KEEP;
-        job.spool = Some(context.root.outputs());
-        job.unlinked = !context.redactor.is_idle();
+        job.keep = 0;
         job
     }
-}
-
-/// Makes a command's result of how it ended, with its output masked.
-fn redact_result(
-    block: Block,
-    finished: Result<Finished, StartError>,
-    timeout: Duration,
-    context: &RunContext<'_>,
-) -> (Block, Option<Signal>) {
-    let mut count = 0;
-    let finished = finished.map(|mut finished| {
-        let stdout = std::mem::take(&mut finished.stdout);
-        (finished.stdout, count) = context.redactor.redact_output(stdout, &context.root.outputs());
-        finished
-    });
-    let (block, signal) = describe_result(block, finished, timeout);
-    (add_redacted(block, count), signal)
 }
 
 /// The block with the sandbox that the command ran in.
@@ -128,12 +118,14 @@ pub(super) fn with_sandbox(block: Block, sandbox: &Sandbox) -> Block {
 fn describe_result(
     block: Block,
     finished: Result<Finished, StartError>,
+    output: MaskedOutput<'_>,
     timeout: Duration,
 ) -> (Block, Option<Signal>) {
     let finished = match finished {
         Ok(finished) => finished,
         Err(error) => return (block.with("status", "error").body(error.to_string()), None),
     };
+    let (output, masks) = output.finish();
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
     let (status, code, why) = match finished.outcome {
         Outcome::Ended { code: 0 } => ("ok", Some(0), None),
@@ -163,7 +155,7 @@ fn describe_result(
     if let Some(code) = code {
         block = block.with("exit_code", code);
     }
-    block = truncate::with_output(block.with("seconds", seconds), &finished.stdout);
+    block = truncate::with_output(block.with("seconds", seconds), &output);
     let left = "processes of this command may still run: they could not be ended within a second";
     for why in why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())) {
         let output = block.body.take().unwrap_or_default();
@@ -174,5 +166,5 @@ fn describe_result(
         Outcome::Interrupted(signal) => Some(signal),
         _ => None,
     };
-    (block, signal)
+    (add_redacted(block, masks), signal)
 }

@@ -168,7 +168,7 @@ pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Opt
         return Ok(None);
     }
     let Some(outputs) = outputs else {
-        return Ok(fs::sha256_of_file(&mut file).ok().map(ContentHash));
+        return Ok(fs::sha256_of_file(file).ok().map(ContentHash));
     };
     let kept = fs::store_file(outputs, &mut file)?;
     Ok(kept.file_stem().map(|stem| ContentHash(stem.to_string_lossy().into_owned())))

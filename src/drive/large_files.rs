@@ -17,7 +17,6 @@ use crate::segments::patch::{self, PatchHooks, PatchOptions};
 use crate::segments::previous_split::edited_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::file_hash::hash_file;
 use crate::sys::fs;
 
 /// Splits a file that is too large to be shown, and lists its segments.
@@ -88,7 +87,7 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
         }
         let hash = match &hash {
             Some(hash) => hash,
-            None => hash.insert(hash_file(source, &context.stop_check()).ok().flatten()?),
+            None => hash.insert(fs::hash_file(source, &context.stop_check())?),
         };
         if *hash == found.source_sha256 {
             let edited = edited_segments(&path, &found, &context.stop_check());

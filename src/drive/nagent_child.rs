@@ -17,17 +17,12 @@ use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 /// The time between telling a child to end and ending it.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// What is kept in memory of a child's stdout, head and tail each; a longer one goes to a file first.
-const KEEP: usize = 1 << 20;
-
-/// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt. `outputs` is the folder for
-/// long answers.
+/// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt.
 pub fn child_job(
     mut argv: Vec<OsString>,
     prompt: Option<Vec<u8>>,
     folder: PathBuf,
     env: Vec<(OsString, OsString)>,
-    outputs: PathBuf,
 ) -> Job {
     argv.push("--json".into());
     argv.extend(prompt.is_some().then(|| "-".into()));
@@ -35,9 +30,8 @@ pub fn child_job(
         stdin: prompt.map_or(Stdin::Null, Stdin::Bytes),
         output: Output::Separate,
         grace: GRACE,
-        keep: KEEP,
-        spool: Some(outputs),
-        unlinked: true,
+        keep: limits::CHILD_OUTPUT,
+        limit: limits::CHILD_OUTPUT as u64,
         ..Job::new(argv, folder, env)
     }
 }
@@ -66,15 +60,12 @@ impl ChildAnswer {
             Outcome::TooMuch => Some(Problem::failed("ended because it wrote too much")),
             _ => None,
         };
-        let text = finished.stdout.whole_text(limits::CHILD_OUTPUT);
-        let json: Option<Map<String, Value>> =
-            text.and_then(|text| serde_json::from_str(&text).ok());
-        let Some(mut json) = json else {
+        let Ok(mut json) = serde_json::from_slice::<Map<String, Value>>(&finished.stdout) else {
             let code = match finished.outcome {
                 Outcome::Ended { code } if code != 0 => u64::try_from(code).unwrap_or(1),
                 _ => 1,
             };
-            let stderr = finished.stderr.head_text();
+            let stderr = String::from_utf8_lossy(&finished.stderr);
             let error = format!("the child gave no readable answer; its stderr: {}", stderr.trim());
             return Self { code, error: Some(error), ended_by, json: Map::new() };
         };

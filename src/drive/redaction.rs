@@ -16,7 +16,7 @@ use crate::limits;
 use crate::redact::{Redactor, Stream};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
-use crate::sys::process::capture::Captured;
+use crate::sys::process::capture::{Capture, Captured};
 use crate::sys::root::Root;
 use crate::sys::{fs, read};
 
@@ -89,19 +89,10 @@ impl ResultRedactor {
         add_redacted(block, count)
     }
 
-    /// Masks a command's output.
-    pub(super) fn redact_output(&self, captured: Captured, outputs: &Path) -> (Captured, u64) {
-        let mut redactor = self.redactor.borrow_mut();
-        if redactor.is_idle() {
-            return (captured, 0);
-        }
-        let mut stream = Stream::default();
-        let captured =
-            captured.map_bytes(outputs.to_owned(), truncate::KEEP, &mut |bytes| match bytes {
-                Some(bytes) => stream.push(&mut redactor, bytes),
-                None => stream.finish(&mut redactor),
-            });
-        (captured, stream.count)
+    /// Captures a command's output; what is too long for a result goes into `outputs`.
+    pub(super) fn capture_output(&self, outputs: &Path) -> MaskedOutput<'_> {
+        let capture = Capture::new(truncate::KEEP, outputs.to_owned());
+        MaskedOutput { redactor: &self.redactor, stream: Stream::default(), capture }
     }
 
     /// Masks the bytes of a file that is not text.
@@ -159,6 +150,32 @@ impl ResultRedactor {
              Use smaller SEARCH blocks that skip its line, or change the file with a command (sed) that does not spell it, \
              or tell the user what should be there"
         ))
+    }
+}
+
+/// A command's output, which is masked while it comes: nothing of it is stored before.
+pub(super) struct MaskedOutput<'a> {
+    redactor: &'a RefCell<Redactor>,
+    stream: Stream,
+    capture: Capture,
+}
+
+impl MaskedOutput<'_> {
+    /// Appends the next bytes.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let mut redactor = self.redactor.borrow_mut();
+        if redactor.is_idle() {
+            self.capture.append(bytes);
+        } else {
+            self.capture.append(&self.stream.push(&mut redactor, bytes));
+        }
+    }
+
+    /// Ends the output. The number is that of the masks in it.
+    pub(super) fn finish(mut self) -> (Captured, u64) {
+        let rest = self.stream.finish(&mut self.redactor.borrow_mut());
+        self.capture.append(&rest);
+        (self.capture.finish(), self.stream.count)
     }
 }
 

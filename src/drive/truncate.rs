@@ -35,7 +35,7 @@ pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
 /// Gives the block a process's output.
 pub fn with_output(block: Block, output: &Captured) -> Block {
     let mut block = block.with("bytes", output.bytes).with("lines", output.lines);
-    let path = output.spooled.as_ref().map(|spooled| spooled.path.display().to_string());
+    let path = output.spooled.as_ref().map(|path| path.display().to_string());
     if let Some(path) = &path {
         block = block.with("output", path);
     }

@@ -187,7 +187,7 @@ impl Work<'_> {
         argv.extend(flags.clear.then(|| "--clear".into()));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
-        child_job(argv, self.prompt.clone(), self.folder.clone(), env, call.root().outputs())
+        child_job(argv, self.prompt.clone(), self.folder.clone(), env)
     }
 
     /// Takes the answer of a child that ended.
@@ -199,7 +199,7 @@ impl Work<'_> {
         let name = shown(&self.slots[at].file);
         // The error comes with the report; every other line must not be missed.
         let own_error = report.error.as_ref().map(|error| format!("nagent: {error}"));
-        let said = finished.stderr.head_text();
+        let said = String::from_utf8_lossy(&finished.stderr);
         let lines = said.lines().filter(|line| Some(*line) != own_error.as_deref());
         for line in lines {
             out::line(&format!("{name}: {line}"));

@@ -12,7 +12,6 @@ use super::naming::Naming;
 use super::problems::{cannot, unreadable};
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
-use crate::sys::file_hash::hash_file;
 use crate::sys::names::shown;
 use crate::sys::staged_folder::list_names;
 use crate::sys::temp_files::is_temp_name;
@@ -163,5 +162,5 @@ fn list_files(folder: &Path) -> Result<Vec<OsString>, Problem> {
 }
 
 fn has_hash(path: &Path, sha256: &str, stop: &dyn Fn() -> bool) -> bool {
-    hash_file(path, stop).ok().flatten().as_deref() == Some(sha256)
+    fs::hash_file(path, stop).as_deref() == Some(sha256)
 }

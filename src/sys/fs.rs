@@ -3,7 +3,7 @@
 //! Two ways to write and no third: [`AtomicFile`], and (in [`super::conversation_file`]) append.
 //! What the model reads and writes goes through [`super::read`] and [`super::boundary`] instead.
 
-use crate::limits::{self, KEPT_CONTENT};
+use crate::limits;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -16,6 +16,7 @@ pub use crate::format::hex::hex;
 
 use super::atomic_file::AtomicFile;
 use super::durable::rename_to_free_name;
+use super::read::open_regular;
 use super::temp_files::TempFile;
 
 mod private; // folders for their owner alone
@@ -75,32 +76,33 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
 
 /// Like [`read_text`], for bytes that need not be text.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
-    let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    let what = || format!("cannot read {}", path.display());
+    let Some((file, size)) = open_regular_file(path, limit).with_context(what)? else {
+        return Ok(None);
     };
-    let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
-    if !metadata.is_file() {
-        bail!("cannot read {}: it is not a regular file", path.display());
-    }
-    if metadata.len() > limit {
-        bail!(
-            "cannot read {}: it has {} bytes, over the limit of {limit}",
-            path.display(),
-            metadata.len()
-        );
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     // One byte more than the limit: a file may grow after its size was asked, and files of procfs say 0.
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(what)?;
     if bytes.len() as u64 > limit {
-        bail!("cannot read {}: it has more than {limit} bytes", path.display());
+        bail!("{}: it has more than {limit} bytes", what());
     }
     Ok(Some(bytes))
+}
+
+/// Opens a regular file of `limit` bytes at most, and gives its size. Never waits at a FIFO.
+fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, u64)>> {
+    let file = match OpenOptions::new().read(true).custom_flags(nonblock()).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        bail!("it is not a regular file");
+    }
+    if metadata.len() > limit {
+        bail!("it has {} bytes, over the limit of {limit}", metadata.len());
+    }
+    Ok(Some((file, metadata.len())))
 }
 
 /// The flag that keeps an open from waiting at a FIFO.
@@ -239,8 +241,40 @@ pub fn bytes_below(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Stores bytes under the name of their hash, and gives the path. A file of that name stays, unless its content has another
-/// hash.
+/// A new file in `outputs`, which is named after the hash of its content once that is complete.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: TempFile,
+    folder: PathBuf,
+    hash: Sha256,
+}
+
+impl OutputFile {
+    /// Creates the file, and its folder where that is missing.
+    pub(super) fn create(outputs: &Path) -> io::Result<Self> {
+        make_folders(outputs, 0o700, &mut Vec::new())?;
+        let file = TempFile::create(outputs)?;
+        Ok(Self { file, folder: outputs.to_owned(), hash: Sha256::new() })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.file.file_mut().write_all(bytes)
+    }
+
+    /// Names and syncs the file, and gives its path. One of that name stays, unless its content has another hash.
+    pub(super) fn finish(self) -> io::Result<PathBuf> {
+        let sha256 = hex(&self.hash.finalize());
+        let name = format!("{sha256}.txt");
+        let path = self.folder.join(&name);
+        if !is_stored(&path, &sha256) {
+            self.file.persist_durably(name.as_ref(), false)?;
+        }
+        Ok(path)
+    }
+}
+
+/// Stores bytes under the name of their hash, and gives the path.
 pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let sha256 = sha256(bytes);
     let path = outputs.join(format!("{sha256}.txt"));
@@ -252,52 +286,52 @@ pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
 }
 
 /// Whether a stored file has the content that its name says. A command may have written to it, or a crash left it empty.
-pub(super) fn is_stored(path: &Path, sha256: &str) -> bool {
-    let hash = || -> io::Result<Option<String>> {
-        let mut file = OpenOptions::new().read(true).custom_flags(nonblock()).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
-        read_hashed(&mut file, &mut |_| Ok(())).map(Some)
-    };
-    matches!(hash(), Ok(Some(hash)) if hash == sha256)
+fn is_stored(path: &Path, sha256: &str) -> bool {
+    let file = open_regular_file(path, u64::MAX).ok().flatten();
+    file.is_some_and(|(file, _)| sha256_of_file(file).is_ok_and(|hash| hash == sha256))
 }
 
 /// Like [`store_output`], for the rest of an open file of any size.
 pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
-    create_private_folder(outputs)?;
-    let mut keep = || -> io::Result<PathBuf> {
-        let mut new = TempFile::create(outputs)?;
-        let sha256 = read_hashed(file, &mut |bytes| new.file_mut().write_all(bytes))?;
-        let name = format!("{sha256}.txt");
-        let path = outputs.join(&name);
-        if !is_stored(&path, &sha256) {
-            new.persist_durably(name.as_ref(), false)?;
-        }
-        Ok(path)
+    let keep = || -> io::Result<PathBuf> {
+        let mut new = OutputFile::create(outputs)?;
+        for_each_chunk(file, &mut |bytes| new.write(bytes))?;
+        new.finish()
     };
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
 }
 
-/// The SHA-256 of what is left to read of a file.
-pub fn sha256_of_file(file: &mut impl Read) -> Result<String> {
-    read_hashed(file, &mut |_| Ok(())).context("cannot read an open file")
+/// The SHA-256 of what is left to read of a file, in lower-case hexadecimal digits.
+pub fn sha256_of_file(file: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    for_each_chunk(file, &mut |bytes| {
+        hash.update(bytes);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
 }
 
-/// Reads a file to its end, piece by piece, and gives the SHA-256 of what was read.
-fn read_hashed(
-    file: &mut impl Read,
-    each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<String> {
+/// The SHA-256 of a regular file; `None` where it cannot be read, or `stop` said so.
+pub fn hash_file(path: &Path, stop: &dyn Fn() -> bool) -> Option<String> {
+    let (file, _) = open_regular(path).ok()?;
     let mut hash = Sha256::new();
+    let hashed = for_each_chunk(file, &mut |bytes| {
+        hash.update(bytes);
+        if stop() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    });
+    hashed.ok().map(|()| hex(&hash.finalize()))
+}
+
+/// Reads a file to its end, piece by piece.
+fn for_each_chunk(
+    mut file: impl Read,
+    take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut chunk = vec![0; 256 * 1024];
     loop {
         match file.read(&mut chunk) {
-            Ok(0) => return Ok(hex(&hash.finalize())),
-            Ok(count) => {
-                hash.update(&chunk[..count]);
-                each(&chunk[..count])?;
-            }
+            Ok(0) => return Ok(()),
+            Ok(count) => take(&chunk[..count])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -315,17 +349,8 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
         bail!("\"{}\" is not the name of a stored content", sha256.escape_debug());
     }
     let path = outputs.join(format!("{sha256}.txt"));
-    let what = || format!("cannot read the stored content {}", path.display());
-    let opened = OpenOptions::new().read(true).custom_flags(nonblock()).open(&path);
-    let mut file = opened.with_context(what)?;
-    let metadata = file.metadata().with_context(what)?;
-    if !metadata.is_file() {
-        bail!("{}: it is not a regular file", what());
-    }
-    if metadata.len() > limits::KEPT_CONTENT {
-        bail!("{}: it has {} bytes, over the limit of {KEPT_CONTENT}", what(), metadata.len());
-    }
-    let bytes = read_all(&mut file).with_context(what)?;
+    let bytes = read_bytes(&path, limits::KEPT_CONTENT)?
+        .with_context(|| format!("cannot read the stored content {}: it is gone", path.display()))?;
     if self::sha256(&bytes) != sha256 {
         bail!("{} is not what was stored there: it has another hash", path.display());
     }

@@ -9,7 +9,7 @@
 //! - [`atomic_file`], [`file_stamp`]: replacing a file in one step; whether a file is still the same
 //! - [`file_index`]: which conversation belongs to a file of the user's
 //! - [`names`], [`read`]: one regular file, whole or a range of lines, in bounded memory
-//! - [`read_range`], [`file_hash`]: a range of a file's bytes; the hash of a file
+//! - [`read_range`]: a range of a file's bytes
 //! - [`list_dir`], [`grep`]: list a folder, find files by pattern, search in them
 //! - [`boundary`], [`opening`], [`file_error`], [`replace`]: which files a tag may write, and writing one
 //! - [`staged_folder`]: a folder that is built beside its place and put there in one step
@@ -30,7 +30,6 @@ pub mod conversation_file;
 mod durable;
 pub mod env;
 pub mod file_error;
-pub mod file_hash;
 pub mod file_index;
 pub mod file_stamp;
 pub mod folder;

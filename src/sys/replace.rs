@@ -55,7 +55,7 @@ pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
     let failed = |error| FileError::io("read", &opened.path, error);
     let mut file = file;
     file.rewind().map_err(failed)?;
-    fs::sha256_of_file(&mut file).map(Some).map_err(|error| failed(std::io::Error::other(error)))
+    fs::sha256_of_file(file).map(Some).map_err(failed)
 }
 
 /// The content of a file that is to be edited, at most 64 MiB.

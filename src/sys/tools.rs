@@ -135,7 +135,7 @@ fn ask_for_descriptions(
     while let Some(finished) = jobs.next_finished(interrupts) {
         let Some((key, (size, modified))) = asked.remove(&finished.id) else { continue };
         let summary = match finished.outcome {
-            Outcome::Ended { code: 0 } => summary(&finished.stdout.head_text()),
+            Outcome::Ended { code: 0 } => summary(&String::from_utf8_lossy(&finished.stdout)),
             Outcome::TimedOut => {
                 notes.push(format!(
                     "{key} did not answer --description in {} s; it is left out",

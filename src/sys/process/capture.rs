@@ -1,18 +1,12 @@
 //! Captures a stream of output in bounded memory: its head, its tail, its counts.
 //!
-//! What is too long for memory, or is not UTF-8, goes whole into a file named after its hash, or into an unlinked file for a
-//! caller that masks credentials before anything is stored.
+//! What is too long for memory, or is not UTF-8, goes whole into a file named after its hash.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
-use crate::sys::fs::{self, hex};
-use crate::sys::temp_files::TempFile;
+use crate::sys::fs::OutputFile;
 
 /// What was captured of one stream.
 #[derive(Debug, Default)]
@@ -29,106 +23,14 @@ pub struct Captured {
     pub left_out: u64,
     /// Whether the whole output is UTF-8.
     pub valid_utf8: bool,
-    /// The file with the whole output, already synced. There is one when bytes were left out, or some are not UTF-8 or are
-    /// NUL, and a folder was given.
-    pub spooled: Option<Spooled>,
-    /// The unlinked file instead of it, if the job asked for one. It vanishes with this value.
-    pub unlinked: Option<File>,
+    /// The file with the whole output, `{folder}/{sha256}.txt`, already synced. There is one when
+    /// bytes were left out, or some are not UTF-8 or are NUL.
+    pub spooled: Option<PathBuf>,
     /// Why the file is missing: a full disk, a folder that cannot be written.
     pub spool_error: Option<String>,
 }
 
-/// A file with a whole output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spooled {
-    /// `{folder}/{sha256}.txt`.
-    pub path: PathBuf,
-    /// The hash of the content, in lower-case hexadecimal.
-    pub sha256: String,
-}
-
-/// Hands over the content of a file, piece by piece.
-fn for_each_chunk(file: &File, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-    let mut chunk = vec![0; 256 << 10];
-    let mut at = 0;
-    loop {
-        match file.read_at(&mut chunk, at) {
-            Ok(0) => return Ok(()),
-            Ok(count) => {
-                take(chunk.get(..count).unwrap_or_default());
-                at += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 impl Captured {
-    /// Passes the output through `change`, piece by piece (`None` at the end), and captures the result; a whole output goes
-    /// into a file of `folder`. Where the middle of the output is lost, this drops the bytes around the gap up to the next
-    /// line feed: `change` cannot see what they belong to.
-    #[must_use]
-    pub fn map_bytes(
-        self,
-        folder: PathBuf,
-        keep: usize,
-        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
-    ) -> Self {
-        let mut new = Capture::new(keep, Some(folder), false);
-        if let Some(file) = &self.unlinked {
-            let copied = for_each_chunk(file, &mut |bytes| new.append(&change(Some(bytes))));
-            if let Err(error) = copied {
-                let why = format!("cannot read the whole output again: {error}");
-                return self.drop_partial_lines(Some(why), change);
-            }
-            new.append(&change(None));
-            return new.finish();
-        }
-        if self.left_out > 0 {
-            return self.drop_partial_lines(None, change);
-        }
-        new.append(&change(Some(&self.head)));
-        new.append(&change(Some(&self.tail)));
-        new.append(&change(None));
-        let new = new.finish();
-        Self { spool_error: new.spool_error.clone().or(self.spool_error), ..new }
-    }
-
-    fn drop_partial_lines(
-        mut self,
-        why: Option<String>,
-        change: &mut dyn FnMut(Option<&[u8]>) -> Vec<u8>,
-    ) -> Self {
-        let before = self.head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let after = self.tail.iter().position(|byte| *byte == b'\n').unwrap_or(self.tail.len());
-        // Without a gap the head's last line goes on in the tail.
-        let gap = [&self.head[before..], &self.tail[..after]].map(<[u8]>::len);
-        self.left_out += gap.iter().sum::<usize>() as u64;
-        let mut changed = |bytes: &[u8]| {
-            let mut out = change(Some(bytes));
-            out.extend(change(None));
-            out
-        };
-        self.head = changed(&self.head[..before]);
-        self.tail = changed(&self.tail[after..]);
-        self.unlinked = None;
-        self.spool_error = self.spool_error.or(why);
-        self
-    }
-
-    /// Returns the whole output as text, from memory or from the unlinked file. `None` if it has more than `limit` bytes, or
-    /// there is no such file.
-    pub fn whole_text(&self, limit: u64) -> Option<Cow<'_, str>> {
-        if self.left_out == 0 {
-            return Some(self.head_text());
-        }
-        let file = self.unlinked.as_ref().filter(|_| self.bytes <= limit)?;
-        let mut bytes = Vec::new();
-        for_each_chunk(file, &mut |piece| bytes.extend_from_slice(piece)).ok()?;
-        String::from_utf8(bytes).ok().map(Cow::Owned)
-    }
-
     /// Returns the head as text; the whole output if nothing was left out. What is not UTF-8 becomes U+FFFD; a character
     /// that is cut in two is dropped.
     pub fn head_text(&self) -> Cow<'_, str> {
@@ -157,10 +59,9 @@ impl Captured {
 
 /// A stream that is being captured.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub struct Capture {
     keep: usize,
-    folder: Option<PathBuf>,
-    unlinked: bool,
+    folder: PathBuf,
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
@@ -168,17 +69,16 @@ pub(super) struct Capture {
     ends_open: bool,
     utf8: Utf8Check,
     has_nul: bool,
-    spool: Option<Spool>,
+    spool: Option<OutputFile>,
     spool_error: Option<String>,
 }
 
 impl Capture {
-    /// Keeps `keep` bytes of the head and as many of the tail in memory; the file goes into `folder`.
-    pub(super) fn new(keep: usize, folder: Option<PathBuf>, unlinked: bool) -> Self {
+    /// Keeps `keep` bytes of the head and as many of the tail in memory; a file goes into `folder`, which is created then.
+    pub fn new(keep: usize, folder: PathBuf) -> Self {
         Self {
             keep,
             folder,
-            unlinked,
             head: Vec::new(),
             tail: Vec::new(),
             bytes: 0,
@@ -191,13 +91,8 @@ impl Capture {
         }
     }
 
-    /// Returns how many bytes have come so far.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Appends the next bytes.
-    pub(super) fn append(&mut self, chunk: &[u8]) {
+    pub fn append(&mut self, chunk: &[u8]) {
         let Some(last) = chunk.last() else { return };
         let overflows =
             self.head.len() + self.tail.len() + chunk.len() > self.keep.saturating_mul(2);
@@ -231,13 +126,12 @@ impl Capture {
         self.tail.drain(..surplus);
     }
 
-    /// Opens the file and writes what came so far, unless there is no folder or an earlier attempt failed.
+    /// Opens the file and writes what came so far, unless an earlier attempt failed.
     fn open_spool(&mut self) {
-        let Some(folder) = &self.folder else { return };
         if self.spool_error.is_some() {
             return;
         }
-        let opened = Spool::create(folder, self.unlinked).and_then(|mut spool| {
+        let opened = OutputFile::create(&self.folder).and_then(|mut spool| {
             spool.write(&self.head)?;
             spool.write(&self.tail)?;
             Ok(spool)
@@ -250,24 +144,20 @@ impl Capture {
 
     fn record_failure(&mut self, error: &io::Error) {
         self.spool = None;
-        let folder = self.folder.as_deref().unwrap_or(Path::new("")).display();
+        let folder = self.folder.display();
         self.spool_error = Some(format!("cannot keep the whole output in {folder}: {error}"));
     }
 
     /// Ends the stream. The file, if there is one, is synced under its name before this returns.
-    pub(super) fn finish(mut self) -> Captured {
+    pub fn finish(mut self) -> Captured {
         let valid_utf8 = self.utf8.is_valid();
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
-        let (spooled, unlinked) = match self.spool.take().map(Spool::finish) {
-            None => (None, None),
-            Some(Ok(files)) => files,
-            Some(Err(error)) => {
-                self.record_failure(&error);
-                (None, None)
-            }
-        };
+        let spooled = self.spool.take().map(OutputFile::finish).transpose().unwrap_or_else(|error| {
+            self.record_failure(&error);
+            None
+        });
         self.trim_tail();
         Captured {
             left_out: self.bytes.saturating_sub((self.head.len() + self.tail.len()) as u64),
@@ -277,7 +167,6 @@ impl Capture {
             lines: self.line_feeds + u64::from(self.ends_open),
             valid_utf8,
             spooled,
-            unlinked,
             spool_error: self.spool_error,
         }
     }
@@ -314,49 +203,6 @@ impl Utf8Check {
 
     fn is_valid(&self) -> bool {
         !self.broken && self.open.is_empty()
-    }
-}
-
-/// The file that receives the whole output.
-#[derive(Debug)]
-enum Spool {
-    Named { file: TempFile, folder: PathBuf, hash: Sha256 },
-    Unlinked(File),
-}
-
-impl Spool {
-    fn create(folder: &Path, unlinked: bool) -> io::Result<Self> {
-        fs::make_folders(folder, 0o700, &mut Vec::new())?;
-        if unlinked {
-            return tempfile::tempfile_in(folder).map(Self::Unlinked);
-        }
-        let file = TempFile::create(folder)?;
-        Ok(Self::Named { file, folder: folder.to_owned(), hash: Sha256::new() })
-    }
-
-    fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Named { file, hash, .. } => {
-                hash.update(chunk);
-                file.file_mut().write_all(chunk)
-            }
-            Self::Unlinked(file) => file.write_all(chunk),
-        }
-    }
-
-    /// Gives the file its name and syncs it, or returns the unlinked file.
-    fn finish(self) -> io::Result<(Option<Spooled>, Option<File>)> {
-        let (file, folder, hash) = match self {
-            Self::Named { file, folder, hash } => (file, folder, hash),
-            Self::Unlinked(file) => return Ok((None, Some(file))),
-        };
-        let sha256 = hex(&hash.finalize());
-        let name = format!("{sha256}.txt");
-        let path = folder.join(&name);
-        if !fs::is_stored(&path, &sha256) {
-            file.persist_durably(name.as_ref(), false)?;
-        }
-        Ok((Some(Spooled { path, sha256 }), None))
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::capture::Captured;
 use crate::exit::Signal;
 use crate::limits;
 
@@ -29,7 +28,7 @@ pub enum Stdin {
 /// Where a job's stdout and stderr go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Into one pipe, in the order written. [`Finished::stdout`] holds both.
+    /// Into one pipe, in the order written, as stdout.
     Merged,
     /// Into one pipe each.
     Separate,
@@ -56,18 +55,14 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
     pub grace: Duration,
-    /// How many bytes of each stream's head and of its tail are kept in memory.
+    /// How many bytes of each stream are kept for [`Finished`]. All of stdout can be read while it comes.
     pub keep: usize,
     /// The limit of its output in bytes, both streams together; it is ended when it writes more.
     pub limit: u64,
-    /// The folder for outputs that are too long for memory, created when needed.
-    pub spool: Option<PathBuf>,
-    /// Whether such an output goes into an unlinked file, which vanishes with the result: the caller decides what is kept.
-    pub unlinked: bool,
 }
 
 impl Job {
-    /// Creates a job with no stdin, merged output, no time limit, 8 KiB of head and of tail, no folder for outputs.
+    /// Creates a job with no stdin, merged output of which 8 KiB are kept, and no time limit.
     pub fn new(argv: Vec<OsString>, cwd: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
         Self {
             argv,
@@ -80,8 +75,6 @@ impl Job {
             grace: GRACE,
             keep: 8 * 1024,
             limit: limits::COMMAND_OUTPUT,
-            spool: None,
-            unlinked: false,
         }
     }
 }
@@ -124,10 +117,10 @@ pub struct Finished {
     pub took: Duration,
     /// Whether no process of it is left. False if one could not be killed, or if the supervisor was.
     pub all_gone: bool,
-    /// What it wrote to stdout; with [`Output::Merged`], to stderr as well.
-    pub stdout: Captured,
-    /// What it wrote to stderr; empty with [`Output::Merged`].
-    pub stderr: Captured,
+    /// The beginning of what it wrote to stdout; with [`Output::Merged`], to stderr as well.
+    pub stdout: Vec<u8>,
+    /// The beginning of what it wrote to stderr; empty with [`Output::Merged`].
+    pub stderr: Vec<u8>,
 }
 
 /// Why a job did not start, as opposed to a program that ran and exited with 126 or 127.
@@ -136,7 +129,7 @@ pub struct Finished {
 pub struct StartError(pub(super) String);
 
 impl StartError {
-    /// Tells apart what exec and chdir report alike.
+    /// Explains an error of exec or chdir.
     pub(super) fn explain(error: &io::Error, job: &Job, program: &str) -> Self {
         let folder = std::fs::metadata(&job.cwd).and_then(|metadata| {
             if !metadata.is_dir() {

@@ -17,7 +17,6 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 
-use super::capture::Capture;
 use super::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
 use super::supervisor::{self, Config, ExitReport};
 use crate::exit::Signal;
@@ -77,7 +76,11 @@ pub(super) struct StdinFeed {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) pipe: Option<OwnedFd>,
-    pub(super) capture: Capture,
+    /// How many bytes are kept.
+    keep: usize,
+    kept: Vec<u8>,
+    /// How many bytes have come so far.
+    bytes: u64,
 }
 
 /// Nagent's ends and the command's ends of a job's pipes.
@@ -163,8 +166,7 @@ impl RunningJob {
             (Some(pipe), Stdin::Bytes(bytes)) => Some(StdinFeed { pipe, bytes, written: 0 }),
             _ => None,
         };
-        let stream =
-            |pipe, spool| Stream { pipe, capture: Capture::new(job.keep, spool, job.unlinked) };
+        let stream = |pipe| Stream { pipe, keep: job.keep, kept: Vec::new(), bytes: 0 };
         Ok(Self {
             id,
             pidfd,
@@ -174,8 +176,8 @@ impl RunningJob {
             grace: job.grace,
             limit: job.limit,
             stdin,
-            stdout: stream(pipes.stdout, job.spool.clone()),
-            stderr: stream(pipes.stderr, job.spool),
+            stdout: stream(pipes.stdout),
+            stderr: stream(pipes.stderr),
             ending: None,
         })
     }
@@ -245,7 +247,7 @@ impl RunningJob {
         if self.ending.is_some() {
             return;
         }
-        if self.stdout.capture.bytes().saturating_add(self.stderr.capture.bytes()) > self.limit {
+        if self.stdout.bytes.saturating_add(self.stderr.bytes) > self.limit {
             self.kill_job(Outcome::TooMuch, Instant::now());
         } else if flow.is_break() {
             self.terminate(Outcome::Stopped, Instant::now());
@@ -279,15 +281,15 @@ impl RunningJob {
         let report = self.reap_supervisor();
 
         // All writers are gone: the pipes end, or are empty.
-        let end = self.stdout.capture.bytes().saturating_add(LEFTOVER);
+        let end = self.stdout.bytes.saturating_add(LEFTOVER);
         let mut wants_more = true;
-        while self.stdout.capture.bytes() < end
+        while self.stdout.bytes < end
             && let Some(bytes) = self.stdout.read_chunk(chunk)
         {
             wants_more = wants_more && on_stdout(self.id, &chunk[..bytes]).is_continue();
         }
-        let end = self.stderr.capture.bytes().saturating_add(LEFTOVER);
-        while self.stderr.capture.bytes() < end && self.stderr.read_chunk(chunk).is_some() {}
+        let end = self.stderr.bytes.saturating_add(LEFTOVER);
+        while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
 
         let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
@@ -300,8 +302,8 @@ impl RunningJob {
             outcome,
             took,
             all_gone: report.is_some_and(|report| report.all_gone),
-            stdout: self.stdout.capture.finish(),
-            stderr: self.stderr.capture.finish(),
+            stdout: self.stdout.kept,
+            stderr: self.stderr.kept,
         }
     }
 
@@ -314,7 +316,7 @@ impl RunningJob {
 }
 
 impl Stream {
-    /// Reads once into `chunk` and the capture. `None` when there is nothing now, or the stream has ended.
+    /// Reads once into `chunk`, and keeps the first bytes. `None` when there is nothing now, or the stream has ended.
     pub(super) fn read_chunk(&mut self, chunk: &mut [u8]) -> Option<usize> {
         loop {
             match rustix::io::read(self.pipe.as_ref()?, &mut *chunk) {
@@ -325,7 +327,9 @@ impl Stream {
                     return None;
                 }
                 Ok(bytes) => {
-                    self.capture.append(&chunk[..bytes]);
+                    self.bytes += bytes as u64;
+                    let room = self.keep.saturating_sub(self.kept.len()).min(bytes);
+                    self.kept.extend_from_slice(&chunk[..room]);
                     return Some(bytes);
                 }
             }

@@ -164,11 +164,11 @@ impl Sandbox {
         let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
         let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
         if finished.outcome == (Outcome::Ended { code: 0 })
-            && let Ok(landlock) = finished.stdout.head_text().trim().parse()
+            && let Ok(landlock) = String::from_utf8_lossy(&finished.stdout).trim().parse()
         {
             return Ok(landlock);
         }
-        let error = finished.stderr.head_text();
+        let error = String::from_utf8_lossy(&finished.stderr);
         let error = error.lines().next().unwrap_or_default().trim();
         let error = error.strip_prefix("nagent-sandbox: ").unwrap_or(error);
         Err(if error.is_empty() { format!("{:?}", finished.outcome) } else { error.to_owned() })

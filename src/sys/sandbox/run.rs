@@ -247,7 +247,7 @@ fn move_path(from: &Path, to: &Path) -> Result<(), String> {
     let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
     match finished.outcome {
         Outcome::Ended { code: 0 } => Ok(()),
-        _ => Err(finished.stdout.head_text().trim().to_owned()),
+        _ => Err(String::from_utf8_lossy(&finished.stdout).trim().to_owned()),
     }
 }
 
