@@ -349,8 +349,9 @@ pub fn read_stored(outputs: &Path, sha256: &str) -> Result<Vec<u8>> {
         bail!("\"{}\" is not the name of a stored content", sha256.escape_debug());
     }
     let path = outputs.join(format!("{sha256}.txt"));
-    let bytes = read_bytes(&path, limits::KEPT_CONTENT)?
-        .with_context(|| format!("cannot read the stored content {}: it is gone", path.display()))?;
+    let bytes = read_bytes(&path, limits::KEPT_CONTENT)?.with_context(|| {
+        format!("cannot read the stored content {}: it is gone", path.display())
+    })?;
     if self::sha256(&bytes) != sha256 {
         bail!("{} is not what was stored there: it has another hash", path.display());
     }

@@ -154,10 +154,11 @@ impl Capture {
         if (!valid_utf8 || self.has_nul) && self.spool.is_none() {
             self.open_spool();
         }
-        let spooled = self.spool.take().map(OutputFile::finish).transpose().unwrap_or_else(|error| {
-            self.record_failure(&error);
-            None
-        });
+        let spooled =
+            self.spool.take().map(OutputFile::finish).transpose().unwrap_or_else(|error| {
+                self.record_failure(&error);
+                None
+            });
         self.trim_tail();
         Captured {
             left_out: self.bytes.saturating_sub((self.head.len() + self.tail.len()) as u64),

@@ -35,7 +35,6 @@ pub(super) fn bwrap_version(bwrap: &Path) -> String {
     job.timeout = Some(PROBE_TIME);
     let finished =
         Interrupts::without_handlers().ok().and_then(|quiet| process::run(job, &quiet).ok());
-    let text =
-        finished.map(|finished| String::from_utf8_lossy(&finished.stdout).trim().to_owned());
+    let text = finished.map(|finished| String::from_utf8_lossy(&finished.stdout).trim().to_owned());
     text.map(|text| text.trim_start_matches("bubblewrap ").to_owned()).unwrap_or_default()
 }

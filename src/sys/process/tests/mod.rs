@@ -90,10 +90,7 @@ fn stdin_is_empty_or_fed_while_output_is_read() {
         finish(Job { stdin: Stdin::Bytes(vec![b'x'; bytes]), keep: bytes, ..job(script) })
     };
     let finished = fed("cat");
-    assert_eq!(
-        (finished.stdout.len(), finished.outcome),
-        (bytes, Outcome::Ended { code: 0 })
-    );
+    assert_eq!((finished.stdout.len(), finished.outcome), (bytes, Outcome::Ended { code: 0 }));
     // A job that does not read, or stops reading, neither blocks nor fails.
     assert_eq!(text(&fed("echo end").stdout), "end\n");
     assert_eq!(text(&fed("head -c 3; exec <&-; echo; sleep 0.05; echo end").stdout), "xxx\nend\n");
