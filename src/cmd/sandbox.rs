@@ -17,7 +17,7 @@ use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
-use crate::sys::sandbox::{NO_REASON, Places, Sandbox, inner};
+use crate::sys::sandbox::{NO_REASON, Places, Sandbox, inner, pipe_stdin};
 use crate::sys::{fs, git};
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
@@ -116,17 +116,14 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
     let folder = env.folder.clone().map_err(|error| {
         Problem::usage(format!("cannot determine the current directory: {error}"))
     })?;
-    let home = env.home();
     let root = find_root(args.root.as_deref(), &env)?.value.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
     let places = Places {
         folder: &folder,
         toplevel: toplevel.as_deref(),
-        home: home.as_deref(),
         root: &root,
-        tmpdir: env.get_os("TMPDIR"),
-        executable: env.executable.as_deref(),
+        env: &env,
         per_file: false,
         config: config.as_deref(),
     };
@@ -146,6 +143,8 @@ fn run_command(
 ) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()
         .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
+    // Where stdin is closed, there is nothing to change.
+    let _ = pipe_stdin();
     let variables = env.for_commands(&args.pass_env, &[]);
     let mut job = Job {
         stdin: Stdin::Inherited,

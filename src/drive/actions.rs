@@ -16,7 +16,7 @@ use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::protocol::Action;
 use crate::sys::file_error::{FileError, FileErrorKind};
-use crate::sys::list_dir::{self, Found};
+use crate::sys::list_dir::{self, Found, Search};
 use crate::sys::read::{self, Range, TextRead};
 use crate::sys::{fs, grep};
 
@@ -31,7 +31,15 @@ impl Runner<'_> {
             let block = error(with_target(block, action), why);
             return Ok((self.context.redactor.redact_block(block), None));
         }
+        if let Some(path) = read_path(action)
+            && let Err(why) =
+                self.context.check_read(&self.context.resolve(path), &self.splits_folder())
+        {
+            return Ok((error(block.with("path", path), why), None));
+        }
         let stop = self.context.stop_check();
+        let hidden = self.context.hidden_paths();
+        let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
         let block = match action {
             Action::Shell { commands, timeout } => {
                 let parents = self.children.parents_of_commands();
@@ -59,19 +67,18 @@ impl Runner<'_> {
             }
             Action::List { path } => {
                 let asked = self.context.expand(path);
-                let found = list_dir::list_dir(&self.context.folder, &asked, &stop);
+                let found = list_dir::list_dir(search, &asked);
                 show_found(block.with("path", path), found, &self.context)?
             }
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
-                let found = list_dir::find_by_glob(&self.context.folder, pattern, &asked, &stop);
+                let found = list_dir::find_by_glob(search, pattern, &asked);
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(block, found, &self.context)?
             }
             Action::Grep { pattern, path, glob } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
-                let folder = &self.context.folder;
-                let found = grep::search_lines(folder, pattern, &asked, glob.as_deref(), &stop);
+                let found = grep::search_lines(search, pattern, &asked, glob.as_deref());
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
             }
@@ -178,6 +185,17 @@ fn show_found(
     }
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
     context.redactor.with_cut_lines(block, text, &context.root.outputs())
+}
+
+/// The file or folder that an action is to read, or to search.
+fn read_path(action: &Action) -> Option<&str> {
+    match action {
+        Action::Read { path, .. } | Action::FileRead { path } | Action::List { path } => Some(path),
+        Action::Glob { path, .. } | Action::Grep { path, .. } => {
+            Some(path.as_deref().unwrap_or("."))
+        }
+        _ => None,
+    }
 }
 
 /// The block with the file that an action was to write.

@@ -20,7 +20,6 @@ use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId};
-use crate::sys::sandbox::Sandbox;
 use crate::sys::{fs, names, root};
 use crate::turn::event::{Acted, Event, Limits};
 
@@ -51,8 +50,6 @@ pub struct Children {
 pub(super) struct ChildContext<'a> {
     /// The run.
     pub(super) run: &'a RunContext<'a>,
-    /// The sandbox around the commands of a child, which is that of this run.
-    pub(super) sandbox: Option<&'a Sandbox>,
 }
 
 /// A child of the group that is running.
@@ -323,7 +320,7 @@ impl Children {
         if let Action::Conversation { file: Some(file), .. } = &slot.action {
             block = block.with("file", file);
         }
-        if let Some(sandbox) = context.sandbox {
+        if let Some(sandbox) = &context.run.sandbox {
             block = with_sandbox(block, sandbox);
         }
         let mut parts: Vec<String> = answer.responses().map(str::to_owned).collect();

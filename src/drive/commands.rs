@@ -34,8 +34,6 @@ pub struct ShellRules {
 pub struct Commands {
     /// The shell.
     pub rules: ShellRules,
-    /// The sandbox around commands, if there is one.
-    pub sandbox: Option<Sandbox>,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
 }
@@ -61,7 +59,7 @@ impl Commands {
                 ControlFlow::Continue(())
             })
         };
-        let Some(sandbox) = &self.sandbox else {
+        let Some(sandbox) = &context.sandbox else {
             let ended = run(job);
             return describe_result(block, ended, output, timeout);
         };

@@ -1,12 +1,15 @@
 //! What all actions of a run share and none of them changes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::redaction::ResultRedactor;
 use crate::sys::env::Env;
+use crate::sys::fs::real_path;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
 use crate::sys::root::Root;
+use crate::sys::sandbox::Sandbox;
 
 /// Where a run takes place.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct RunContext<'a> {
     pub interrupts: &'a Interrupts,
     /// Masks credentials in results.
     pub redactor: ResultRedactor,
+    /// The sandbox around commands, if there is one. Tags read and write nothing that a command in it could not.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 impl<'a> RunContext<'a> {
@@ -32,6 +37,24 @@ impl<'a> RunContext<'a> {
     /// The path that the model wrote, with `~` expanded.
     pub(super) fn expand(&self, path: &str) -> PathBuf {
         expand_home(Path::new(path), self.env.home().as_deref())
+    }
+
+    /// Checks whether the model may read a path: with a sandbox, what commands in it may read, stored results, and its own
+    /// splits.
+    pub(super) fn check_read(&self, path: &Path, splits: &Path) -> Result<(), String> {
+        let (Some(sandbox), Some(path)) = (&self.sandbox, real_path(path)) else { return Ok(()) };
+        let outputs = real_path(&self.root.outputs());
+        let is_result = outputs.is_some() && path.parent() == outputs.as_deref() && path.is_file();
+        if is_result || real_path(splits).is_some_and(|splits| path.starts_with(splits)) {
+            return Ok(());
+        }
+        sandbox.policy().check_read(&path)
+    }
+
+    /// What searches leave out.
+    pub(super) fn hidden_paths(&self) -> Vec<PathBuf> {
+        let hidden = self.sandbox.iter().flat_map(|sandbox| &sandbox.policy().hidden);
+        hidden.map(|hidden| hidden.path.clone()).collect()
     }
 
     /// Whether a signal has come, for work that asks now and then.

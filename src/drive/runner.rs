@@ -39,7 +39,6 @@ impl Runner<'_> {
 
     /// The children, and what their results need.
     pub(super) fn children(&mut self) -> (&mut Children, ChildContext<'_>) {
-        let sandbox = self.commands.sandbox.as_ref();
-        (&mut self.children, ChildContext { run: &self.context, sandbox })
+        (&mut self.children, ChildContext { run: &self.context })
     }
 }

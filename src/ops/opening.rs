@@ -2,6 +2,7 @@
 //! context or what has changed of it, files to read, the prompt.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::call::{Call, tag_names};
 use super::file_memory::{self, FileMemory, GatherOptions, PreviousMemory};
@@ -22,7 +23,7 @@ use crate::turn::unfinished::unfinished_results;
 pub(super) fn gather_facts(
     call: &Call<'_>,
     progress: &mut Progress,
-) -> Result<(Facts, Boundary, Option<Sandbox>), Problem> {
+) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
     let (root, folder) = (call.root(), call.folder()?);
     let folder = folder.as_path();
     let home = call.env.home();
@@ -57,11 +58,14 @@ pub(super) fn gather_facts(
             .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
     }
-    let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?;
+    let sandbox = sandbox::build(call, git.toplevel.as_deref(), boundary.target())?.map(Arc::new);
+    if let Some(sandbox) = &sandbox {
+        boundary.restrict(sandbox);
+    }
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
-        sandbox: sandbox.as_ref().map(sandbox::describe).unwrap_or_default(),
+        sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
         tools: found,
         host: env::describe_host(),

@@ -131,8 +131,8 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
             price,
         },
         files: FileGuard::new(boundary, root.outputs()),
-        commands: Commands { rules: settings.shell(), sandbox, check: args.check.clone() },
-        context: RunContext { root, env, folder, interrupts, redactor },
+        commands: Commands { rules: settings.shell(), check: args.check.clone() },
+        context: RunContext { root, env, folder, interrupts, redactor, sandbox },
         watch,
         on_progress: &mut on_progress,
     };

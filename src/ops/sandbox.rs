@@ -15,14 +15,12 @@ pub(super) fn build(
     toplevel: Option<&Path>,
     target: Option<&Path>,
 ) -> Result<Option<Sandbox>, Problem> {
-    let (folder, home, settings) = (call.folder()?, call.env.home(), &call.settings);
+    let (folder, settings) = (call.folder()?, &call.settings);
     let places = Places {
         folder: &folder,
         toplevel,
-        home: home.as_deref(),
         root: call.root().path(),
-        tmpdir: call.env.get_os("TMPDIR"),
-        executable: call.env.executable.as_deref(),
+        env: &call.env,
         per_file: call.which.file_edit.is_some(),
         config: Some(&settings.config_path.value),
     };

@@ -2,7 +2,8 @@
 //!
 //! Some repeat what a mount or a namespace stops already, where that costs no program anything. Arguments of type `int` are
 //! compared in 32 bits, as the kernel reads them. Calls of other architectures, of x32, and those newer than this list are
-//! all refused. `clone3`, whose flags a filter cannot see, does not exist (ENOSYS): the C library then uses `clone`.
+//! all refused. `clone3` and `openat2`, whose arguments a filter cannot see, do not exist (ENOSYS): programs then use `clone`
+//! and `openat`.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,9 @@ pub struct Sockets {
 
 /// The newest system call that was considered for this list; the numbers are those of x86_64 and aarch64 alike.
 const NEWEST: u32 = 469; // file_setattr, Linux 6.17
+
+/// Newer than the C library of some systems.
+const FCHMODAT2: i64 = 452;
 
 /// Where x32's numbers begin.
 const X32: u32 = 0x4000_0000;
@@ -151,6 +155,7 @@ pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, Strin
         #[cfg(target_arch = "x86_64")]
         rules.refuse_if(libc::SYS_mknod, &[(1, kind.clone(), u64::from(device))])?;
     }
+    rules.refuse_set_user_id()?;
     if alone {
         // Limits of other processes of this user.
         rules.refuse_if(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)])?;
@@ -181,6 +186,40 @@ impl Rules {
             .collect();
         let rule = conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())?;
         self.0.entry(call).or_default().push(rule);
+        Ok(())
+    }
+
+    /// Refuses to set the bits by which a program runs as its owner or group: it would do so for everybody, outside too.
+    fn refuse_set_user_id(&mut self) -> Result<(), String> {
+        // The place of the mode, and of the flags of calls that have a mode only if they create a file.
+        let calls: &[(i64, u8, Option<u8>)] = &[
+            (libc::SYS_fchmod, 1, None),
+            (libc::SYS_fchmodat, 2, None),
+            (FCHMODAT2, 2, None),
+            (libc::SYS_mknodat, 2, None),
+            (libc::SYS_openat, 3, Some(2)),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_chmod, 1, None),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_mknod, 1, None),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_creat, 1, None),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_open, 2, Some(1)),
+        ];
+        let has = |place, bits: u32| (place, SeccompCmpOp::MaskedEq(bits.into()), bits.into());
+        for (call, mode, flags) in calls {
+            for bit in [libc::S_ISUID, libc::S_ISGID] {
+                let Some(flags) = flags else {
+                    self.refuse_if(*call, &[has(*mode, bit)])?;
+                    continue;
+                };
+                for creates in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
+                    let creates = has(*flags, creates.cast_unsigned());
+                    self.refuse_if(*call, &[has(*mode, bit), creates])?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -247,7 +286,7 @@ fn check_call() -> BpfProgram {
         jf: 0,
         k: libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
     };
-    let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    let number = |call: i64| u32::try_from(call).unwrap_or(u32::MAX);
     vec![
         load(ARCHITECTURE),
         equal(NATIVE.1, 1, 0),
@@ -257,7 +296,8 @@ fn check_call() -> BpfProgram {
         refuse(libc::EPERM),
         at_least(NEWEST + 1, 0, 1),
         refuse(libc::ENOSYS),
-        equal(clone3, 0, 1),
+        equal(number(libc::SYS_clone3), 1, 0),
+        equal(number(libc::SYS_openat2), 0, 1),
         refuse(libc::ENOSYS),
     ]
 }

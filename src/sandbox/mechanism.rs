@@ -36,7 +36,7 @@ impl Mechanism {
                 );
             }
             if request.mode == SandboxMode::Workspace || !request.write.is_empty() {
-                gaps.push("repositories and settings that a command creates are not stopped: they are moved out of the tree when the command ends, and other programs may see them until then");
+                gaps.push("settings, and repositories with hooks or programs in their config, that a command creates are not stopped: they are moved out of the tree when the command ends, and other programs may see them until then");
                 gaps.push("a tree of more than 100,000 entries, or one that takes longer than 0.2 s to search, is not searched to its end; a note says so after the command");
                 gaps.push(
                     "a hard link in the tree to a file outside lets commands change that file",
@@ -76,7 +76,7 @@ fn gaps_of_landlock(
     }
     gaps.push("without namespaces, modes, owners, times and attributes of files outside can be changed where their user may (chmod, chown, touch -d, setfattr, chattr)");
     gaps.push("command lines of other processes can be read, and the priority of those of this user changed; the size and times of a hidden file whose path is known can be read");
-    gaps.push("folders above hidden ones, / and the home folder among them, cannot be listed; there is no /dev/shm and no terminal");
+    gaps.push("folders above hidden ones, / and the home folder among them, cannot be listed; there is no terminal, and /dev/shm, where there is one, is that of all programs");
     if git_is_writable {
         gaps.push("all of .git is writable, hooks and config too");
     }

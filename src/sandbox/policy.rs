@@ -1,5 +1,5 @@
 //! What commands in a sandbox may write and read. The mounts of `bwrap` and the rules of Landlock are made from this one
-//! value, and it answers whether a path may be written.
+//! value, and it answers for the tags whether a path may be written or read.
 
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,8 @@ pub struct SandboxPolicy {
     pub writable: Vec<WritableFolder>,
     /// Files and folders in them that stay read-only.
     pub read_only: Vec<PathBuf>,
+    /// Paths in them that do not exist, and are read or run by themselves once they do.
+    pub missing: Vec<PathBuf>,
     /// Folders in them that cannot be renamed, because something in them must keep its path.
     pub pinned: Vec<PathBuf>,
     /// Paths that cannot be read, wherever they are.
@@ -60,6 +62,11 @@ impl SandboxPolicy {
         self.writable.iter().any(|folder| path.starts_with(&folder.path))
     }
 
+    /// Returns whether anything may be written in a folder.
+    pub fn permits_folder(&self, folder: &Path) -> bool {
+        self.mode == SandboxMode::Off || self.is_writable(folder)
+    }
+
     /// Checks whether commands may write a file, whether it exists or not.
     ///
     /// # Errors
@@ -69,9 +76,7 @@ impl SandboxPolicy {
             return Ok(());
         }
         let (mode, shown) = (self.mode.name(), path.display());
-        if !self.is_writable(path)
-            || self.hidden.iter().any(|hidden| path.starts_with(&hidden.path))
-        {
+        if !self.is_writable(path) || self.check_read(path).is_err() {
             return Err(format!(
                 "{shown} is outside of what the sandbox ({mode}) lets commands write; --write DIR adds a folder"
             ));
@@ -81,7 +86,7 @@ impl SandboxPolicy {
         };
         let mut folders = self.writable.iter().filter(|folder| folder.kind != FolderKind::Temp);
         if folders.any(has_protected_name)
-            || self.read_only.iter().any(|kept| path.starts_with(kept))
+            || self.read_only.iter().chain(&self.missing).any(|kept| path.starts_with(kept))
         {
             return Err(format!(
                 "{shown} is a file that tools run by themselves, which the sandbox ({mode}) keeps read-only; only the user \
@@ -89,6 +94,22 @@ impl SandboxPolicy {
             ));
         }
         Ok(())
+    }
+
+    /// Checks whether commands may read a path.
+    ///
+    /// # Errors
+    /// It is hidden; the message says so.
+    pub fn check_read(&self, path: &Path) -> Result<(), String> {
+        if !self.hidden.iter().any(|hidden| path.starts_with(&hidden.path)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{} is hidden by the sandbox ({}), as nagent's own folder and credentials are; only the user can turn it off \
+             (--sandbox off)",
+            path.display(),
+            self.mode.name()
+        ))
     }
 }
 

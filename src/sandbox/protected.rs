@@ -5,7 +5,9 @@
 //! runs again outside of its sandbox. What a person or a build runs by its name (Makefile, package.json, build.rs, workflows
 //! of CI) is the project itself and stays writable.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::sync::LazyLock;
 
 /// Names that are protected for the same reason.
 #[derive(Debug)]
@@ -23,16 +25,16 @@ pub fn names_in(table: &'static [ProtectedNames]) -> impl Iterator<Item = &'stat
 
 /// Returns whether an entry has a protected name. Some file systems do not distinguish case.
 pub fn is_protected(name: &OsStr) -> bool {
-    // All begin with a dot, and most entries do not.
-    name.as_encoded_bytes().first() == Some(&b'.')
-        && names_in(PROTECTED).any(|known| name.eq_ignore_ascii_case(known))
+    static NAMES: LazyLock<HashSet<String>> =
+        LazyLock::new(|| names_in(PROTECTED).map(str::to_ascii_lowercase).collect());
+    name.to_str().is_some_and(|name| NAMES.contains(&name.to_ascii_lowercase()))
 }
 
 /// Names that are read-only wherever they are in a writable folder.
 pub const PROTECTED: &[ProtectedNames] = &[
     ProtectedNames {
-        reason: "git runs hooks, filters and monitors that these name",
-        names: ".git, .gitmodules, .gitconfig, .githooks",
+        reason: "git, Mercurial and Jujutsu run hooks, filters and monitors that these name",
+        names: ".git, .gitmodules, .gitconfig, .githooks, .hg, .jj",
     },
     ProtectedNames {
         reason: "shells and their like run these when they start or enter the folder",
@@ -42,24 +44,26 @@ pub const PROTECTED: &[ProtectedNames] = &[
     ProtectedNames {
         reason: "editors run tasks, scripts and servers that these name when the folder is opened",
         names: ".vscode, .devcontainer, .idea, .fleet, .zed, .vim, .vimrc, .gvimrc, .exrc, .nvimrc, .nvim.lua, .emacs, \
-                .emacs.d, .dir-locals.el, .dir-locals-2.el",
+                .emacs.d, .dir-locals.el, .dir-locals-2.el, .helix, .lvimrc, .lazy.lua",
     },
     ProtectedNames {
         reason: "agents take permissions, hooks and servers from these",
-        names: ".mcp.json, .agents, .claude, .codex, .cursor, .gemini, .nagent, .opencode, .windsurf",
+        names: ".mcp.json, .agents, .claude, .codex, .cursor, .gemini, .nagent, .opencode, .windsurf, .qwen, \
+                .kiro, .roo, .amazonq, .aider.conf.yml",
     },
     ProtectedNames {
         reason: "package managers and version managers run or fetch what these name",
         names: ".cargo, .npmrc, .yarnrc, .yarnrc.yml, .pnpmfile.cjs, .pypirc, .pydistutils.cfg, .mise.toml, .mise, \
-                .tool-versions",
+                mise.toml, .tool-versions, .rvmrc, .mvn, .bundle",
     },
     ProtectedNames {
         reason: "commits run what these name",
-        names: ".husky, .pre-commit-config.yaml",
+        names: ".husky, .pre-commit-config.yaml, .overcommit.yml, lefthook.yml, .lefthook.yml",
     },
     ProtectedNames {
         reason: "debuggers, interpreters and searchers read these from the folder that they start in",
-        names: ".gdbinit, .lldbinit, .pdbrc, .irbrc, .pryrc, .Rprofile, .ripgreprc",
+        names: ".gdbinit, .lldbinit, .pdbrc, .irbrc, .pryrc, .Rprofile, .Renviron, .RData, .ghci, .ocamlinit, .iex.exs, \
+                .octaverc, .ripgreprc",
     },
 ];
 
@@ -93,19 +97,19 @@ pub const CREDENTIALS_IN_HOME: &[ProtectedNames] = &[
                 .config/netlify, .config/configstore, .config/.wrangler, .wrangler, .cloudflared, .fly, .railway, \
                 .local/share/com.vercel.cli, .config/ngrok, .ngrok2, .config/stripe, .config/solana, \
                 .pulumi/credentials.json, .terraformrc, .terraform.d/credentials.tfrc.json, .databrickscfg, .snowflake, \
-                .snowsql, .sentryclirc",
+                .snowsql, .sentryclirc, .modal.toml, .supabase, .tsh, .dbt/profiles.yml",
     },
     ProtectedNames {
         reason: "code hosts",
-        names: ".git-credentials, .config/git/credentials, .config/gh, .config/glab-cli, .config/hub, .config/tea",
+        names: ".git-credentials, .subversion/auth, .config/git/credentials, .config/gh, .config/glab-cli, .config/hub, .config/tea",
     },
     ProtectedNames {
         reason: "agents and models",
         names: ".claude/.credentials.json, .claude.json, .codex/auth.json, .gemini/oauth_creds.json, \
-                .gemini/mcp-oauth-tokens.json, .qwen/oauth_creds.json, .aider.conf.yml, .config/cursor, \
+                .gemini/mcp-oauth-tokens.json, .gemini/.env, .config/aichat, .config/mods, .qwen/oauth_creds.json, .aider.conf.yml, .config/cursor, \
                 .config/github-copilot, .config/goose/secrets.yaml, .config/io.datasette.llm/keys.json, \
                 .local/share/opencode/auth.json, .cache/huggingface/token, .cache/huggingface/stored_tokens, \
-                .huggingface/token, .kaggle/kaggle.json",
+                .huggingface/token, .kaggle/kaggle.json, .config/kaggle",
     },
     ProtectedNames {
         reason: "package registries",
@@ -115,10 +119,41 @@ pub const CREDENTIALS_IN_HOME: &[ProtectedNames] = &[
     },
     ProtectedNames { reason: "databases", names: ".pgpass, .my.cnf, .mylogin.cnf" },
     ProtectedNames {
-        reason: "mail and browsers",
-        names: ".msmtprc, .config/msmtp, .mbsyncrc, .fetchmailrc, .offlineimaprc, .thunderbird, .mozilla, .config/chromium, \
+        reason: "mail, messages, browsers and editors",
+        names: ".config/isync, .config/Slack, .config/Signal, .config/Code/User/globalStorage, .config/syncthing, \
+                .local/share/remmina, .msmtprc, .config/msmtp, .mbsyncrc, .fetchmailrc, .offlineimaprc, .thunderbird, .mozilla, .config/chromium, \
                 .config/google-chrome, .config/BraveSoftware, .config/microsoft-edge, .config/vivaldi",
     },
+    ProtectedNames {
+        reason: "wallets",
+        names: ".bitcoin, .electrum, .ethereum/keystore, .bitmonero, .config/Exodus, .config/Ledger Live",
+    },
+    ProtectedNames {
+        reason: "histories, in which people type passwords",
+        names: ".bash_history, .zsh_history, .local/share/fish/fish_history, .python_history, .node_repl_history, \
+                .psql_history, .mysql_history, .rediscli_history",
+    },
+];
+
+/// Variables that say where credentials are: in place of a folder of the home folder in the table above, or, with an empty
+/// one, by themselves.
+pub const CREDENTIAL_VARIABLES: &[(&str, &str)] = &[
+    ("AWS_CONFIG_FILE", ""),
+    ("AWS_SHARED_CREDENTIALS_FILE", ""),
+    ("CARGO_HOME", ".cargo"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("GNUPGHOME", ".gnupg"),
+    ("GOOGLE_APPLICATION_CREDENTIALS", ""),
+    ("KUBECONFIG", ""),
+    ("NETRC", ""),
+    ("NPM_CONFIG_USERCONFIG", ""),
+    ("npm_config_userconfig", ""),
+    ("PGPASSFILE", ""),
+    ("REGISTRY_AUTH_FILE", ""),
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    // Podman's login.
+    ("XDG_RUNTIME_DIR", ".config"),
 ];
 
 /// Folders of a tree that are searched last: they are large, and tools made them.
@@ -206,10 +241,10 @@ mod tests {
     }
 
     #[test]
-    fn each_name_is_listed_once_and_begins_with_a_dot() {
+    fn each_name_is_listed_once() {
         let mut seen = HashSet::new();
         for name in names_in(PROTECTED) {
-            assert!(seen.insert(name) && name.starts_with('.') && !name.contains('/'), "{name}");
+            assert!(seen.insert(name) && !name.contains('/'), "{name}");
         }
     }
 }

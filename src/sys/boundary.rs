@@ -9,19 +9,21 @@
 //! ```text
 //! main conversation        /tmp, /var/tmp, $TMPDIR unless it holds the home folder or the working tree
 //! per-file conversation    its target
-//! both                     --write folders, this conversation's own splits
+//! both                     --write folders, this conversation's own splits; with a sandbox, what commands may write of it
 //! nobody                   anything in a .git or a folder that git would take for one; nagent's root,
 //!                          but for the splits and a target that the user named
 //! ```
 
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
-use super::names::{expand_home, shown};
+use super::names::{expand_home, resolve_links, shown};
+use super::sandbox::Sandbox;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The folders that a boundary is made from.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +52,8 @@ pub struct Boundary {
     forbidden: PathBuf,
     /// Folders within `forbidden` that may be written.
     allowed: Vec<PathBuf>,
+    /// The sandbox around commands, if there is one: tags write nothing else than commands may.
+    sandbox: Option<Arc<Sandbox>>,
 }
 
 /// The file of a per-file conversation.
@@ -142,6 +146,12 @@ impl Boundary {
         self.add_root(folder);
     }
 
+    /// Takes out what commands in the sandbox may not write. The target stays: the user named it, or it was checked before.
+    pub fn restrict(&mut self, sandbox: &Arc<Sandbox>) {
+        self.roots.retain(|root| sandbox.policy().permits_folder(root));
+        self.sandbox = Some(Arc::clone(sandbox));
+    }
+
     /// Notes which file the target is now, after it was replaced.
     pub fn renew_target(&mut self) {
         if let Some(path) = self.target.as_ref().map(|target| target.path.clone())
@@ -171,6 +181,7 @@ impl Boundary {
             target: None,
             forbidden: resolve_links(&places.cwd.join(places.root)),
             allowed: Vec::new(),
+            sandbox: None,
         }
     }
 
@@ -233,14 +244,20 @@ impl Boundary {
         if self.target.as_ref().is_some_and(|target| target.is_at(path, stat)) {
             return Ok(());
         }
-        if path.starts_with(&self.forbidden)
-            && !self.allowed.iter().any(|folder| path.starts_with(folder))
-        {
+        let is_allowed = self.allowed.iter().any(|folder| path.starts_with(folder));
+        if path.starts_with(&self.forbidden) && !is_allowed {
             return Err(self.in_own_folder(asked));
         }
-        let was_moved = || self.target.as_ref().is_some_and(|target| target.was_moved(stat));
-        if self.roots.iter().any(|root| path != root && path.starts_with(root)) || was_moved() {
+        if self.target.as_ref().is_some_and(|target| target.was_moved(stat)) {
             return Ok(());
+        }
+        if self.roots.iter().any(|root| path != root && path.starts_with(root)) {
+            return match &self.sandbox {
+                Some(sandbox) if !is_allowed => {
+                    sandbox.check_write(path).map_err(|why| FileError::new(why, ""))
+                }
+                _ => Ok(()),
+            };
         }
         let resolved = if self.cwd.join(asked) == path {
             String::new()
@@ -306,25 +323,6 @@ fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && folder.join("objects").is_dir()
         && folder.join("refs").is_dir()
-}
-
-/// Resolves all links of a path as far as it exists; the rest stays as it is written.
-fn resolve_links(path: &Path) -> PathBuf {
-    let mut missing: Vec<Component<'_>> = Vec::new();
-    let mut existing = path;
-    loop {
-        if let Ok(mut settled) = fs::canonicalize(existing) {
-            settled.extend(missing.iter().rev());
-            return settled;
-        }
-        match (existing.parent(), existing.components().next_back()) {
-            (Some(up), Some(last)) => {
-                missing.push(last);
-                existing = up;
-            }
-            _ => return path.to_owned(),
-        }
-    }
 }
 
 fn attribute(text: &str) -> String {

@@ -5,7 +5,7 @@
 
 use super::file_error::FileError;
 use super::list_dir::{
-    Found, Matcher, Skipped, as_asked, build_walk, check_type, last_line, note_interrupt,
+    self, Found, Matcher, Skipped, as_asked, build_walk, check_type, last_line, note_interrupt,
 };
 use super::names::shown;
 use super::read::{count_lines, open_regular};
@@ -26,13 +26,13 @@ const PIECE: usize = 1 << 20;
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
 pub fn search_lines(
-    cwd: &Path,
+    search: list_dir::Search<'_>,
     pattern: &str,
     asked: &Path,
     only: Option<&str>,
-    stop: &dyn Fn() -> bool,
 ) -> Result<Found, FileError> {
-    let root = cwd.join(asked);
+    let (stop, hidden) = (search.stop, search.hidden);
+    let root = search.cwd.join(asked);
     let kind = check_type(asked, &root)?;
     let (regex, by_line) = compile(pattern)?;
     let mut search = Search {
@@ -47,7 +47,7 @@ pub fn search_lines(
     };
     if kind.is_dir() {
         let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
-        for entry in build_walk(&root, root == Path::new("/")).build() {
+        for entry in build_walk(&root, hidden).build() {
             if stop() {
                 search.found.stopped = true;
                 break;
@@ -247,7 +247,7 @@ fn char_start(line: &[u8], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::list_dir::tests::{GO_ON, globbed, tree};
+    use super::super::list_dir::tests::{GO_ON, globbed, search, tree};
     use super::super::list_dir::{find_by_glob, list_dir};
     use super::*;
     use std::cell::Cell;
@@ -258,7 +258,7 @@ mod tests {
     use tempfile::TempDir;
 
     fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> Found {
-        search_lines(dir.path(), pattern, Path::new(path), only, GO_ON).unwrap()
+        search_lines(search(dir, GO_ON), pattern, Path::new(path), only).unwrap()
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
     fn a_bad_pattern_is_explained() {
         let dir = tree(&[]);
         let check = |pattern: &str, expect: &str| {
-            let error = search_lines(dir.path(), pattern, Path::new("."), None, GO_ON)
+            let error = search_lines(search(&dir, GO_ON), pattern, Path::new("."), None)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(expect) && !error.contains('\n'), "{error}");
@@ -368,14 +368,14 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() > 2
         };
-        let found = search_lines(dir.path(), "word", Path::new("."), None, &stop).unwrap();
+        let found = search_lines(search(&dir, &stop), "word", Path::new("."), None).unwrap();
         assert!(
             found.stopped && found.text().contains("a:1: word\n(interrupted"),
             "{}",
             found.text()
         );
-        assert!(list_dir(dir.path(), Path::new("."), &|| true).unwrap().stopped);
-        assert!(find_by_glob(dir.path(), "*", Path::new("."), &|| true).unwrap().stopped);
+        assert!(list_dir(search(&dir, &|| true), Path::new(".")).unwrap().stopped);
+        assert!(find_by_glob(search(&dir, &|| true), "*", Path::new(".")).unwrap().stopped);
     }
 
     #[test]

@@ -25,6 +25,17 @@ const FOLDER_LIMIT: usize = 200_000;
 /// Lines between two questions whether to stop.
 pub(super) const STOP_EVERY: usize = 4_096;
 
+/// How a search is done.
+#[derive(Clone, Copy)]
+pub struct Search<'a> {
+    /// The folder that relative paths start in.
+    pub cwd: &'a Path,
+    /// Paths, without links, that are left out.
+    pub hidden: &'a [PathBuf],
+    /// Asked now and then whether to stop.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
@@ -64,9 +75,10 @@ impl Found {
 /// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and for files, after a tab,
 /// the size in bytes. At most 1,000 are shown.
 ///
-/// `asked` is relative to `cwd`.
-pub fn list_dir(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Found, FileError> {
-    let root = cwd.join(asked);
+/// `asked` is relative to the search's folder.
+pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
+    let stop = search.stop;
+    let root = search.cwd.join(asked);
     if !check_type(asked, &root)?.is_dir() {
         return Err(not_a_folder(asked));
     }
@@ -91,7 +103,7 @@ pub fn list_dir(cwd: &Path, asked: &Path, stop: &dyn Fn() -> bool) -> Result<Fou
     }
     let all = names.len();
     let mut kept = BTreeSet::new();
-    for entry in build_walk(&root, false)
+    for entry in build_walk(&root, search.hidden)
         .max_depth(Some(1))
         .build()
         .filter_map(Result::ok)
@@ -149,13 +161,9 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
 
 /// Files and folders (with a trailing `/`) below `asked` that match a glob of `.gitignore`'s kind, as paths
 /// that start with `asked`. At most 1,000 are shown.
-pub fn find_by_glob(
-    cwd: &Path,
-    pattern: &str,
-    asked: &Path,
-    stop: &dyn Fn() -> bool,
-) -> Result<Found, FileError> {
-    let root = cwd.join(asked);
+pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<Found, FileError> {
+    let stop = search.stop;
+    let root = search.cwd.join(asked);
     if !check_type(asked, &root)?.is_dir() {
         return Err(not_a_folder(asked));
     }
@@ -163,7 +171,7 @@ pub fn find_by_glob(
     let mut found = Found::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
-    for entry in build_walk(&root, false).build() {
+    for entry in build_walk(&root, search.hidden).build() {
         if stop() {
             found.stopped = true;
             break;
@@ -297,9 +305,13 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     Ok(kind)
 }
 
-pub(super) fn build_walk(root: &Path, is_top: bool) -> WalkBuilder {
-    let in_repository = fs::canonicalize(root)
-        .is_ok_and(|real| real.ancestors().any(|folder| folder.join(".git").exists()));
+/// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`.
+pub(super) fn build_walk(root: &Path, hidden: &[PathBuf]) -> WalkBuilder {
+    let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let in_repository = real.ancestors().any(|folder| folder.join(".git").exists());
+    let is_top = root == Path::new("/");
+    let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
+    let hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
     let mut builder = WalkBuilder::new(root);
     builder
         .hidden(false)
@@ -307,7 +319,11 @@ pub(super) fn build_walk(root: &Path, is_top: bool) -> WalkBuilder {
         .require_git(in_repository)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
-        .filter_entry(move |entry| entry.file_name() != ".git" && !(is_top && is_kernels(entry)));
+        .filter_entry(move |entry| {
+            entry.file_name() != ".git"
+                && !(is_top && is_kernels(entry))
+                && !hidden.iter().any(|path| path == entry.path())
+        });
     builder
 }
 
@@ -337,6 +353,10 @@ pub(super) mod tests {
 
     pub(in super::super) const GO_ON: &dyn Fn() -> bool = &|| false;
 
+    pub(in crate::sys) fn search<'a>(dir: &'a TempDir, stop: &'a dyn Fn() -> bool) -> Search<'a> {
+        Search { cwd: dir.path(), hidden: &[], stop }
+    }
+
     pub(in super::super) fn tree(files: &[(&str, &str)]) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (path, content) in files {
@@ -348,11 +368,11 @@ pub(super) mod tests {
     }
 
     fn listed(dir: &TempDir, path: &str) -> Found {
-        list_dir(dir.path(), Path::new(path), GO_ON).unwrap()
+        list_dir(search(dir, GO_ON), Path::new(path)).unwrap()
     }
 
     pub(in super::super) fn globbed(dir: &TempDir, pattern: &str, path: &str) -> String {
-        find_by_glob(dir.path(), pattern, Path::new(path), GO_ON).unwrap().body.replace('\n', " ")
+        find_by_glob(search(dir, GO_ON), pattern, Path::new(path)).unwrap().body.replace('\n', " ")
     }
 
     #[test]
@@ -409,7 +429,7 @@ pub(super) mod tests {
     fn what_cannot_be_listed_is_an_error_that_teaches() {
         let dir = tree(&[("source/a", "")]);
         let check = |path: &str, expect: &str| {
-            let error = list_dir(dir.path(), Path::new(path), GO_ON).unwrap_err().to_string();
+            let error = list_dir(search(&dir, GO_ON), Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
         check("sourc", "near: ");
@@ -443,13 +463,13 @@ pub(super) mod tests {
         check(&absolute, ".", "src/a.rs ");
         let wrong = |pattern: &str, expect: &str| {
             let error =
-                find_by_glob(dir.path(), pattern, Path::new("."), GO_ON).unwrap_err().to_string();
+                find_by_glob(search(&dir, GO_ON), pattern, Path::new(".")).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
         wrong("{a,b", "is not a valid glob");
         wrong("../*.rs", "goes into `path`");
         wrong(" ", "it is empty");
-        let nothing = find_by_glob(dir.path(), "*.zig", Path::new("."), GO_ON).unwrap();
+        let nothing = find_by_glob(search(&dir, GO_ON), "*.zig", Path::new(".")).unwrap();
         assert!(
             nothing.text().contains("nothing matches among 8 files and folders"),
             "{}",

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::format::harmless;
 
@@ -80,6 +80,25 @@ fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
     }
     found.truncate(3);
     found
+}
+
+/// Resolves all links of a path as far as it exists; the rest stays as it is written.
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
+    let mut missing: Vec<Component<'_>> = Vec::new();
+    let mut existing = path;
+    loop {
+        if let Ok(mut settled) = fs::canonicalize(existing) {
+            settled.extend(missing.iter().rev());
+            return settled;
+        }
+        match (existing.parent(), existing.components().next_back()) {
+            (Some(up), Some(last)) => {
+                missing.push(last);
+                existing = up;
+            }
+            _ => return path.to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
 mod rework; // a conversation that a model edits is the old text or the new one, never another
+mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
 mod secrets; // no key in any file, output or command line; where a key goes
 mod server_faults; // faults of servers, for each format, and how each is classified

@@ -158,3 +158,85 @@ fn nothing_of_ours_is_in_the_tree_while_a_command_runs_and_after_a_kill() {
     assert_eq!(entries(&sandbox.work()), before);
     assert!(!sandbox.root().join("sandbox").exists() && !sandbox.root().join("outputs").exists());
 }
+
+/// Runs a script in both kinds of sandbox, each in a new world.
+fn both(script: &str, mut check: impl FnMut(&Sandbox, &crate::process_under_test::Run)) {
+    for flags in [&[][..], &["--only-landlock"]] {
+        let sandbox = Sandbox::outside_temp();
+        let words = [flags, &["--", "sh", "-c", script]].concat();
+        let run = sandbox.program(SANDBOX, &words).run();
+        check(&sandbox, &run);
+    }
+}
+
+#[test]
+fn a_command_sets_no_set_user_id_bits() {
+    let script = "cp /bin/true s; chmod 4755 s; chmod 2755 s; chmod 1777 .; python3 -c '
+import os
+os.close(os.open(\"t\", os.O_CREAT | os.O_WRONLY, 0o4755))'; cp -p s u; chmod 755 u && ./u && echo fine";
+    both(script, |sandbox, run| {
+        use std::os::unix::fs::PermissionsExt;
+        assert!(run.stdout.ends_with("fine\n") && run.stderr.contains("not permitted"), "{run:?}");
+        for entry in std::fs::read_dir(sandbox.work()).unwrap().flatten() {
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o6000, 0, "{entry:?}");
+        }
+    });
+}
+
+#[test]
+fn a_repository_that_a_command_creates_stays_unless_it_runs_something() {
+    let create = "git init -q sub/new; git init -q --bare sub/bare.git; git clone -q sub/new sub/clone 2>/dev/null; \
+                  git init -q evil; printf '[core]\\n\\tfsmonitor = ./x\\n' >> evil/.git/config; \
+                  git init -q hooked; mkdir -p hooked/.git/hooks; echo x > hooked/.git/hooks/pre-commit; \
+                  git init -q far; rm far/.git/config; ln -s /dev/zero far/.git/config";
+    both(create, |sandbox, run| {
+        for kept in ["sub/new/.git/HEAD", "sub/bare.git/HEAD", "sub/clone/.git/HEAD"] {
+            assert!(sandbox.work().join(kept).exists(), "{kept} {run:?}");
+        }
+        for moved in ["evil/.git", "hooked/.git", "far/.git"] {
+            assert!(!sandbox.work().join(moved).exists(), "{moved} {run:?}");
+        }
+        for said in ["evil/.git'", "hooked/.git'", "to put it back"] {
+            assert!(run.stderr.contains(said), "{run:?}");
+        }
+    });
+}
+
+#[test]
+fn a_flood_of_files_is_named_as_not_searched() {
+    let script = "mkdir -p sub/b/.vscode aaa; echo x > sub/b/.vscode/tasks.json; cd aaa; seq 100100 | xargs touch";
+    both(script, |_, run| {
+        let is_said =
+            run.stderr.contains("not searched to the end") || run.stderr.contains(".vscode");
+        assert!(is_said, "{run:?}");
+    });
+}
+
+#[test]
+fn a_descriptor_for_reading_changes_no_file() {
+    let change = "import os\nfor call in (lambda: os.fchmod(0, 0o777), lambda: os.utime(0, (0, 0))):\n    try: call()\n    except OSError: pass";
+    let sandbox = Sandbox::outside_temp();
+    let outside = sandbox.base().join("outside");
+    std::fs::write(&outside, "text").unwrap();
+    let before = std::fs::metadata(&outside).unwrap();
+    for flag in ["--sandbox=workspace", "--only-landlock"] {
+        let script = format!(
+            "{SANDBOX} {flag} -- python3 -c '{change}' < {0}; {SANDBOX} {flag} -- cat < {0}",
+            outside.display()
+        );
+        let run = sandbox.program("bash", &["-c", &script]).run().assert_exit(0);
+        assert_eq!(run.stdout, "text");
+        let after = std::fs::metadata(&outside).unwrap();
+        assert_eq!(after.permissions(), before.permissions());
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    }
+}
+
+#[test]
+fn everyday_commands_work() {
+    let script = "set -e; mkdir -p d; echo 'int main(void){return 0;}' > m.c; cc -o m m.c && ./m; printf 'all:\\n\\techo made > made\\n' > Makefile; \
+                  make -s; cp m.c d/; tar cf a.tar d; tar xf a.tar; mv d e; ln e/m.c f; rm -r e f; \
+                  python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, 2]))'; python3 -m venv --without-pip v; \
+                  touch \"$(mktemp)\"; git status > /dev/null; git log > /dev/null 2>&1 || true";
+    both(script, |_, run| assert!(run.code == 0 && run.stdout == "[1, 2]\n", "{run:?}"));
+}

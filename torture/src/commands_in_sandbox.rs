@@ -199,6 +199,7 @@ const DENIED: &[Case] = &[
     ("a password in an address in a variable", &[], "[ -n \"$DATABASE_URL\" ]"),
     ("a key in a variable", &[], "[ -n \"$SECRET_TOKEN\" ]"),
     ("the tree, read-only", &["--sandbox", "read-only"], "touch sub/new"),
+    ("a set-user-id program", &[], "cp /bin/true sub/s && chmod 4755 sub/s"),
     ("a unix socket", &[], "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'"),
     (
         "the network",
@@ -218,8 +219,16 @@ const MOVED: &[Case] = &[
     ("an editor's settings", &[], "mkdir -p .vscode && echo x > .vscode/tasks.json"),
     ("a package manager's settings", &[], "echo x > .npmrc"),
     ("submodules", &[], "echo x > .gitmodules"),
-    ("a nested repository", &[], "git init -q sub"),
-    ("a bare repository", &[], "git init -q --bare sub/bare"),
+    (
+        "a nested repository with a hook",
+        &[],
+        "git init -q sub; mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/post-commit",
+    ),
+    (
+        "a bare repository that runs something",
+        &[],
+        "git init -q --bare sub/bare; git -C sub/bare config core.fsmonitor x",
+    ),
     ("a worktree of .git", &["--write", ".git"], "mkdir -p .git/worktrees/x"),
 ];
 

@@ -105,6 +105,25 @@ fn the_upper_half_of_an_int_changes_nothing() {
 }
 
 #[test]
+fn set_user_id_bits_are_refused() {
+    let (create, tmpfile) = (0o100, 0x41_0000);
+    for bits in [0o4755, 0o2755, 0o6000] {
+        check(OPEN, false, libc::SYS_fchmod, &[3, bits], EPERM);
+        check(OPEN, false, libc::SYS_fchmodat, &[0, 0, bits], EPERM);
+        check(OPEN, false, FCHMODAT2, &[0, 0, bits, 0], EPERM);
+        check(OPEN, false, libc::SYS_mknodat, &[0, 0, 0o100_000 | bits], EPERM);
+        for flags in [create, tmpfile, create | 0o1001] {
+            check(OPEN, false, libc::SYS_openat, &[0, 0, flags, bits], EPERM);
+        }
+        // Without O_CREAT there is no mode, whatever is in its place.
+        check(OPEN, false, libc::SYS_openat, &[0, 0, 0o1, bits], 0);
+    }
+    check(OPEN, false, libc::SYS_fchmod, &[3, 0o1777], 0);
+    check(OPEN, false, libc::SYS_openat, &[0, 0, create, 0o1777], 0);
+    check(OPEN, false, libc::SYS_openat2, &[], ENOSYS);
+}
+
+#[test]
 fn sockets() {
     let (unix, inet, inet6, netlink) = (1, 2, 10, 16);
     for family in 0..64 {

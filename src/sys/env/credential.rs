@@ -24,6 +24,12 @@ const WORDS: &[&str] = &[
     "CREDS",
     "JWT",
     "PASSCODE",
+    "BEARER",
+    "COOKIE",
+    "DSN",
+    "MNEMONIC",
+    "SAS",
+    "WEBHOOK",
 ];
 
 /// What such words end in when they are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
@@ -168,7 +174,9 @@ fn classify_name(name: &str) -> Word {
     let kept = words.iter().rposition(|word| !word.is_empty()).map_or(0, |last| last + 1);
     let words = &words[..kept];
     let Some((last, before)) = words.split_last() else { return Word::None };
-    if *last == "ID" && before.last() == Some(&"KEY") {
+    // Whoever has the address of a webhook may post there.
+    let is_webhook = matches!(*last, "URL" | "URI") && before.last() == Some(&"WEBHOOK");
+    if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;
     }
     if ABOUT.contains(last) {

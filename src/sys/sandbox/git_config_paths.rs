@@ -1,13 +1,15 @@
 //! The paths that a repository's config names: files that git reads as config, folders of hooks, programs that it runs by
-//! itself. A command that may write one of them runs again outside of its sandbox.
+//! itself. A command that may write one of them runs again outside of its sandbox. And whether a new repository runs nothing.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::scan::PROTECTED_IN_GIT;
 use crate::sys::git;
 use crate::sys::names::expand_home;
+use crate::sys::read::open_regular;
 
 /// Maximum number of paths that are taken from a config.
 const MAX_PATHS: usize = 100;
@@ -98,6 +100,63 @@ fn value_kind(key: &str) -> Option<ValueKind> {
         | ("uploadpack", "packobjectshook")
         | ("pager", _) => ValueKind::Program,
         _ => return None,
+    })
+}
+
+/// What `git init` and `git clone` write into a config: sections, and names in them. Nothing of it runs a program.
+const PLAIN_CONFIG: &[(&str, &str)] = &[
+    (
+        "core",
+        "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks",
+    ),
+    ("remote", "url fetch tagopt mirror promisor partialclonefilter"),
+    ("branch", "remote merge"),
+    ("user", "name email"),
+    ("extensions", "objectformat partialclone refstorage"),
+    ("submodule", "active"),
+];
+
+/// Returns whether a path is a repository's own folder in which git runs nothing by itself: no hooks but samples, and a config
+/// as `git init` and `git clone` write it. Builds and clones make such repositories, and go on to use them.
+pub(super) fn runs_nothing(folder: &Path) -> bool {
+    let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    let is_real_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|there| there.is_dir());
+    let is_sample = |name: &OsStr| name.as_bytes().ends_with(b".sample");
+    let hooks = folder.join("hooks");
+    let has_no_hooks = !is_there("hooks")
+        || is_real_folder(&hooks)
+            && fs::read_dir(&hooks).is_ok_and(|mut hooks| {
+                hooks.all(|hook| hook.is_ok_and(|hook| is_sample(&hook.file_name())))
+            });
+    let is_other = |name: &&str| !["hooks", "config"].contains(name) && is_there(name);
+    is_real_folder(folder)
+        && is_there("HEAD")
+        && has_no_hooks
+        && !PROTECTED_IN_GIT.iter().any(|name| is_other(name))
+        && has_plain_config(&folder.join("config"))
+}
+
+fn has_plain_config(config: &Path) -> bool {
+    let is_link = fs::symlink_metadata(config).is_ok_and(|there| there.is_symlink());
+    let Ok((mut file, there)) = open_regular(config) else { return false };
+    let Ok(text) = crate::sys::fs::read_all(&mut file) else { return false };
+    let (Ok(text), false) = (String::from_utf8(text), is_link || there.len() > 1 << 16) else {
+        return false;
+    };
+    let mut names = "";
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).all(|line| {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            let section =
+                section.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+            let known = PLAIN_CONFIG.iter().find(|(name, _)| *name == section);
+            names = known.map_or("", |(_, names)| names);
+            return known.is_some();
+        }
+        let Some((name, value)) = line.split_once('=') else { return false };
+        // A value that goes on in the next line, or an address that names a program (`ext::`).
+        !value.ends_with('\\')
+            && !value.contains("::")
+            && names.split(' ').any(|known| name.trim().eq_ignore_ascii_case(known))
     })
 }
 

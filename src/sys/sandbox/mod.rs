@@ -14,7 +14,6 @@
 mod git_config_paths;
 pub mod inner;
 mod paths;
-mod places;
 mod program;
 mod run;
 mod scan;
@@ -31,12 +30,10 @@ use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 
 use self::paths::PolicyPaths;
-pub use self::places::{INNER, Places, Unavailable};
+pub use self::paths::{INNER, Places, Unavailable};
 use self::program::{PROBE_TIME, bwrap_version, find_bwrap};
-pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun};
-use self::scan::{
-    MAX_PROTECTED, PROTECTED_IN_GIT, TreeScan, is_git_folder, scan_git_folder, scan_tree,
-};
+pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
+use self::scan::{MAX_PROTECTED, TreeScan, scan_folder};
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
@@ -72,26 +69,7 @@ pub fn check_target(
         return Ok(());
     }
     let paths = PolicyPaths::resolve(request, Places { per_file: false, ..places })?;
-    let mut policy = paths.policy;
-    let scans = policy.writable.iter().map(|folder| scan_folder(folder, &policy));
-    let protected: Vec<PathBuf> = scans.flat_map(|scan| scan.protected).collect();
-    policy.read_only.extend(protected);
-    policy.read_only.extend(paths.missing);
-    policy.check_write(target).map_err(Unavailable)
-}
-
-fn scan_folder(folder: &WritableFolder, policy: &SandboxPolicy) -> TreeScan {
-    let mut scan = match folder.kind {
-        FolderKind::Temp | FolderKind::Git => TreeScan::default(),
-        FolderKind::Tree | FolderKind::Named => {
-            scan_tree(&folder.path, &|path| policy.is_writable(path))
-        }
-    };
-    // The top of a tree may be a bare repository.
-    if folder.kind != FolderKind::Temp && is_git_folder(&folder.path) {
-        scan.protected.extend(scan_git_folder(&folder.path).protected);
-    }
-    scan
+    paths.check_write(target).map_err(Unavailable)
 }
 
 impl Sandbox {
@@ -115,6 +93,11 @@ impl Sandbox {
             known: Mutex::default(),
         };
         sandbox.mechanism = sandbox.find_mechanism()?;
+        // bwrap makes one of its own. Semaphores are in it.
+        if sandbox.is_alone() && request.mode == SandboxMode::Workspace {
+            let path = PathBuf::from("/dev/shm");
+            sandbox.paths.policy.writable.push(WritableFolder { path, kind: FolderKind::Temp });
+        }
         Ok(Some(sandbox))
     }
 
@@ -156,10 +139,11 @@ impl Sandbox {
     fn probe(&self) -> Result<u32, String> {
         let policy = &self.paths.policy;
         let plan = InnerPlan { probe: true, ..InnerPlan::new(policy, self.is_alone()) };
+        let plan = serde_json::to_vec(&plan).map_err(|error| error.to_string())?;
         let mut job = Job::new(vec!["true".into()], PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(PROBE_TIME);
-        let control = run::memory_file(&plan.to_bytes()).map_err(|error| error.to_string())?;
+        let control = run::memory_file(&plan).map_err(|error| error.to_string())?;
         self.put_around(&mut job, policy, control).map_err(|error| error.to_string())?;
         let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
         let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
@@ -192,15 +176,7 @@ impl Sandbox {
                 )));
             }
         }
-        let (trees, missing) = self.scan_all(&policy);
-        let scans = trees.iter().map(|(_, scan)| scan);
-        policy
-            .read_only
-            .extend(scans.flat_map(|scan| scan.protected.iter().chain(&scan.unreadable)).cloned());
-        // A path that did not exist when the run began and does now.
-        let appeared =
-            self.paths.missing.iter().filter_map(|path| std::fs::canonicalize(path).ok());
-        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
+        let trees = self.scan_all(&mut policy);
         let scratch = self.scratch_folder();
         if let Some(scratch) = &scratch {
             let path = scratch.clone();
@@ -214,31 +190,33 @@ impl Sandbox {
             run.make_scratch(scratch).map_err(cannot)?;
         }
         self.put_around(job, &policy, run.control().map_err(cannot)?).map_err(cannot)?;
+        let missing = policy.missing.into_iter().filter(|path| !path.exists()).collect();
         run.remember(trees, missing, self.is_alone());
         Ok(run)
     }
 
-    /// Scans all folders. Returns what was found in which, and the paths at which something protected could be created.
-    fn scan_all(&self, policy: &SandboxPolicy) -> (Vec<(WritableFolder, TreeScan)>, Vec<PathBuf>) {
+    /// Scans all folders, and completes the policy by what is found in them.
+    fn scan_all(&self, policy: &mut SandboxPolicy) -> Vec<(WritableFolder, TreeScan)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut missing: Vec<PathBuf> = self.paths.missing.clone();
+        // A path that did not exist when the run began and does now.
+        let appeared = policy.missing.iter().filter_map(|path| std::fs::canonicalize(path).ok());
+        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
         let mut trees = Vec::new();
-        for folder in policy.writable.iter().filter(|folder| folder.kind != FolderKind::Temp) {
-            let mut scan = scan_folder(folder, policy);
+        for folder in &self.paths.policy.writable {
+            let mut scan = scan_folder(folder, &self.paths.policy);
             let still_there = known.iter().filter(|path| {
                 path.starts_with(&folder.path)
                     && std::fs::canonicalize(path).is_ok_and(|there| there == **path)
             });
             still_there.take(MAX_PROTECTED).for_each(|path| scan.add_protected(path.clone()));
             known.extend(scan.protected.iter().cloned());
-            missing.extend(scan.links.iter().map(|link| link.path.clone()));
-            if is_git_folder(&folder.path) {
-                missing.extend(PROTECTED_IN_GIT.iter().map(|name| folder.path.join(name)));
-            }
+            policy.read_only.extend(scan.protected.iter().chain(&scan.unreadable).cloned());
+            policy.missing.extend(
+                scan.missing.iter().chain(scan.links.iter().map(|link| &link.path)).cloned(),
+            );
             trees.push((folder.clone(), scan));
         }
-        missing.retain(|path| std::fs::canonicalize(path).is_err());
-        (trees, missing)
+        trees
     }
 
     /// Returns the path of a scratch folder, if there is no temp folder in which something new can be made.
@@ -297,6 +275,19 @@ impl Sandbox {
 
     fn is_alone(&self) -> bool {
         self.bwrap.is_none()
+    }
+
+    /// Checks whether commands may write a file. `path` has no links.
+    ///
+    /// # Errors
+    /// They may not: why, and which setting would allow it.
+    pub fn check_write(&self, path: &Path) -> Result<(), String> {
+        self.paths.check_write(path)
+    }
+
+    /// What commands may write and read, but for what a scan of the writable folders finds.
+    pub fn policy(&self) -> &SandboxPolicy {
+        &self.paths.policy
     }
 
     /// What was asked for.

@@ -6,20 +6,45 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::git_config_paths::paths_named_by_git;
-use super::places::{INNER, Places, Unavailable};
-use super::scan::is_git_folder;
+use super::scan::{is_git_folder, scan_folder};
 use crate::sandbox::policy::{FolderKind, HiddenPath, SandboxPolicy, WritableFolder};
-use crate::sandbox::protected::{CREDENTIALS_IN_HOME, STARTERS_IN_HOME, names_in};
+use crate::sandbox::protected::{
+    CREDENTIAL_VARIABLES, CREDENTIALS_IN_HOME, STARTERS_IN_HOME, names_in,
+};
 use crate::sandbox::{SandboxMode, SandboxRequest};
-use crate::sys::names::expand_home;
+use crate::sys::env::Env;
+use crate::sys::names::{expand_home, resolve_links};
+
+/// The executable of the inner stage, beside the running one.
+pub const INNER: &str = "nagent-sandbox";
+
+/// Where a run takes place.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// The run's folder.
+    pub folder: &'a Path,
+    /// The git toplevel of `folder`, if any.
+    pub toplevel: Option<&'a Path>,
+    /// nagent's root, which commands cannot read.
+    pub root: &'a Path,
+    /// The environment: the home folder, temp folders, where credentials are, and the running executable.
+    pub env: &'a Env,
+    /// Whether it is a file's own conversation: then `workspace` writes in temp folders only.
+    pub per_file: bool,
+    /// The config file in force, which could turn the sandbox off: it is read-only wherever it is.
+    pub config: Option<&'a Path>,
+}
+
+/// Why the sandbox cannot be built, and what is missing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
 
 /// The policy of a run, and where things are.
 #[derive(Debug)]
 pub(super) struct PolicyPaths {
     /// The policy, except for what a scan of the writable folders finds.
     pub(super) policy: SandboxPolicy,
-    /// Paths that are read or run by themselves and do not exist yet.
-    pub(super) missing: Vec<PathBuf>,
     /// nagent's root.
     pub(super) root: PathBuf,
     /// The executable of the inner stage.
@@ -36,12 +61,12 @@ impl PolicyPaths {
         places: Places<'_>,
     ) -> Result<Self, Unavailable> {
         let folder = resolve_folder(places.folder)?;
-        let root = places.folder.join(places.root);
-        let root = fs::canonicalize(&root).unwrap_or(root);
-        let home = places.home.and_then(|home| fs::canonicalize(home).ok());
+        let root = resolve_links(&places.folder.join(places.root));
+        let home = places.env.home().map(|home| resolve_links(&home));
         let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
-        let temp = temp_folders(places.tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
+        let tmpdir = places.env.get_os("TMPDIR");
+        let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
 
         let mut policy = SandboxPolicy {
             mode: request.mode,
@@ -58,56 +83,70 @@ impl PolicyPaths {
             }
         }
         if request.mode != SandboxMode::Off {
-            let mut named_folders = Vec::new();
+            // Whoever names a folder wants what is in it, and nothing hides what the run is about.
+            let mut shown = vec![folder.clone(), tree.clone()];
+            shown.extend(home.clone());
             for named in &request.write {
-                let (path, kind) = resolve_named_folder(named, &folder, &tree, &root, places.home)?;
+                let (path, kind) =
+                    resolve_named_folder(named, &folder, &tree, &root, home.as_deref())?;
                 add_writable(&mut policy, path.clone(), kind);
-                named_folders.push(path);
+                shown.push(path);
             }
-            policy.hidden = hidden_paths(&root, home.as_deref(), &named_folders);
+            policy.hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         }
-
-        let inner = find_inner(places.executable)?;
-        let mut missing = Vec::new();
-        let mut keep =
-            |path: PathBuf, is_kept: &dyn Fn(&Path) -> bool| match fs::canonicalize(&path) {
-                Ok(path) if policy.is_writable(&path) && is_kept(&path) => Some(path),
-                Ok(_) => None,
-                Err(_) => {
-                    missing.push(path);
-                    None
-                }
-            };
-        let mut read_only: Vec<PathBuf> = toolkit(&inner)
-            .into_iter()
-            .chain(places.config.map(|config| folder.join(config)))
-            .filter_map(|path| keep(path, &|_| true))
-            .collect();
+        let inner = find_inner(places.env.executable.as_deref())?;
+        let config = places.config.map(|config| folder.join(config));
+        protect(&mut policy, toolkit(&inner).into_iter().chain(config).collect(), &|_| true);
         let by_git = toplevel.iter().flat_map(|top| paths_named_by_git(top, home.as_deref()));
         // A folder of hooks that is the tree itself would leave nothing to write in.
-        read_only.extend(by_git.filter_map(|path| keep(path, &|path| !tree.starts_with(path))));
+        protect(&mut policy, by_git.collect(), &|path| !tree.starts_with(path));
+        pin_folders_above(&mut policy);
         // Whoever works in such a folder itself, or names it, works on just that.
         let starters =
             home.iter().flat_map(|home| names_in(STARTERS_IN_HOME).map(|name| home.join(name)));
-        let starters: Vec<PathBuf> = starters
-            .filter_map(|path| keep(path, &|path| policy.writable.iter().all(|w| w.path != path)))
-            .collect();
+        let writable = policy.writable.clone();
+        protect(&mut policy, starters.collect(), &|path| writable.iter().all(|w| w.path != path));
 
-        // A folder above a mount can be moved away, and another one made in its place; one that is a mount itself cannot.
-        let hidden = policy.hidden.iter().map(|hidden| &hidden.path);
-        let writable = policy.writable.iter().map(|folder| &folder.path);
-        let fixed = hidden.chain(writable).chain(&read_only);
-        let pinned = fixed.flat_map(|path| folders_above(path, &policy)).collect();
-        let tmpdir = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty());
         let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
             fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| policy.is_writable(&tmpdir))
         });
-        read_only.extend(starters);
-        policy.read_only = read_only;
-        policy.pinned = pinned;
-        let temp = temp.into_iter().next();
-        Ok(Self { policy, missing, root, inner, temp, is_tmpdir_writable })
+        Ok(Self { policy, root, inner, temp: temp.into_iter().next(), is_tmpdir_writable })
     }
+
+    /// Checks whether commands may write a file. `path` has no links.
+    pub(super) fn check_write(&self, path: &Path) -> Result<(), String> {
+        let mut policy = self.policy.clone();
+        for folder in &self.policy.writable {
+            let scan = scan_folder(folder, &self.policy);
+            policy.read_only.extend(scan.protected.into_iter().chain(scan.unreadable));
+            policy.missing.extend(scan.missing);
+        }
+        policy.check_write(path)
+    }
+}
+
+/// Makes paths read-only that are in writable folders and for which `is_kept` holds, or notes that they do not exist.
+fn protect(policy: &mut SandboxPolicy, paths: Vec<PathBuf>, is_kept: &dyn Fn(&Path) -> bool) {
+    for path in paths {
+        match fs::canonicalize(&path) {
+            Ok(path) if policy.is_writable(&path) && is_kept(&path) => policy.read_only.push(path),
+            Ok(_) => {}
+            Err(_) => policy.missing.push(resolve_links(&path)),
+        }
+    }
+}
+
+/// A folder above a mount could be moved away, and another one made in its place; one that is a mount itself cannot.
+fn pin_folders_above(policy: &mut SandboxPolicy) {
+    let is_inside = |above: &&Path| {
+        let mut folders = policy.writable.iter();
+        folders.any(|folder| **above != folder.path && above.starts_with(&folder.path))
+    };
+    let hidden = policy.hidden.iter().map(|hidden| &hidden.path);
+    let writable = policy.writable.iter().map(|folder| &folder.path);
+    let fixed = hidden.chain(writable).chain(&policy.read_only);
+    let above = fixed.flat_map(|path| path.ancestors().skip(1).take_while(is_inside));
+    policy.pinned = above.map(Path::to_owned).collect();
 }
 
 fn add_writable(policy: &mut SandboxPolicy, path: PathBuf, kind: FolderKind) {
@@ -121,18 +160,32 @@ fn resolve_folder(path: &Path) -> Result<PathBuf, Unavailable> {
         .map_err(|error| Unavailable(format!("cannot find the folder {}: {error}", path.display())))
 }
 
-/// Returns nagent's root and the credentials in the home folder, as far as they exist. What the user named is not hidden.
-fn hidden_paths(root: &Path, home: Option<&Path>, named: &[PathBuf]) -> Vec<HiddenPath> {
-    let credentials = home.iter().flat_map(|home| {
-        names_in(CREDENTIALS_IN_HOME).filter_map(|name| fs::canonicalize(home.join(name)).ok())
+/// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
+/// What holds one of `shown` is not hidden.
+fn hidden_paths(root: &Path, home: Option<&Path>, env: &Env, shown: &[PathBuf]) -> Vec<HiddenPath> {
+    let mut paths: Vec<PathBuf> = home
+        .iter()
+        .flat_map(|home| names_in(CREDENTIALS_IN_HOME).map(|name| home.join(name)))
+        .collect();
+    for (variable, prefix) in CREDENTIAL_VARIABLES {
+        for value in env.get_os(variable).iter().flat_map(std::env::split_paths) {
+            let below = names_in(CREDENTIALS_IN_HOME)
+                .filter_map(|name| Path::new(name).strip_prefix(prefix).ok());
+            paths.extend(below.filter(|_| !prefix.is_empty()).map(|below| value.join(below)));
+            paths.extend(prefix.is_empty().then_some(value));
+        }
+    }
+    paths.push("/run/secrets".into());
+    paths.retain_mut(|path| {
+        fs::canonicalize(&path).is_ok_and(|real| {
+            *path = real;
+            !shown.iter().any(|shown| shown.starts_with(&path))
+        })
     });
-    let credentials = credentials.filter(|path| !named.iter().any(|named| named.starts_with(path)));
-    let mut paths: Vec<PathBuf> = credentials.collect();
     paths.extend(root.exists().then(|| root.to_owned()));
     paths.sort();
     paths.dedup();
-    let hidden = paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path });
-    hidden.collect()
+    paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path }).collect()
 }
 
 /// Checks that the working tree does not hold too much.
@@ -223,17 +276,6 @@ fn remove_dots(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-/// Returns the folders between a path and the top of the writable folder that it is in.
-fn folders_above(path: &Path, policy: &SandboxPolicy) -> Vec<PathBuf> {
-    let is_inside = |above: &&Path| {
-        policy
-            .writable
-            .iter()
-            .any(|folder| **above != folder.path && above.starts_with(&folder.path))
-    };
-    path.ancestors().skip(1).take_while(is_inside).map(Path::to_owned).collect()
 }
 
 /// Finds the executable of the inner stage.

@@ -11,13 +11,14 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use uuid::Uuid;
 
+use super::git_config_paths::runs_nothing;
 use super::inner::STARTED;
 use super::scan::{PROTECTED_IN_GIT, TreeScan, scan_tree};
 use crate::sandbox::inner::InnerPlan;
 use crate::sandbox::policy::{FolderKind, WritableFolder};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome, Output};
+use crate::sys::process::job::{Job, Outcome};
 
 /// Why a command was not started, when the inner stage could not say it.
 pub const NO_REASON: &str = "the sandbox could not be built; the output says why";
@@ -62,7 +63,7 @@ pub struct SandboxOutcome {
 impl SandboxedRun {
     pub(super) fn new(plan: &InnerPlan, outputs: PathBuf) -> io::Result<Self> {
         Ok(Self {
-            control: memory_file(&plan.to_bytes())?,
+            control: memory_file(&serde_json::to_vec(plan)?)?,
             scratch: None,
             outputs,
             trees: Vec::new(),
@@ -120,7 +121,7 @@ impl SandboxedRun {
         for (folder, before) in &self.trees {
             // In a repository's own folder, what can be created is among `missing`.
             let after = match folder.kind {
-                FolderKind::Git => TreeScan::default(),
+                FolderKind::Git | FolderKind::Temp => TreeScan::default(),
                 _ => scan_tree(&folder.path, &|_| false),
             };
             let is_new = |path: &PathBuf| {
@@ -128,6 +129,7 @@ impl SandboxedRun {
                     && identity(path).is_some_and(|identity| !self.identities.contains(&identity))
             };
             created.extend(after.protected.into_iter().filter(is_new));
+            created.retain(|path| !runs_nothing(path));
             let links = after.links.into_iter().filter(|link| !before.links.contains(link));
             created.extend(links.map(|link| link.path));
             if before.is_cut || after.is_cut {
@@ -208,6 +210,22 @@ impl Drop for SandboxedRun {
     }
 }
 
+/// Gives stdin through a pipe where it is a file: a descriptor for reading is enough to change a file's mode and times.
+///
+/// # Errors
+/// The pipe cannot be made.
+pub fn pipe_stdin() -> io::Result<()> {
+    let mut file = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    if !file.metadata()?.is_file() {
+        return Ok(());
+    }
+    let (reader, mut writer) = io::pipe()?;
+    rustix::stdio::dup2_stdin(reader)?;
+    // It ends with the command, which need not read to the end.
+    std::thread::spawn(move || io::copy(&mut file, &mut writer));
+    Ok(())
+}
+
 /// A file in memory with this content.
 pub(super) fn memory_file(content: &[u8]) -> io::Result<File> {
     let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
@@ -235,14 +253,9 @@ fn move_path(from: &Path, to: &Path) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         done => return done.map_err(|error| error.to_string()),
     }
-    let program = ["/bin/mv", "/usr/bin/mv"].into_iter().find(|path| Path::new(path).exists());
-    let program = program.ok_or("it is on another file system, and there is no mv")?;
-    let argv = vec![program.into(), "--".into(), from.into(), to.into()];
-    let job = Job {
-        output: Output::Merged,
-        timeout: Some(MOVE_TIME),
-        ..Job::new(argv, "/".into(), vec![])
-    };
+    let argv = vec!["mv".into(), "--".into(), from.into(), to.into()];
+    let path = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let job = Job { timeout: Some(MOVE_TIME), ..Job::new(argv, "/".into(), path) };
     let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
     let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
     match finished.outcome {

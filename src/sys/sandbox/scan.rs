@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::limits;
+use crate::sandbox::policy::{FolderKind, SandboxPolicy, WritableFolder};
 use crate::sandbox::protected::{HEAVY, PROTECTED, is_protected, names_in};
 use crate::sys::git;
+use crate::sys::names::resolve_links;
 
 /// Maximum time that a walk takes.
 pub(super) const MAX_TIME: Duration = Duration::from_millis(200);
@@ -33,6 +35,8 @@ pub(super) struct TreeScan {
     pub(super) protected: Vec<PathBuf>,
     /// Links with protected names. Nothing can be mounted on a link.
     pub(super) links: Vec<ProtectedLink>,
+    /// What they lead to where that does not exist, and what does not exist in a repository's own folder.
+    pub(super) missing: Vec<PathBuf>,
     /// Folders that could not be read: there may be protected names in them.
     pub(super) unreadable: Vec<PathBuf>,
     /// Whether the walk ended at a limit: there may be more.
@@ -45,6 +49,27 @@ pub(super) struct ProtectedLink {
     pub(super) path: PathBuf,
     /// The text of the link.
     pub(super) target: PathBuf,
+}
+
+/// Searches a writable folder of a policy.
+pub(super) fn scan_folder(folder: &WritableFolder, policy: &SandboxPolicy) -> TreeScan {
+    let mut scan = match folder.kind {
+        FolderKind::Temp | FolderKind::Git => TreeScan::default(),
+        FolderKind::Tree | FolderKind::Named => {
+            scan_tree(&folder.path, &|path| policy.is_writable(path))
+        }
+    };
+    // The top of a tree may be a bare repository.
+    if folder.kind != FolderKind::Temp && is_git_folder(&folder.path) {
+        for path in PROTECTED_IN_GIT.iter().map(|name| folder.path.join(name)) {
+            match fs::symlink_metadata(&path) {
+                Ok(there) if !there.is_symlink() => scan.protected.push(path),
+                Ok(_) => {}
+                Err(_) => scan.missing.push(path),
+            }
+        }
+    }
+    scan
 }
 
 /// Walks through a folder. `is_writable` decides whether what a link or a git file leads to is protected too.
@@ -106,14 +131,6 @@ fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> 
     found
 }
 
-/// Finds what is protected in a repository's own folder that the user named: those paths that exist.
-pub(super) fn scan_git_folder(folder: &Path) -> TreeScan {
-    let paths = PROTECTED_IN_GIT.iter().map(|name| folder.join(name));
-    let is_real =
-        |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|there| !there.is_symlink());
-    TreeScan { protected: paths.filter(is_real).collect(), ..TreeScan::default() }
-}
-
 impl TreeScan {
     pub(super) fn add_protected(&mut self, path: PathBuf) {
         if !self.protected.contains(&path) {
@@ -126,12 +143,12 @@ impl TreeScan {
             if self.links.iter().any(|link| link.path == path) {
                 return;
             }
-            if let Ok(target) = fs::canonicalize(&path)
-                && is_writable(&target)
-            {
-                self.add_protected(target);
-            }
             let target = fs::read_link(&path).unwrap_or_default();
+            match fs::canonicalize(&path) {
+                Ok(target) if is_writable(&target) => self.add_protected(target),
+                Ok(_) => {}
+                Err(_) => self.missing.push(resolve_links(&path.with_file_name(&target))),
+            }
             self.links.push(ProtectedLink { path, target });
             return;
         }

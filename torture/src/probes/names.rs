@@ -171,8 +171,10 @@ pub(super) const PROBES: &[Probe] = &[
     .flavor(Flavor::Bare)
     .files()
     .effect(),
-    probe("first-time-repository", "git init in a tree that is none", |i| {
-        run("git", &["-C", &i.tree("").display().to_string(), "init", "--quiet"]).map(drop)?;
+    probe("first-time-repository", "git init in a tree that is none, with a monitor", |i| {
+        let tree = i.tree("").display().to_string();
+        run("git", &["-C", &tree, "init", "--quiet"]).map(drop)?;
+        run("git", &["-C", &tree, "config", "core.fsmonitor", "evil"]).map(drop)?;
         if i.tree(".git/HEAD").exists() { Ok(()) } else { Err("no repository".to_owned()) }
     })
     .flavor(Flavor::Bare)

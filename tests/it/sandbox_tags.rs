@@ -1,0 +1,120 @@
+//! In the sandbox, tags read and write nothing that a command could not, and credentials are hidden wherever variables say
+//! that they are.
+
+use crate::sandbox::{Sandbox, answer, shell};
+
+const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
+const SECRET: &str = "hidden-in-the-sandbox";
+
+/// Runs one tag, and returns the block of its result.
+fn act(sandbox: Sandbox, flags: &[&str], tag: &str, result: &str) -> (Sandbox, String, String) {
+    let sandbox = sandbox.reply(tag).reply(answer("done"));
+    let mut words = flags.to_vec();
+    words.push("task");
+    sandbox.run(&words).assert_exit(0);
+    let block = sandbox.block(result);
+    let status = block.get("status").to_owned();
+    (sandbox, status, block.body)
+}
+
+#[test]
+fn tags_write_only_what_commands_may_write() {
+    let flags = ["--sandbox", "workspace", "--write", "."];
+    for path in [".envrc", "sub/.vscode/tasks.json", ".cargo/config.toml", "rc", "new-rc", "hook"] {
+        let sandbox = Sandbox::outside_temp().file("rc", "x").file("hook", "x");
+        std::os::unix::fs::symlink("rc", sandbox.work().join(".zshrc")).unwrap();
+        std::os::unix::fs::symlink("new-rc", sandbox.work().join(".bashrc")).unwrap();
+        let config = "[core]\nrepositoryformatversion = 0\n[filter \"x\"]\nclean = ./hook\n";
+        sandbox.write(".git/config", config);
+        let tag = format!("<nagent-write path=\"{path}\">evil</nagent-write>");
+        let (sandbox, status, text) = act(sandbox, &flags, &tag, "nagent-write-result");
+        assert!(status == "error" && text.contains("tools run by themselves"), "{path}: {text}");
+        assert!(
+            !std::fs::read_to_string(sandbox.work().join(path))
+                .unwrap_or_default()
+                .contains("evil")
+        );
+    }
+    let tag = "<nagent-write path=\"sub/a.txt\">fine</nagent-write>";
+    let (sandbox, status, text) = act(Sandbox::outside_temp(), &flags, tag, "nagent-write-result");
+    assert_eq!((status.as_str(), sandbox.read("sub/a.txt").as_str()), ("ok", "fine"), "{text}");
+    let sandbox = Sandbox::outside_temp();
+    let tag = format!("<nagent-write path=\"{}/x\">x</nagent-write>", sandbox.tmp().display());
+    let (_, status, _) = act(sandbox, &["--sandbox", "read-only"], &tag, "nagent-write-result");
+    assert_eq!(status, "error");
+}
+
+#[test]
+fn tags_read_only_what_commands_may_read() {
+    let world = || {
+        let sandbox = Sandbox::outside_temp();
+        std::fs::create_dir(sandbox.home().join(".ssh")).unwrap();
+        std::fs::write(sandbox.home().join(".ssh/id"), SECRET).unwrap();
+        std::fs::write(sandbox.home().join("notes"), "plain").unwrap();
+        std::os::unix::fs::symlink(sandbox.home(), sandbox.work().join("way")).unwrap();
+        sandbox.file("kube/config", SECRET)
+    };
+    for (tag, result) in [
+        ("<nagent-read path=\"~/.ssh/id\"/>", "nagent-read-result"),
+        ("<nagent-read path=\"way/.ssh/id\"/>", "nagent-read-result"),
+        ("<nagent-file-read path=\"~/.ssh/id\"/>", "nagent-file-read-result"),
+        ("<nagent-list path=\"~/.ssh\"/>", "nagent-list-result"),
+        ("<nagent-glob pattern=\"*\" path=\"~/.ssh\"/>", "nagent-glob-result"),
+        ("<nagent-read path=\"~/.nagent/config.json\"/>", "nagent-read-result"),
+        ("<nagent-read path=\"kube/config\"/>", "nagent-read-result"),
+        ("<nagent-list path=\"~/.nagent\"/>", "nagent-list-result"),
+    ] {
+        let sandbox = world().env("KUBECONFIG", "kube/config");
+        let (_, status, text) = act(sandbox, &["--sandbox", "workspace"], tag, result);
+        assert!(status == "error" && text.contains("hidden by the sandbox"), "{tag}: {text}");
+        let (_, status, _) = act(world(), &[], tag, result);
+        assert_eq!(status, "ok", "without a sandbox: {tag}");
+    }
+    for path in ["~", "way", "."] {
+        let sandbox = world().env("KUBECONFIG", "kube/config");
+        let tag = format!("<nagent-grep pattern=\"{SECRET}|plain\" path=\"{path}\"/>");
+        let (_, status, text) =
+            act(sandbox, &["--sandbox", "read-only"], &tag, "nagent-grep-result");
+        assert!(status == "ok" && !text.contains(SECRET), "{path}: {text}");
+        assert_eq!(text.contains("notes:1: plain"), path != ".", "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_stored_result_is_read_in_the_sandbox() {
+    let sandbox = Sandbox::outside_temp().reply(shell("seq 100000")).reply(answer("done"));
+    sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
+    let output = sandbox.block("nagent-shell-result").get("output").to_owned();
+    let tag = format!("<nagent-read path=\"{output}\" offset=\"70000\" limit=\"1\"/>");
+    let (_, status, text) = act(sandbox, &["--sandbox", "workspace"], &tag, "nagent-read-result");
+    assert_eq!((status.as_str(), text.trim()), ("ok", "70000"));
+}
+
+#[test]
+fn credentials_are_hidden_where_variables_say_they_are() {
+    let sandbox = Sandbox::outside_temp();
+    let base = sandbox.base().to_owned();
+    let names =
+        ["a/hosts.yml", "gh/hosts.yml", "cargo/credentials.toml", "kube", "docker/config.json"];
+    for name in names {
+        let path = base.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, SECRET).unwrap();
+    }
+    std::fs::write(base.join("cargo/config.toml"), "plain").unwrap();
+    let at = |name: &str| base.join(name).display().to_string();
+    let sandbox = sandbox
+        .env("XDG_CONFIG_HOME", at(""))
+        .env("CARGO_HOME", at("cargo"))
+        .env("KUBECONFIG", format!("{}:{}", at("none"), at("kube")))
+        .env("DOCKER_CONFIG", at("docker"));
+    let script = format!(
+        "cd {}; cat gh/hosts.yml cargo/c* cargo/config.toml kube docker/config.json",
+        base.display()
+    );
+    for flags in [&[][..], &["--only-landlock"]] {
+        let words = [flags, &["--", "sh", "-c", &script]].concat();
+        let run = sandbox.program(SANDBOX, &words).run();
+        assert!(run.stdout.contains("plain") && !run.stdout.contains(SECRET), "{run:?}");
+    }
+}
