@@ -132,7 +132,7 @@ pub(super) fn runs_nothing(folder: &Path) -> bool {
     is_real_folder(folder)
         && is_there("HEAD")
         && has_no_hooks
-        && !PROTECTED_IN_GIT.iter().any(|name| is_other(name))
+        && !PROTECTED_IN_GIT.iter().any(is_other)
         && has_plain_config(&folder.join("config"))
 }
 
