@@ -16,10 +16,10 @@ pub enum Unit {
     Four,
 }
 
-/// The last place at or before `furthest` that parts no character, nor CR from LF.
+/// The last place at or before `furthest` where a cut splits neither a character nor CR LF.
 ///
-/// `furthest` is an offset in the file with a byte behind it in the view. Bytes that are no UTF-8 may be parted anywhere.
-pub fn before(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
+/// `furthest` is an offset in the file with a byte behind it in the view. Bytes that are not UTF-8 may be split anywhere.
+pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
     let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte_at(offset));
     match unit {
         Unit::Four => furthest - furthest % 4,
@@ -33,15 +33,15 @@ pub fn before(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
         Unit::Byte => match at(0) {
             Some(b'\n') if at(1) == Some(b'\r') => furthest - 1,
             Some(0x80..=0xbf) => (1..=3)
-                .find(|back| at(*back).is_some_and(|byte| length(byte) > *back))
-                .map_or(furthest, |back| whole(view, furthest - back, furthest)),
+                .find(|back| at(*back).is_some_and(|byte| char_length(byte) > *back))
+                .map_or(furthest, |back| start_of_valid(view, furthest - back, furthest)),
             _ => furthest,
         },
     }
 }
 
-/// How long the character is that a byte begins, as UTF-8 has it; 0 where it begins none.
-fn length(byte: u8) -> u64 {
+/// The length of the character that a byte begins in UTF-8; 0 if it begins none.
+fn char_length(byte: u8) -> u64 {
     match byte {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -50,9 +50,9 @@ fn length(byte: u8) -> u64 {
     }
 }
 
-/// `start` when a valid character stands there, else `furthest`.
-fn whole(view: View<'_>, start: u64, furthest: u64) -> u64 {
-    let size = view.byte_at(start).map_or(0, length);
+/// `start` when a valid character begins there, else `furthest`.
+fn start_of_valid(view: View<'_>, start: u64, furthest: u64) -> u64 {
+    let size = view.byte_at(start).map_or(0, char_length);
     let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte_at(offset)).collect();
     // One that runs beyond what was read so far is given the benefit of the doubt.
     let is_valid = match std::str::from_utf8(&bytes) {
@@ -69,7 +69,7 @@ mod tests {
     #[track_caller]
     fn check(bytes: &[u8], unit: Unit, expect: &[u64]) {
         let view = View { base: 0, bytes };
-        let got: Vec<u64> = (0..bytes.len() as u64).map(|at| before(view, unit, at)).collect();
+        let got: Vec<u64> = (0..bytes.len() as u64).map(|at| find_start(view, unit, at)).collect();
         assert_eq!(got, expect, "{bytes:?}");
     }
 

@@ -7,9 +7,8 @@
 //! A quote opens a field only where a field begins, so that one in the middle of a text does not swallow the file; and a
 //! record larger than the target is taken for lines.
 
-use super::pack::level;
-use super::sink::Sink;
-use super::text::lines;
+use super::pack::{Sink, level};
+use super::text::add_lines;
 
 /// Finds records as a file streams.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl Scanner {
     }
 
     /// Reads what the view holds behind what was read, up to `end`.
-    pub fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
+    pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let base = self.at;
         for found in memchr::memchr2_iter(b'"', b'\n', view.range(base, end)) {
@@ -57,11 +56,11 @@ impl Scanner {
             self.at = at + 1;
             self.measure(sink);
             if !self.is_quoted {
-                sink.boundary(self.at, level::STRUCTURE);
+                sink.add_boundary(self.at, level::STRUCTURE);
                 self.record = self.at;
                 self.is_long = false;
             } else if self.is_long {
-                sink.boundary(self.at, level::LINE);
+                sink.add_boundary(self.at, level::LINE);
             }
         }
         self.at = end;
@@ -72,7 +71,7 @@ impl Scanner {
         if !self.is_long && self.at - self.record > self.target {
             sink.reach(self.record + self.target);
             let from = self.record.max(sink.start());
-            lines(sink, from, self.at, level::LINE);
+            add_lines(sink, from, self.at, level::LINE);
             self.is_long = true;
             self.is_quoted = false;
         }

@@ -1,13 +1,12 @@
-//! Leads a file through its scanner and the choice of cuts as it streams, in bounded memory.
+//! Cuts a file as it streams, in bounded memory: its scanner names possible cuts, the packer chooses.
 //!
 //! The driver shows a [`View`] of the file that begins no later than [`Cutter::keep_from`] and, if the file goes on so
 //! far, reaches [`Cutter::wants`]; settled segments come out. What comes out does not depend on how much is shown at
 //! once, but for the windows of parsers, which are of a size of their own.
 
-use super::character::{self, Unit};
+use super::character::Unit;
 use super::language::Language;
-use super::pack::{Packer, Rules};
-use super::sink::Sink;
+use super::pack::{Packer, Rules, Sink, level};
 use super::view::View;
 use super::{csv, grammar, markdown, text};
 
@@ -29,7 +28,6 @@ pub struct Cutter {
     packer: Packer,
     scanner: Scanner,
     rules: Rules,
-    unit: Unit,
     /// Where the next window of a parser begins.
     at: u64,
     /// Windows that the parser did not take, from and to.
@@ -37,7 +35,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// Begins a file of a type. `unit` is another than [`Unit::Byte`] for what is no text: that is cut by size alone.
+    /// Begins a file of a type. `unit` is not [`Unit::Byte`] for what is not text, which is cut by size alone.
     pub fn new(language: Language, unit: Unit, is_text: bool, rules: Rules) -> Self {
         let lines = |kind| Scanner::Lines(text::Scanner::new(kind, rules.target, 0));
         let scanner = match language {
@@ -51,8 +49,8 @@ impl Cutter {
             }
             _ => lines(text::Kind::Paragraphs),
         };
-        let packer = Packer::new(rules);
-        Self { packer, scanner, rules, unit, at: 0, unparsed: Vec::new() }
+        let packer = Packer::new(rules, unit);
+        Self { packer, scanner, rules, at: 0, unparsed: Vec::new() }
     }
 
     /// The size of a parser's window; `None` where lines are read as they come.
@@ -90,9 +88,9 @@ impl Cutter {
     }
 
     /// Reads on: all lines of the view, or one window of a parser. `last`: the file ends with the view. Gives whether
-    /// all of the file was read; until then it is to be called again, with more of the file where `wants` says so.
+    /// all of the file was read; until then call it again, with more of the file where `wants` says so.
     ///
-    /// `stop` is asked by parsers; what they were at is then cut by lines.
+    /// Parsers call `stop`; what they were parsing is then cut by lines.
     pub fn read_view(
         &mut self,
         view: View<'_>,
@@ -100,8 +98,14 @@ impl Cutter {
         stop: &mut dyn FnMut() -> bool,
         out: &mut Vec<(u64, u64)>,
     ) -> bool {
+        let is_done = self.scan_view(view, last, stop);
+        out.append(&mut self.packer.settled);
+        is_done
+    }
+
+    fn scan_view(&mut self, view: View<'_>, last: bool, stop: &mut dyn FnMut() -> bool) -> bool {
         let window = self.window();
-        let mut sink = Sink::new(view, &mut self.packer, self.unit, out);
+        let mut sink = Sink { view, packer: &mut self.packer };
         let Some(window) = window else {
             // A character that begins before a forced cut is known to its end.
             let end = if last {
@@ -131,17 +135,17 @@ impl Cutter {
             _ => None,
         };
         let length = piece.len();
-        // A window that leads nowhere would be read for ever.
+        // A window without progress would be read for ever.
         let found = found.filter(|window| window.end > 0 && window.end <= length || length == 0);
         if let Some(window) = found {
             for boundary in window.boundaries {
-                sink.boundary(self.at + boundary.at, boundary.level);
+                sink.add_boundary(self.at + boundary.at, boundary.level);
             }
             self.at = if is_last { end } else { self.at + window.end as u64 };
         } else {
             let lines = memchr::memrchr(b'\n', piece).map_or(length, |lf| lf + 1);
             let next = if is_last { end } else { self.at + lines as u64 };
-            sink.boundary(self.at, super::pack::level::LINE);
+            sink.add_boundary(self.at, level::LINE);
             text::Scanner::new(text::Kind::Unread, target, self.at).scan_to(&mut sink, next);
             self.unparsed.push((self.at, next));
             self.at = next;
@@ -151,10 +155,9 @@ impl Cutter {
     }
 
     /// Ends the file at the end of the view, once all of it was read.
-    pub fn finish(self, view: View<'_>, out: &mut Vec<(u64, u64)>) {
-        let unit = self.unit;
-        let mut forced = |at| character::before(view, unit, at);
-        self.packer.finish(view.end_offset(), &mut forced, &mut |a, b| out.push((a, b)));
+    pub fn finish(mut self, view: View<'_>, out: &mut Vec<(u64, u64)>) {
+        self.packer.finish(view, view.end_offset());
+        out.append(&mut self.packer.settled);
     }
 }
 

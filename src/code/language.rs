@@ -1,6 +1,4 @@
-//! What a file is, by its name and by its first bytes; what a type is called. It reads no file.
-//!
-//! The ending of the name comes first, where it says something, then `#!`, then what only one type begins with.
+//! Detects the type of a file by its name, then by `#!`, then by its first bytes. It reads no file.
 
 use super::character::Unit;
 
@@ -147,31 +145,17 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     }
 }
 
-/// Names without a telling ending.
-const WHOLE_NAMES: [(&str, Language); 17] = [
-    (".bashrc", Language::Shell),
-    (".bash_profile", Language::Shell),
-    (".bash_aliases", Language::Shell),
-    (".bash_login", Language::Shell),
-    (".bash_logout", Language::Shell),
-    (".profile", Language::Shell),
-    (".zshrc", Language::Shell),
-    (".zshenv", Language::Shell),
-    (".zprofile", Language::Shell),
-    (".kshrc", Language::Shell),
-    (".envrc", Language::Shell),
-    ("pkgbuild", Language::Shell),
-    ("cargo.lock", Language::Toml),
-    ("poetry.lock", Language::Toml),
-    ("pipfile", Language::Toml),
-    ("makefile", Language::Text),
-    ("dockerfile", Language::Text),
-];
+/// Names of shell scripts without a telling ending.
+const SHELL_NAMES: &str = ".bashrc .bash_profile .bash_aliases .bash_login .bash_logout .profile .zshrc .zshenv \
+                           .zprofile .kshrc .envrc pkgbuild";
 
 fn by_name(file_name: &str, head: &[u8]) -> Language {
     let name = file_name.to_ascii_lowercase();
-    if let Some((_, language)) = WHOLE_NAMES.iter().find(|(whole, _)| *whole == name) {
-        return *language;
+    match name.as_str() {
+        "cargo.lock" | "poetry.lock" | "pipfile" => return Language::Toml,
+        "makefile" | "dockerfile" => return Language::Text,
+        name if SHELL_NAMES.split(' ').any(|known| known == name) => return Language::Shell,
+        _ => {}
     }
     let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
     let by_ending = ending.and_then(|(_, ending)| {
@@ -270,35 +254,16 @@ fn is_yaml(start: &[u8]) -> bool {
         })
 }
 
-/// Whether a header says at the start of a line what C knows not.
+/// Whether a header has a line that only C++ has.
 fn is_cpp(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 9] = [
-        b"class ",
-        b"namespace ",
-        b"template",
-        b"using ",
-        b"public:",
-        b"private:",
-        b"protected:",
-        b"inline namespace ",
-        b"constexpr ",
-    ];
-    const HEADERS: [&[u8]; 8] = [
-        b"<string>",
-        b"<vector>",
-        b"<memory>",
-        b"<iostream>",
-        b"<map>",
-        b"<utility>",
-        b"<type_traits>",
-        b"<functional>",
-    ];
-    text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).any(|line| {
-        WORDS.iter().any(|word| line.starts_with(word))
-            || line.starts_with(b"#include")
-                && HEADERS
-                    .iter()
-                    .any(|header| line.windows(header.len()).any(|part| part == *header))
+    const WORDS: &str = "class |namespace |template|using |public:|private:|protected:|inline namespace |constexpr ";
+    const HEADERS: &str =
+        "<string> <vector> <memory> <iostream> <map> <utility> <type_traits> <functional>";
+    let text = String::from_utf8_lossy(text);
+    text.lines().map(str::trim_start).any(|line| {
+        WORDS.split('|').any(|word| line.starts_with(word))
+            || line.starts_with("#include")
+                && HEADERS.split(' ').any(|header| line.contains(header))
     })
 }
 

@@ -1,18 +1,17 @@
 //! Possible cuts of Markdown, as pulldown-cmark reads it: before headings, the shallower the better; before other
 //! blocks; and within a block that does not fit, before its items, rows and lines.
 //!
-//! What follows a heading is never parted from it by choice, so that no segment ends with one. A file is read in windows
-//! that begin where a block of the document itself does; a fenced block that is larger than a window is carried on.
-//! Offsets are those of bytes: what is no UTF-8 is masked for the parser, byte by byte.
+//! A heading stays with what follows it, so that no segment ends with one. A file is read in windows that begin where a
+//! block of the document itself does. Offsets are those of bytes: what is not UTF-8 is masked for the parser, byte by byte.
 
 use std::borrow::Cow;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::grammar::Window;
 use super::pack::{Boundary, Rules, level};
 
-/// The level of a block of the document that is no heading. It opens no segment by itself, whatever is natural.
+/// The level of a block of the document that is not a heading. It opens no segment by itself, whatever is natural.
 const BLOCK: u32 = level::PART;
 
 /// How many marks of quotes and lists, or blanks, a line may begin with.
@@ -21,8 +20,6 @@ const DEEPEST: usize = 200;
 /// What carries over from one window to the next.
 #[derive(Debug, Default)]
 pub struct Context {
-    /// The line that opened the fenced block in whose middle the next window begins.
-    fence: Option<Vec<u8>>,
     /// The next window is not the first.
     has_begun: bool,
 }
@@ -37,19 +34,16 @@ pub fn boundaries(
 ) -> Option<Window> {
     let front = if context.has_begun { 0 } else { front_matter(piece) };
     context.has_begun = true;
-    let opened = context.fence.take();
-    let text = masked(opened.as_deref().unwrap_or_default(), &piece[front..]);
+    let text = mask(&piece[front..]);
     let mut finder = Finder {
         piece,
         rules,
         front,
-        opened,
         found: Vec::new(),
         whole: vec![(0, front)],
         fits: Vec::new(),
         heading: None,
         top: Vec::new(),
-        fence: None,
     };
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -61,35 +55,37 @@ pub fn boundaries(
             return None;
         }
         match event {
-            Event::Start(tag) if is_block(&tag) => finder.start(&tag, range.start, range.end),
+            Event::Start(tag) if is_block_end(tag.to_end()) => {
+                finder.start(&tag, range.start, range.end)
+            }
             Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
             Event::Rule if finder.is_open() => {
-                let at = finder.line_start(finder.offset(range.start));
+                let at = finder.line_start(front + range.start);
                 finder.begin(at, BLOCK, false);
             }
             _ => {}
         }
     }
     finder.name_lines();
-    Some(finder.window(last, context))
+    Some(finder.window(last))
 }
 
-/// What the parser gets: the piece behind a line of our own, every byte in its place, but for those that are no UTF-8 and
-/// those that nest blocks deeper than anybody reads, for which the parser's time grows with the square of the depth.
-fn masked<'a>(fence: &[u8], piece: &'a [u8]) -> Cow<'a, str> {
+/// The text for the parser: every byte in its place, but for those that are not UTF-8 and those that nest blocks deeper than
+/// anybody reads, for which the parser's time grows with the square of the depth.
+fn mask(piece: &[u8]) -> Cow<'_, str> {
     let mut deep = Vec::new();
     let mut start = 0;
     for lf in memchr::memchr_iter(b'\n', piece).chain([piece.len()]) {
         let line = &piece[start..lf];
-        deep.extend(too_deep(line).map(|(from, to)| (start + from, start + to)));
+        deep.extend(too_deep(line).map(|(from, to)| start + from..start + to));
         start = lf + 1;
     }
-    if let (Ok(text), true) = (std::str::from_utf8(piece), fence.is_empty() && deep.is_empty()) {
+    if let (Ok(text), true) = (std::str::from_utf8(piece), deep.is_empty()) {
         return Cow::Borrowed(text);
     }
-    let mut bytes = [fence, piece].concat();
-    for (from, to) in deep {
-        bytes[fence.len() + from..fence.len() + to].fill(b'x');
+    let mut bytes = piece.to_vec();
+    for range in deep {
+        bytes[range].fill(b'x');
     }
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -145,21 +141,11 @@ fn front_matter(piece: &[u8]) -> usize {
     }
 }
 
-/// The fenced block of the document that came last.
-struct Fence {
-    start: usize,
-    end: usize,
-    /// The line that opens it, with its line feed.
-    line: Vec<u8>,
-}
-
 struct Finder<'a> {
     piece: &'a [u8],
     rules: Rules,
     /// Where the parsed text begins in the piece.
     front: usize,
-    /// A line that stands before the parsed text and is not in the piece: the fence that the piece begins in.
-    opened: Option<Vec<u8>>,
     found: Vec<Boundary>,
     /// What is not to be cut at its lines, as start and end, in the order of their starts.
     whole: Vec<(usize, usize)>,
@@ -169,16 +155,9 @@ struct Finder<'a> {
     heading: Option<usize>,
     /// The blocks of the document itself: where they begin, and whether a cut is possible there.
     top: Vec<(usize, bool)>,
-    fence: Option<Fence>,
 }
 
 impl Finder<'_> {
-    /// The offset in the piece, for one in the parsed text.
-    fn offset(&self, parsed: usize) -> usize {
-        let before = self.opened.as_ref().map_or(0, Vec::len);
-        (parsed + self.front).saturating_sub(before).min(self.piece.len())
-    }
-
     /// Where the line begins that an offset lies on.
     fn line_start(&self, offset: usize) -> usize {
         memchr::memrchr(b'\n', &self.piece[..offset]).map_or(0, |lf| lf + 1)
@@ -190,8 +169,7 @@ impl Finder<'_> {
     }
 
     fn start(&mut self, tag: &Tag<'_>, start: usize, end: usize) {
-        let is_carried = start == 0 && self.opened.is_some();
-        let (start, end) = (self.offset(start), self.offset(end));
+        let (start, end) = (self.front + start, self.front + end);
         let fits = (end - start) as u64 <= self.rules.target;
         if self.is_open() {
             let at = self.line_start(start);
@@ -201,24 +179,10 @@ impl Finder<'_> {
                 Tag::Heading { level, .. } => {
                     self.begin(at, level::STRUCTURE + *level as u32 - 1, true);
                 }
-                _ if is_carried => {
-                    self.top.push((at, false));
-                    self.found.push(Boundary { at: at as u64, level: level::LINE });
-                }
                 _ => self.begin(at, BLOCK, false),
             }
             if fits {
                 self.whole.push((at, end));
-            }
-            if self.fits.is_empty() && matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_))) {
-                let line = match &self.opened {
-                    Some(line) if is_carried => line.clone(),
-                    _ => {
-                        let lf = memchr::memchr(b'\n', &self.piece[at..]);
-                        lf.map_or(Vec::new(), |lf| self.piece[at..=at + lf].to_vec())
-                    }
-                };
-                self.fence = Some(Fence { start: at, end, line });
             }
         }
         self.fits.push(fits);
@@ -275,7 +239,7 @@ impl Finder<'_> {
     }
 
     /// What is found, up to where the next window begins.
-    fn window(self, last: bool, context: &mut Context) -> Window {
+    fn window(self, last: bool) -> Window {
         let mut found = self.found;
         found.sort_by_key(|boundary| (boundary.at, boundary.level));
         found.dedup_by_key(|boundary| boundary.at);
@@ -298,45 +262,12 @@ impl Finder<'_> {
             },
             |(at, _)| *at,
         );
-        let goes_on = |fence: &Fence| {
-            let block = &self.piece[fence.start..fence.end];
-            fence.start < end && fence.end >= end && !is_closed(block, &fence.line)
-        };
-        context.fence = self.fence.filter(goes_on).map(|fence| fence.line);
         found.retain(|boundary| boundary.at < end as u64);
         Window { boundaries: found, end }
     }
 }
 
-/// Whether the last line of a fenced block ends it, or the line that opens it is not known.
-fn is_closed(block: &[u8], opening: &[u8]) -> bool {
-    let opening = opening.trim_ascii_start();
-    let Some(mark) = opening.first() else { return true };
-    let width = opening.iter().take_while(|byte| *byte == mark).count();
-    let block = block.trim_ascii_end();
-    let line = memchr::memrchr(b'\n', block).map_or(block, |lf| &block[lf + 1..]).trim_ascii();
-    line.len() >= width && line.iter().all(|byte| byte == mark)
-}
-
-fn is_block(tag: &Tag<'_>) -> bool {
-    matches!(
-        tag,
-        Tag::Paragraph
-            | Tag::Heading { .. }
-            | Tag::BlockQuote(_)
-            | Tag::CodeBlock(_)
-            | Tag::HtmlBlock
-            | Tag::List(_)
-            | Tag::Item
-            | Tag::FootnoteDefinition(_)
-            | Tag::Table(_)
-            | Tag::TableHead
-            | Tag::TableRow
-    )
-}
-
-fn is_block_end(tag: pulldown_cmark::TagEnd) -> bool {
-    use pulldown_cmark::TagEnd;
+fn is_block_end(tag: TagEnd) -> bool {
     matches!(
         tag,
         TagEnd::Paragraph

@@ -3,7 +3,7 @@
 //! In reading order: [`language`] (what a file is), [`pack`] (which of the possible cuts are taken), then who names the
 //! possible ones: [`grammar`] where tree-sitter parses the language, [`markdown`], and [`text`] and [`csv`] for what is
 //! read line by line; [`character`] where nothing was named; [`cutter`] leads them through a file as it streams.
-//! [`outline`] tells what a file defines. Nothing here opens a file or looks at a clock.
+//! Nothing here opens a file or looks at a clock.
 
 pub mod character;
 pub mod csv;
@@ -12,8 +12,6 @@ pub mod grammar;
 mod kinds;
 pub mod language;
 pub mod markdown;
-pub mod outline;
 pub mod pack;
-pub mod sink;
 pub mod text;
 pub mod view;

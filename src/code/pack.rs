@@ -1,8 +1,11 @@
 //! Which of the possible cuts are taken: segments as large as the target lets them, cut where the structure is
-//! shallowest. It knows positions and levels, not texts.
+//! shallowest.
 //!
 //! Possible cuts go in from left to right, as a reader finds them; chosen ones come out two segments later at most, so
 //! that a file can be cut while it streams.
+
+use super::character::{self, Unit};
+use super::view::View;
 
 /// A place where a file may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,24 +43,45 @@ pub struct Rules {
 #[derive(Debug, Clone)]
 pub struct Packer {
     rules: Rules,
+    unit: Unit,
     /// Where the segment before the current one begins, and the level of the cut between the two.
     held: Option<(u64, u32)>,
     /// Where the current segment begins.
     start: u64,
-    /// Boundaries behind `start` that may still be chosen, in order, their levels rising: one that is followed by one
-    /// no deeper would never be chosen again, so as many are kept as there are levels, whatever the file is.
+    /// Boundaries after `start` that may still be chosen, in order, their levels rising: one that is followed by one
+    /// no deeper would never be chosen, so that there are at most as many as levels, whatever the file is.
     open: Vec<Boundary>,
+    /// Segments that are settled, as start and end. Whoever uses them takes them out.
+    pub settled: Vec<(u64, u64)>,
+}
+
+/// Where a scanner names possible cuts of what it reads.
+pub(super) struct Sink<'a> {
+    pub(super) view: View<'a>,
+    pub(super) packer: &'a mut Packer,
+}
+
+impl Sink<'_> {
+    /// A possible cut.
+    pub(super) fn add_boundary(&mut self, at: u64, level: u32) {
+        self.packer.add_boundary(self.view, Boundary { at, level });
+    }
+
+    /// No more cuts come before `end`.
+    pub(super) fn reach(&mut self, end: u64) {
+        self.packer.reach(self.view, end);
+    }
+
+    /// Where the segment begins that is being filled.
+    pub(super) fn start(&self) -> u64 {
+        self.packer.start
+    }
 }
 
 impl Packer {
-    /// Begins at the start of a file.
-    pub fn new(rules: Rules) -> Self {
-        Self { rules, held: None, start: 0, open: Vec::new() }
-    }
-
-    /// Where the segment that is being filled begins: a reader keeps what follows it.
-    pub fn start(&self) -> u64 {
-        self.start
+    /// Begins at the start of a file whose characters are made of `unit`.
+    pub fn new(rules: Rules, unit: Unit) -> Self {
+        Self { rules, unit, held: None, start: 0, open: Vec::new(), settled: Vec::new() }
     }
 
     /// Where the first segment that is not out yet begins.
@@ -65,24 +89,16 @@ impl Packer {
         self.held.map_or(self.start, |(start, _)| start)
     }
 
-    /// Takes the next possible cut. Offsets rise strictly; what does not rise is passed over.
-    ///
-    /// `forced` is asked where nothing that was named fits: it gets the furthest offset that a segment may reach and
-    /// gives the nearest place before it, or at it, where a cut does no harm to a character. `out` gets every segment
-    /// that is settled, as its start and end.
-    pub fn push(
-        &mut self,
-        boundary: Boundary,
-        forced: &mut dyn FnMut(u64) -> u64,
-        out: &mut dyn FnMut(u64, u64),
-    ) {
+    /// Takes the next possible cut. Offsets rise strictly; one that does not is ignored. The view has the bytes around
+    /// the place where a segment must be cut although no boundary fits.
+    pub fn add_boundary(&mut self, view: View<'_>, boundary: Boundary) {
         let last = self.open.last().map_or(self.start, |last| last.at);
         if boundary.at <= last {
             return;
         }
-        self.reach(boundary.at, forced, out);
+        self.reach(view, boundary.at);
         if self.rules.natural && boundary.level < level::PART {
-            self.end_segment(boundary, out);
+            self.end_segment(boundary);
         } else if boundary.at > self.start {
             while self.open.last().is_some_and(|last| last.level >= boundary.level) {
                 self.open.pop();
@@ -92,39 +108,27 @@ impl Packer {
     }
 
     /// Ends the file at `end`.
-    pub fn finish(
-        mut self,
-        end: u64,
-        forced: &mut dyn FnMut(u64) -> u64,
-        out: &mut dyn FnMut(u64, u64),
-    ) {
-        self.reach(end, forced, out);
+    pub fn finish(&mut self, view: View<'_>, end: u64) {
+        self.reach(view, end);
         if end > self.start {
             self.open.clear();
-            self.end_segment(Boundary { at: end, level: level::STRUCTURE }, out);
+            self.end_segment(Boundary { at: end, level: level::STRUCTURE });
         }
-        if let Some((start, _)) = self.held {
-            out(start, end);
-        }
+        self.settled.extend(self.held.map(|(start, _)| (start, end)));
     }
 
-    /// Hears that the file goes on at least to `end`, and that no boundary comes before it that was not pushed. Cuts
-    /// until what lies before `end` fits into one segment.
-    pub fn reach(
-        &mut self,
-        end: u64,
-        forced: &mut dyn FnMut(u64) -> u64,
-        out: &mut dyn FnMut(u64, u64),
-    ) {
+    /// Notes that the file goes on at least to `end` without another boundary before it. Cuts until what is before `end`
+    /// fits into one segment.
+    pub fn reach(&mut self, view: View<'_>, end: u64) {
         while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best_cut().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);
-                let at = forced(furthest);
-                // A place that does not get on would be asked for again for ever.
-                let at = if at > self.start && at <= furthest { at } else { furthest };
+                let at = character::find_start(view, self.unit, furthest);
+                // A place that does not get on would be found again for ever.
+                let at = if at > self.start { at } else { furthest };
                 Boundary { at, level: level::CHARACTER }
             });
-            self.end_segment(cut, out);
+            self.end_segment(cut);
         }
     }
 
@@ -138,7 +142,7 @@ impl Packer {
     }
 
     /// Ends the current segment.
-    fn end_segment(&mut self, cut: Boundary, out: &mut dyn FnMut(u64, u64)) {
+    fn end_segment(&mut self, cut: Boundary) {
         let Rules { target, natural } = self.rules;
         let size = cut.at - self.start;
         match self.held {
@@ -151,7 +155,7 @@ impl Packer {
                 self.held = Some((before, cut.level));
             }
             Some((before, _)) => {
-                out(before, self.start);
+                self.settled.push((before, self.start));
                 self.held = Some((self.start, cut.level));
             }
             None => self.held = Some((self.start, cut.level)),
@@ -168,14 +172,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn pack(rules: Rules, boundaries: &[(u64, u32)], end: u64) -> Vec<(u64, u64)> {
-        let mut packer = Packer::new(rules);
-        let mut got = Vec::new();
+        let view = View { base: 0, bytes: &[] };
+        let mut packer = Packer::new(rules, Unit::Byte);
         for &(at, level) in boundaries {
-            packer.push(Boundary { at, level }, &mut |at| at, &mut |a, b| got.push((a, b)));
+            packer.add_boundary(view, Boundary { at, level });
             assert!(packer.open.is_sorted_by(|a, b| a.at < b.at && a.level < b.level));
         }
-        packer.finish(end, &mut |at| at, &mut |a, b| got.push((a, b)));
-        got
+        packer.finish(view, end);
+        packer.settled
     }
 
     #[track_caller]

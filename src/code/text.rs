@@ -3,8 +3,7 @@
 //! Lines end at LF alone. Blank lines belong to what stands before them. A paragraph that fits stays whole; the lines of
 //! one that does not are named as soon as that is known.
 
-use super::pack::level;
-use super::sink::Sink;
+use super::pack::{Sink, level};
 
 /// What a line is to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +55,7 @@ impl Scanner {
     }
 
     /// Reads what the view holds behind what was read, up to `end`.
-    pub fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
+    pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let bytes = view.range(self.at, end);
         let base = self.at;
@@ -88,10 +87,10 @@ impl Scanner {
     /// The line turns out to hold something.
     fn begin_line(&mut self, sink: &mut Sink<'_>) {
         match self.kind {
-            Kind::Elements => sink.boundary(self.line, level::STRUCTURE),
+            Kind::Elements => sink.add_boundary(self.line, level::STRUCTURE),
             Kind::Paragraphs | Kind::Unread if self.is_parted => {
                 let part = if self.kind == Kind::Unread { level::PART } else { level::STRUCTURE };
-                sink.boundary(self.line, part);
+                sink.add_boundary(self.line, part);
                 self.paragraph = self.line;
                 self.is_long = false;
             }
@@ -108,7 +107,7 @@ impl Scanner {
         self.line = self.at;
         self.is_blank = true;
         if self.is_long {
-            sink.boundary(self.line, level::LINE);
+            sink.add_boundary(self.line, level::LINE);
         }
     }
 
@@ -120,9 +119,9 @@ impl Scanner {
             sink.reach(self.paragraph + self.target);
             // What was cut off already is no longer in the view, and need not be.
             let from = self.paragraph.max(sink.start());
-            lines(sink, from, self.line, level::LINE);
+            add_lines(sink, from, self.line, level::LINE);
             if self.line > self.paragraph {
-                sink.boundary(self.line, level::LINE);
+                sink.add_boundary(self.line, level::LINE);
             }
         }
         sink.reach(self.at);
@@ -130,13 +129,13 @@ impl Scanner {
 }
 
 /// Names every line that begins behind `from` and before `end`.
-pub fn lines(sink: &mut Sink<'_>, from: u64, end: u64, level: u32) {
+pub(super) fn add_lines(sink: &mut Sink<'_>, from: u64, end: u64, level: u32) {
     let view = sink.view;
     let from = from.max(view.base);
     for lf in memchr::memchr_iter(b'\n', view.range(from, end)) {
         let at = from + lf as u64 + 1;
         if at < end {
-            sink.boundary(at, level);
+            sink.add_boundary(at, level);
         }
     }
 }

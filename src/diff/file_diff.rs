@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::lines::{ChangedRange, changed_ranges, count_line_feeds};
-use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, last_lines};
+use super::lines::{changed_ranges, count_line_feeds};
+use super::unified::{CONTEXT, DiffChange, UnifiedDiff, first_lines, format_name, last_lines};
 
 /// Maximum size of a [`DiffText`], in bytes.
 pub const LONGEST: usize = 1 << 20;
@@ -36,18 +36,8 @@ pub fn name_in_tree(path: &Path, toplevel: Option<&Path>) -> Vec<u8> {
 
 /// Returns the unified diff of two texts; `None` if they are equal.
 pub fn unified_diff(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
-    unified_diff_of(name, old, new, &changed_ranges(old, new))
-}
-
-/// Returns the unified diff of some of the ranges that differ.
-pub fn unified_diff_of(
-    name: &[u8],
-    old: &[u8],
-    new: &[u8],
-    ranges: &[ChangedRange],
-) -> Option<Vec<u8>> {
     let mut diff = UnifiedDiff::new(name);
-    add_ranges(&mut diff, old, 0, new, ranges, 0);
+    add_part(&mut diff, old, 0..old.len(), new, 0);
     diff.finish()
 }
 
@@ -60,28 +50,16 @@ pub fn add_part(
     new: &[u8],
     first_line: u64,
 ) {
-    let ranges = changed_ranges(&old[part.clone()], new);
-    add_ranges(diff, old, part.start, new, &ranges, first_line);
-}
-
-fn add_ranges(
-    diff: &mut UnifiedDiff,
-    old: &[u8],
-    start: usize,
-    new: &[u8],
-    ranges: &[ChangedRange],
-    first_line: u64,
-) {
     let (mut line, mut counted) = (first_line, 0);
-    for range in ranges {
-        let (from, to) = (start + range.old.start, start + range.old.end);
+    for range in changed_ranges(&old[part.clone()], new) {
+        let (from, to) = (part.start + range.old.start, part.start + range.old.end);
         line += count_line_feeds(&old[counted..from]);
         counted = from;
         diff.add_change(&DiffChange {
             line,
             before: last_lines(&old[..from], CONTEXT),
             old: &old[from..to],
-            new: &new[range.new.clone()],
+            new: &new[range.new],
             after: first_lines(&old[to..], CONTEXT),
         });
     }
@@ -94,7 +72,11 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
     }
     let (from, to) = (old.unwrap_or_default(), new.unwrap_or_default());
     let uncounted = |text| Some(DiffText { text, is_cut: false, removed: None, added: None });
-    let (old_name, new_name) = header_names(name, old.is_some(), new.is_some());
+    let header_name = |side: &str, is_there: bool| match is_there {
+        true => String::from_utf8_lossy(&format_name(side, name)).into_owned(),
+        false => "/dev/null".to_owned(),
+    };
+    let (old_name, new_name) = (header_name("a/", old.is_some()), header_name("b/", new.is_some()));
     let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(HEAD)].contains(&0);
     if is_binary(from) || is_binary(to) {
         return uncounted(format!("Binary files {old_name} and {new_name} differ\n"));
@@ -121,18 +103,6 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
     };
     text.push_str(&String::from_utf8_lossy(shown));
     Some(DiffText { text, is_cut, removed: count(b'-'), added: count(b'+') })
-}
-
-/// Returns what follows `--- ` and `+++ ` in the header.
-fn header_names(name: &[u8], has_old: bool, has_new: bool) -> (String, String) {
-    let header = UnifiedDiff::header(name);
-    let header = String::from_utf8_lossy(&header).into_owned();
-    let mut lines = header.lines().map(|line| line.get(4..).unwrap_or_default().to_owned());
-    let mut next_name = |is_there: bool| {
-        let line = lines.next().unwrap_or_default();
-        if is_there { line } else { "/dev/null".to_owned() }
-    };
-    (next_name(has_old), next_name(has_new))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! is a context line that lost its leading space, and whether `--- x` is a removed line or begins another file. `\` means
 //! that the line before it has no line end.
 
+use super::unified::ESCAPES;
 use crate::format::edit::Complaint;
 
 /// What a diff does to one file.
@@ -184,14 +185,10 @@ fn unquote(text: &str) -> String {
                     }
                     bytes.push(u8::try_from(value).unwrap_or(b'?'));
                 }
-                Some(b'n') => bytes.push(b'\n'),
-                Some(b't') => bytes.push(b'\t'),
-                Some(b'r') => bytes.push(b'\r'),
-                Some(b'a') => bytes.push(7),
-                Some(b'b') => bytes.push(8),
-                Some(b'v') => bytes.push(11),
-                Some(b'f') => bytes.push(12),
-                Some(other) => bytes.push(other),
+                Some(letter) => {
+                    let known = ESCAPES[1].iter().position(|known| *known == letter);
+                    bytes.push(known.map_or(letter, |at| ESCAPES[0][at]));
+                }
                 None => break,
             },
             byte => bytes.push(byte),

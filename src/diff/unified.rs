@@ -55,23 +55,14 @@ struct OpenHunk {
 impl UnifiedDiff {
     /// Begins the diff of a file with this name.
     pub fn new(name: &[u8]) -> Self {
-        Self { text: Self::header(name), hunk: None, delta: 0 }
-    }
-
-    /// Returns the first two lines of a diff of this file.
-    pub fn header(name: &[u8]) -> Vec<u8> {
-        let mut text = Vec::new();
-        for (mark, side) in [("--- ", "a/"), ("+++ ", "b/")] {
-            text.extend_from_slice(mark.as_bytes());
-            push_name(&mut text, side, name);
-            text.push(b'\n');
-        }
-        text
+        let new_line = [b"+++ ", &format_name("b/", name)[..], b"\n"].concat();
+        let text = [Self::first_line(name), new_line].concat();
+        Self { text, hunk: None, delta: 0 }
     }
 
     /// Returns the first line of a diff of this file.
     pub fn first_line(name: &[u8]) -> Vec<u8> {
-        first_lines(&Self::header(name), 1).to_vec()
+        [b"--- ", &format_name("a/", name)[..], b"\n"].concat()
     }
 
     /// Adds a change that comes after all others.
@@ -176,36 +167,27 @@ pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
     text.get(start..).unwrap_or_default()
 }
 
-/// Writes the name with its prefix, quoted where git quotes it. Bytes from 0x80 on stay, as with `core.quotePath` off.
-fn push_name(text: &mut Vec<u8>, side: &str, name: &[u8]) {
-    let must_quote = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\');
-    if name.iter().any(must_quote) {
-        text.push(b'"');
-        text.extend_from_slice(side.as_bytes());
-        for byte in name {
-            match byte {
-                b'\x07' => text.extend_from_slice(b"\\a"),
-                b'\x08' => text.extend_from_slice(b"\\b"),
-                b'\t' => text.extend_from_slice(b"\\t"),
-                b'\n' => text.extend_from_slice(b"\\n"),
-                b'\x0b' => text.extend_from_slice(b"\\v"),
-                b'\x0c' => text.extend_from_slice(b"\\f"),
-                b'\r' => text.extend_from_slice(b"\\r"),
-                b'"' | b'\\' => text.extend_from_slice(&[b'\\', *byte]),
-                byte if byte.is_ascii_control() => {
-                    text.extend_from_slice(format!("\\{byte:03o}").as_bytes());
-                }
-                byte => text.push(*byte),
-            }
+/// Bytes that git escapes with a letter, and the letters.
+pub(super) const ESCAPES: [&[u8; 9]; 2] = [b"\x07\x08\t\n\x0b\x0c\r\"\\", b"abtnvfr\"\\"];
+
+/// Formats a name with its prefix, `a/` or `b/`, quoted where git quotes it. Bytes from 0x80 on stay, as with
+/// `core.quotePath` off. A tab ends a name that holds a space.
+pub(super) fn format_name(side: &str, name: &[u8]) -> Vec<u8> {
+    let mut text = side.as_bytes().to_vec();
+    for byte in name {
+        match ESCAPES[0].iter().position(|escaped| escaped == byte) {
+            Some(at) => text.extend([b'\\', ESCAPES[1][at]]),
+            None if byte.is_ascii_control() => text.extend(format!("\\{byte:03o}").bytes()),
+            None => text.push(*byte),
         }
-        text.push(b'"');
-    } else {
-        text.extend_from_slice(side.as_bytes());
-        text.extend_from_slice(name);
+    }
+    if text.len() > side.len() + name.len() {
+        text = [b"\"", &text[..], b"\""].concat();
     }
     if name.contains(&b' ') {
         text.push(b'\t');
     }
+    text
 }
 
 #[cfg(test)]

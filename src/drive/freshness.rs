@@ -11,7 +11,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::diff::file_diff;
-use crate::diff::lines::changed_ranges;
 use crate::format::conversation::{Block, Piece};
 use crate::memory::changes::NO_FILE;
 use crate::sys::conversation_file::ConversationFile;
@@ -97,8 +96,7 @@ pub(super) fn describe_change(
     let old = old.filter(|old| old.len().max(now.len()) <= MAX_DIFF_INPUT);
     let (lead, text) = if let Some(old) = old {
         let name = path.file_name().unwrap_or_default().as_bytes();
-        let changes = changed_ranges(&old, now);
-        let diff = file_diff::unified_diff_of(name, &old, now, &changes).unwrap_or_default();
+        let diff = file_diff::unified_diff(name, &old, now).unwrap_or_default();
         // The two lines of its head name the file, as the result does already.
         let text = String::from_utf8_lossy(&diff).into_owned();
         ("What changed:", text.splitn(3, '\n').nth(2).unwrap_or_default().to_owned())

@@ -1,7 +1,7 @@
-//! Edit blocks as models write them: text ↔ blocks. It knows nothing of the file that they are meant for.
+//! Reads edit blocks as models write them. It knows nothing of the file that they are meant for.
 //!
 //! ```text
-//! edits  = blank* (block blank*)+              the whole may stand in one code fence
+//! edits  = blank* (block blank*)+              the whole may be in one code fence
 //! block  = "<"{n} " SEARCH"  eol line*         n is seven or more, the same for a block's three markers
 //!          "="{n}            eol line*
 //!          ">"{n} " REPLACE" (eol | end)
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A marker starts its line. A run of another length is text: a block with longer markers can hold lines
-//! that look like markers. A second `=` line of the block's own length is refused and never guessed at, since
-//! nobody can tell which of the two divides. Bodies are raw, and are whole lines with their ends: a body is
+//! that look like markers. A second `=` line of the block's own length is refused: nobody can tell which
+//! of the two divides. Bodies are raw, and are whole lines with their ends: a body is
 //! empty or ends in a line feed.
 
 /// One search/replace block.
@@ -24,7 +24,7 @@ pub struct Block {
     pub line: usize,
 }
 
-/// What is wrong with the text of the blocks, in words that tell its author what to write instead.
+/// What is wrong with the text of the blocks, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct Complaint {
@@ -101,34 +101,6 @@ pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
         return Err(Complaint { line: 1, message: format!("no edit block: {SHAPE}") });
     }
     Ok(blocks)
-}
-
-/// Writes blocks so that [`parse`] gives them back (their `line` apart, which is where they then stand).
-///
-/// Markers are longer than any run at the start of a line of the block. A body without a last line feed gets one.
-pub fn format(blocks: &[Block]) -> String {
-    let mut text = String::new();
-    for block in blocks {
-        let longest =
-            block.search.lines().chain(block.replace.lines()).map(run_at_start).max().unwrap_or(0);
-        let length = SHORTEST.max(longest + 1);
-        text.push_str(&Marker::Search.spelled(length));
-        text.push('\n');
-        push_lines(&mut text, &block.search);
-        text.push_str(&Marker::Divider.spelled(length));
-        text.push('\n');
-        push_lines(&mut text, &block.replace);
-        text.push_str(&Marker::Replace.spelled(length));
-        text.push('\n');
-    }
-    text
-}
-
-fn push_lines(text: &mut String, body: &str) {
-    text.push_str(body);
-    if !body.is_empty() && !body.ends_with('\n') {
-        text.push('\n');
-    }
 }
 
 impl Open {
@@ -233,7 +205,7 @@ fn outside(line: &str, number: usize) -> Complaint {
     } else if marker(line.trim_start()).is_some() {
         format!("`{text}`: a marker starts at the beginning of its line")
     } else if run_at_start(line) >= SHORTEST {
-        format!("`{text}` is no marker; {SHAPE}")
+        format!("`{text}` is not a marker; {SHAPE}")
     } else {
         format!("text outside the blocks: `{text}`; write explanations elsewhere; {SHAPE}")
     };
@@ -321,7 +293,7 @@ mod tests {
         check("hello", Err((1, "text outside the blocks: `hello`")));
         check("=======\n", Err((1, "the `<<<<<<< SEARCH` that opens it is missing")));
         check(" <<<<<<< SEARCH\n", Err((1, "beginning of its line")));
-        check("\n<<<<<<< HEAD\n", Err((2, "is no marker")));
+        check("\n<<<<<<< HEAD\n", Err((2, "is not a marker")));
         check("<<<<<<< SEARCH\na\n", Err((1, "`=======` is missing")));
         check("<<<<<<< SEARCH\na\n=======\nb\n", Err((1, "`>>>>>>> REPLACE` is missing")));
         check("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>>\n", Err((1, "line 5 is `>>>>>>>`")));
@@ -345,6 +317,18 @@ mod tests {
         check("<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE\nDone.\n", Err((5, "`Done.`")));
         check("```\n<<<<<<< SEARCH\na\n=======\n>>>>>>> REPLACE\n", Err((1, "text outside")));
         check(&"é".repeat(200), Err((1, "é…`")));
+    }
+
+    /// The blocks as text: markers are longer than any run at the start of a line.
+    fn format(blocks: &[Block]) -> String {
+        let block = |block: &Block| {
+            let lines = block.search.lines().chain(block.replace.lines());
+            let length = SHORTEST.max(lines.map(run_at_start).max().unwrap_or(0) + 1);
+            let [search, divider, replace] =
+                [Marker::Search, Marker::Divider, Marker::Replace].map(|it| it.spelled(length));
+            format!("{search}\n{}{divider}\n{}{replace}\n", block.search, block.replace)
+        };
+        blocks.iter().map(block).collect()
     }
 
     fn body() -> impl Strategy<Value = String> {

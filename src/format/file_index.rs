@@ -5,7 +5,7 @@
 //!                                  "repository": {"first_commit": "83d1…", "path": "x.py"}}}}
 //! ```
 //! The id is device, inode and time of birth together, since inodes are reused; the time is 0 where the file system has
-//! none. A file that does not exist yet is noted under `path:PATH`. A path that is no UTF-8 stands beside its readable
+//! none. A file that does not exist yet is noted under `path:PATH`. A path that is not UTF-8 is beside its readable
 //! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept.
 //!
 //! Older forms are read too: ids of device and inode alone, and one flat object of paths and conversations.
@@ -18,80 +18,94 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::hex::hex;
+
 /// The index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileIndex {
     /// Entries by the id of their file.
     pub by_file_id: BTreeMap<String, Entry>,
-    /// Whatever else stands in the file.
+    /// Whatever else is in the file.
     pub other: Map<String, Value>,
 }
 
 /// One file's conversation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The id, as in the key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub file_id: String,
     /// Where the file was, absolute and without links.
+    #[serde(flatten, with = "written_path")]
     pub path: PathBuf,
     /// The conversation's name. It is data: whoever makes a path of it checks it first.
     pub conversation: String,
     /// Where it was in its repository, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Spot>,
-    /// Whatever else stands in the entry.
+    /// Whatever else is in the entry.
+    #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 /// A file's place in a repository, the same in every clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spot {
     /// The id of the repository's first commit.
     pub first_commit: String,
     /// The path from the top of the working tree.
+    #[serde(flatten, with = "written_path")]
     pub path: PathBuf,
 }
 
-/// An entry as JSON has it.
-#[derive(Serialize, Deserialize)]
-struct WrittenEntry {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    file_id: String,
-    #[serde(flatten)]
-    path: WrittenPath,
-    conversation: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    repository: Option<WrittenSpot>,
-    #[serde(flatten)]
-    other: Map<String, Value>,
-}
+/// A path as JSON has it.
+mod written_path {
+    use super::{OsStrExt, OsStringExt, Path, PathBuf, hex};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-#[derive(Serialize, Deserialize)]
-struct WrittenSpot {
-    first_commit: String,
-    #[serde(flatten)]
-    path: WrittenPath,
-}
+    #[derive(Serialize, Deserialize)]
+    struct WrittenPath {
+        path: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_bytes: Option<String>,
+    }
 
-#[derive(Serialize, Deserialize)]
-struct WrittenPath {
-    path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let bytes = path.as_os_str().as_bytes();
+        let path_bytes = std::str::from_utf8(bytes).is_err().then(|| hex(bytes));
+        WrittenPath { path: String::from_utf8_lossy(bytes).into_owned(), path_bytes }.serialize(to)
+    }
+
+    /// The bytes count while they are those of the readable form: a person may have changed that.
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
+        let written = WrittenPath::deserialize(from)?;
+        let bytes = written.path_bytes.as_deref().and_then(read_hex);
+        Ok(match bytes.filter(|bytes| String::from_utf8_lossy(bytes) == written.path) {
+            Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+            None => PathBuf::from(written.path),
+        })
+    }
+
+    pub(super) fn read_hex(text: &str) -> Option<Vec<u8>> {
+        let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+        let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+        digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
+    }
 }
 
 impl FileIndex {
     /// Reads the index.
     ///
     /// # Errors
-    /// Which part of it is no index, and why.
+    /// Which part of it is not an index, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_form(text, false)
     }
 
-    /// Reads an index that an older tool wrote: what in it is no entry is passed over.
+    /// Reads an index that an older tool wrote; what is not an entry in it is skipped.
     ///
     /// # Errors
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     pub fn parse_old(text: &str) -> Result<Self, String> {
         Self::parse_form(text, true)
     }
@@ -110,15 +124,15 @@ impl FileIndex {
             }
             Some(Value::Object(entries)) => {
                 for (id, value) in entries {
-                    match serde_json::from_value::<WrittenEntry>(value) {
-                        Ok(written) => index.put(Entry::from_written(id, written)),
+                    match serde_json::from_value::<Entry>(value) {
+                        Ok(entry) => index.put(Entry { file_id: id, ..entry }),
                         Err(_) if is_old => {}
                         Err(error) => return Err(format!("the entry {id}: {error}")),
                     }
                 }
             }
             Some(_) if is_old => {}
-            Some(_) => return Err("\"by_file_id\" is no object".to_owned()),
+            Some(_) => return Err("\"by_file_id\" is not an object".to_owned()),
         }
         if !is_old {
             index.other = other;
@@ -145,9 +159,7 @@ impl FileIndex {
         let entries: Map<String, Value> = self
             .by_file_id
             .iter()
-            .map(|(id, entry)| {
-                (id.clone(), serde_json::to_value(entry.written()).unwrap_or_default())
-            })
+            .map(|(id, entry)| (id.clone(), serde_json::to_value(entry).unwrap_or_default()))
             .collect();
         let mut object = self.other.clone();
         object.insert("by_file_id".to_owned(), entries.into());
@@ -174,62 +186,14 @@ impl FileIndex {
 }
 
 impl Entry {
-    fn from_written(id: String, written: WrittenEntry) -> Self {
-        let spot = |spot: WrittenSpot| Spot {
-            first_commit: spot.first_commit,
-            path: spot.path.into_path(),
-        };
-        Self {
-            file_id: id,
-            path: written.path.into_path(),
-            conversation: written.conversation,
-            repository: written.repository.map(spot),
-            other: written.other,
-        }
-    }
-
-    fn written(&self) -> WrittenEntry {
-        let spot = |spot: &Spot| WrittenSpot {
-            first_commit: spot.first_commit.clone(),
-            path: WrittenPath::from_path(&spot.path),
-        };
-        WrittenEntry {
-            file_id: self.file_id.clone(),
-            path: WrittenPath::from_path(&self.path),
-            conversation: self.conversation.clone(),
-            repository: self.repository.as_ref().map(spot),
-            other: self.other.clone(),
-        }
-    }
-
-    /// The path's bytes in hexadecimal digits where it is no UTF-8.
+    /// The path's bytes in hexadecimal digits if it is not UTF-8.
     pub fn path_bytes(&self) -> Option<String> {
-        WrittenPath::from_path(&self.path).path_bytes
+        self.path.to_str().is_none().then(|| hex(self.path.as_os_str().as_bytes()))
     }
 
     /// Whether the id tells this file from one that got its inode later.
     pub fn is_certain(&self) -> bool {
         is_certain(&self.file_id)
-    }
-}
-
-impl WrittenPath {
-    fn from_path(path: &Path) -> Self {
-        let bytes = path.as_os_str().as_bytes();
-        let is_text = std::str::from_utf8(bytes).is_ok();
-        Self {
-            path: String::from_utf8_lossy(bytes).into_owned(),
-            path_bytes: (!is_text).then(|| hex(bytes)),
-        }
-    }
-
-    /// The bytes count while they are those of the readable form: a hand may have changed that.
-    fn into_path(self) -> PathBuf {
-        let bytes = self.path_bytes.as_deref().and_then(from_hex);
-        match bytes.filter(|bytes| String::from_utf8_lossy(bytes) == self.path) {
-            Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
-            None => PathBuf::from(self.path),
-        }
     }
 }
 
@@ -257,7 +221,7 @@ fn path_of(key: &str) -> &str {
     key.strip_prefix("path:").unwrap_or(key)
 }
 
-/// Whether a file that is called `name` now is one that an editor put aside when it saved `original`: `x.py~`, `#x.py#`,
+/// Whether a file that is called `name` now is a backup that an editor made when it saved `original`: `x.py~`, `#x.py#`,
 /// `.x.py.bak`, `x.bak`. Its memory stays with the path.
 pub fn is_backup(name: &OsStr, original: &OsStr) -> bool {
     const ENDINGS: [&str; 4] = ["bak", "orig", "old", "tmp"];
@@ -272,16 +236,6 @@ pub fn is_backup(name: &OsStr, original: &OsStr) -> bool {
         name.strip_prefix(original)
             .is_some_and(|rest| rest.first().is_some_and(|byte| !byte.is_ascii_alphanumeric()))
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()
 }
 
 #[cfg(test)]
@@ -413,7 +367,7 @@ mod tests {
         fn nothing_that_stands_in_a_file_panics(text in "\\PC{0,60}", bytes in "[0-9a-gü]{0,9}") {
             let _ = FileIndex::parse(&text);
             let _ = FileIndex::parse_old(&text);
-            let _ = from_hex(&bytes);
+            let _ = written_path::read_hex(&bytes);
         }
     }
 }

@@ -90,8 +90,9 @@ impl ErrorBody {
         }
     }
 
-    fn has_word(&self, words: &[&str]) -> bool {
-        self.words.iter().any(|word| words.contains(&word.as_str()))
+    /// Whether it has one of these words, which have spaces between them.
+    fn has_word(&self, words: &str) -> bool {
+        words.split_whitespace().any(|word| self.words.iter().any(|own| own == word))
     }
 
     /// The kind of the error. The status is that of the response, or one in the body.
@@ -99,7 +100,7 @@ impl ErrorBody {
         let text = self.message.to_ascii_lowercase();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
         let status = status.unwrap_or(0);
-        let google_waits_too_long = self.has_word(&["resource_exhausted"])
+        let google_waits_too_long = self.has_word("resource_exhausted")
             && self.delay.is_some_and(|delay| delay.as_secs() > 300);
         if status == 402
             || self.daily
@@ -117,7 +118,7 @@ impl ErrorBody {
             || (status == 403 && says(&["flagged", "moderation", "guardrail"]))
         {
             ErrorKind::Refused
-        } else if self.has_word(&["unsupported_country_region_territory"]) {
+        } else if self.has_word("unsupported_country_region_territory") {
             ErrorKind::Other
         } else if status == 401
             || (status == 403 && !text.is_empty())
@@ -125,7 +126,7 @@ impl ErrorBody {
             || (matches!(status, 0 | 400) && says(AUTH_TEXT))
         {
             ErrorKind::Auth
-        } else if self.has_word(&["model_not_found", "model_not_exist"])
+        } else if self.has_word("model_not_found model_not_exist")
             || (matches!(status, 0 | 404)
                 && text.contains("model")
                 && (text.starts_with("model:")
@@ -142,7 +143,7 @@ impl ErrorBody {
         } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has_word(BUSY) {
             ErrorKind::Busy
         } else if status == 0
-            && !self.has_word(&["invalid_request_error", "invalid_argument", "not_found_error"])
+            && !self.has_word("invalid_request_error invalid_argument not_found_error")
         {
             // A stream or a program failed and does not say why: a retry may help.
             if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
@@ -187,32 +188,18 @@ fn find_message(value: &Value) -> Option<String> {
     })
 }
 
-const NO_CREDIT: &[&str] = &[
-    "insufficient_quota",
-    "credit_balance_exhausted",
-    "organization_spend_limit_exceeded",
-    "project_spend_limit_exceeded",
-    "organization_usage_limit_exceeded",
-    "enforced_spend_limit_reached",
-    "billing_error",
-    "billing_not_active",
-    "billing_hard_limit_reached",
-    "payment_required",
-    "usage_not_included",
-];
+const NO_CREDIT: &str = "insufficient_quota credit_balance_exhausted organization_spend_limit_exceeded \
+    project_spend_limit_exceeded organization_usage_limit_exceeded \
+    enforced_spend_limit_reached billing_error billing_not_active billing_hard_limit_reached \
+    payment_required usage_not_included";
 const NO_CREDIT_TEXT: &[&str] = &[
     "credit balance is too low",
     "reached your specified api usage limits",
     "insufficient balance",
     "exceeded your current quota, please check your plan and billing",
 ];
-const TOO_LONG: &[&str] = &[
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "request_too_large",
-    "context_window_exceeded",
-    "string_above_max_length",
-];
+const TOO_LONG: &str = "context_length_exceeded exceed_context_size_error request_too_large \
+    context_window_exceeded string_above_max_length";
 const TOO_LONG_TEXT: &[&str] = &[
     "prompt is too long",
     "exceeds the context window",
@@ -230,26 +217,10 @@ const TOO_LONG_TEXT: &[&str] = &[
     "exceeds maximum context length",
     "request too large for",
 ];
-const REFUSED: &[&str] = &[
-    "content_filter",
-    "content_policy_violation",
-    "invalid_prompt",
-    "bio_policy",
-    "cyber_policy",
-    "refusal",
-    "responsibleaipolicyviolation",
-];
-const AUTH: &[&str] = &[
-    "invalid_api_key",
-    "authentication_error",
-    "api_key_invalid",
-    "unauthenticated",
-    "authentication",
-    "authentication_failed",
-    "permission_error",
-    "permission_denied",
-    "unauthorized",
-];
+const REFUSED: &str = "content_filter content_policy_violation invalid_prompt bio_policy cyber_policy refusal \
+    responsibleaipolicyviolation";
+const AUTH: &str = "invalid_api_key authentication_error api_key_invalid unauthenticated authentication \
+    authentication_failed permission_error permission_denied unauthorized";
 const AUTH_TEXT: &[&str] = &[
     "api key not valid",
     "invalid api key",
@@ -261,29 +232,10 @@ const AUTH_TEXT: &[&str] = &[
     "not authenticated",
     "unauthorized",
 ];
-const BUSY: &[&str] = &[
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "slow_down",
-    "server_error",
-    "internal_server_error",
-    "server_is_overloaded",
-    "overloaded_error",
-    "engine_overloaded",
-    "api_error",
-    "timeout_error",
-    "unavailable",
-    "unavailable_error",
-    "internal",
-    "deadline_exceeded",
-    "resource_exhausted",
-    "provider_overloaded",
-    "provider_unavailable",
-    "server",
-    "timeout",
-    "vector_store_timeout",
-    "insufficient_system_resource",
-    "conflict_error",
-];
+const BUSY: &str = "rate_limit_exceeded rate_limit_error slow_down server_error internal_server_error \
+    server_is_overloaded overloaded_error engine_overloaded api_error timeout_error \
+    unavailable unavailable_error internal deadline_exceeded resource_exhausted \
+    provider_overloaded provider_unavailable server timeout vector_store_timeout \
+    insufficient_system_resource conflict_error";
 const BUSY_TEXT: &[&str] =
     &["overloaded", "rate limit", "too many requests", "server busy", "temporarily unavailable"];

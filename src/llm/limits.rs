@@ -16,50 +16,32 @@ pub struct ModelLimits {
 const K128: Option<u64> = Some(128_000);
 const K64: Option<u64> = Some(64_000);
 
-/// Ids without dates.
+/// Ids without dates, the window, the longest reply.
 const TABLE: &[(&str, u64, Option<u64>)] = &[
-    ("gpt-6.2-sol", 1_050_000, K128),
-    ("gpt-6.2-astra", 1_050_000, K128),
-    ("gpt-6.1-sol", 1_050_000, K128),
-    ("gpt-6.1-terra", 1_050_000, K128),
-    ("gpt-6-astra", 1_050_000, K128),
-    ("gpt-6-sol", 1_050_000, K128),
-    ("gpt-6-luna", 1_050_000, K128),
-    ("gpt-5.6-sol", 1_050_000, K128),
-    ("gpt-5.6-terra", 1_050_000, K128),
-    ("gpt-5.6-luna", 1_050_000, K128),
-    ("gpt-5.5", 1_050_000, K128),
-    ("gpt-5", 400_000, K128),
-    ("gpt-5-mini", 400_000, K128),
-    ("gpt-5-nano", 400_000, K128),
-    ("gpt-4.1", 1_047_576, Some(32_768)),
-    ("gpt-4.1-mini", 1_047_576, Some(32_768)),
-    ("gpt-4.1-nano", 1_047_576, Some(32_768)),
-    ("gpt-4o", 128_000, Some(16_384)),
-    ("gpt-4o-mini", 128_000, Some(16_384)),
-    ("o3", 200_000, Some(100_000)),
-    ("o4-mini", 200_000, Some(100_000)),
-    ("claude-fable-5-1", 1_000_000, K128),
-    ("claude-opus-5-5", 1_000_000, K128),
-    ("claude-sonnet-5-5", 1_000_000, K128),
-    ("claude-haiku-5-5", 1_000_000, K128),
-    ("claude-fable-5", 1_000_000, K128),
-    ("claude-opus-5", 1_000_000, K128),
-    ("claude-sonnet-5", 1_000_000, K128),
-    ("claude-opus-4-8", 1_000_000, K128),
-    ("claude-opus-4-7", 1_000_000, K128),
-    ("claude-opus-4-6", 1_000_000, K128),
-    ("claude-sonnet-4-6", 1_000_000, K128),
-    ("claude-haiku-4-5", 200_000, K64),
-    ("claude-opus-4-5", 200_000, K64),
-    ("claude-sonnet-4-5", 200_000, K64),
-    ("gemini-3.8-flash", 1_048_576, Some(65_536)),
-    ("gemini-3.6-flash", 1_048_576, Some(65_536)),
-    ("gemini-3.5-flash", 1_048_576, Some(65_536)),
-    ("gemini-3.1-pro", 1_048_576, Some(65_536)),
-    ("gemini-3.1-flash-lite", 1_048_576, Some(65_536)),
-    ("gemini-2.5-pro", 1_048_576, Some(65_536)),
-    ("gemini-2.5-flash", 1_048_576, Some(65_536)),
+    (
+        "gpt-6.2-sol gpt-6.2-astra gpt-6.1-sol gpt-6.1-terra gpt-6-astra gpt-6-sol gpt-6-luna \
+         gpt-5.6-sol gpt-5.6-terra gpt-5.6-luna gpt-5.5",
+        1_050_000,
+        K128,
+    ),
+    ("gpt-5 gpt-5-mini gpt-5-nano", 400_000, K128),
+    ("gpt-4.1 gpt-4.1-mini gpt-4.1-nano", 1_047_576, Some(32_768)),
+    ("gpt-4o gpt-4o-mini", 128_000, Some(16_384)),
+    ("o3 o4-mini", 200_000, Some(100_000)),
+    (
+        "claude-fable-5-1 claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-fable-5 \
+         claude-opus-5 claude-sonnet-5 claude-opus-4-8 claude-opus-4-7 claude-opus-4-6 \
+         claude-sonnet-4-6",
+        1_000_000,
+        K128,
+    ),
+    ("claude-haiku-4-5 claude-opus-4-5 claude-sonnet-4-5", 200_000, K64),
+    (
+        "gemini-3.8-flash gemini-3.6-flash gemini-3.5-flash gemini-3.1-pro \
+         gemini-3.1-flash-lite gemini-2.5-pro gemini-2.5-flash",
+        1_048_576,
+        Some(65_536),
+    ),
     ("deepseek-v4-flash", 1_000_000, None),
     ("gpt-oss-120b", 131_072, None),
 ];
@@ -68,10 +50,9 @@ const TABLE: &[(&str, u64, Option<u64>)] = &[
 /// its maker's name before it (`openai/gpt-5`, `models/gemini-2.5-pro`).
 pub fn find_limits(model: &str) -> Option<ModelLimits> {
     let id = model.rsplit_once('/').map_or(model, |(_, id)| id);
-    TABLE.iter().find_map(|&(known, window, max_output)| {
-        let rest = id.strip_prefix(known)?;
-        is_version(rest).then_some(ModelLimits { window, max_output })
-    })
+    let is_one = |known: &str| id.strip_prefix(known).is_some_and(is_version);
+    let row = TABLE.iter().find(|(ids, ..)| ids.split_whitespace().any(is_one));
+    row.map(|&(_, window, max_output)| ModelLimits { window, max_output })
 }
 
 /// Nothing, a date, or a word for "the newest".

@@ -43,106 +43,67 @@ struct ProviderRow {
 
 /// What answers.
 enum ProviderBackend {
-    /// A server. Its owner speaks `api`, other servers at `base_url` speak `compatible_api`.
-    Server {
-        api: &'static dyn Api,
-        compatible_api: &'static dyn Api,
-        base_url: &'static str,
-        variable: &'static str,
-    },
+    /// A server: its API, its address, and the variable that names another address.
+    Server(&'static dyn Api, &'static str, &'static str),
     /// A command-line program.
     Program(Preset),
     /// A recording.
     Recording,
 }
 
+use ProviderBackend::{Program, Recording, Server};
+
 /// In the order in which a provider is searched for.
 const TABLE: [ProviderRow; 8] = [
     ProviderRow {
-        provider: Provider::OpenAi,
         name: "openai",
-        aliases: &[],
         credentials: &["OPENAI_API_KEY"],
         model: Some("gpt-5.5"),
-        backend: ProviderBackend::Server {
-            api: &Responses,
-            compatible_api: &ChatCompletions,
-            base_url: "https://api.openai.com/v1",
-            variable: "OPENAI_BASE_URL",
-        },
+        backend: Server(&Responses, "https://api.openai.com/v1", "OPENAI_BASE_URL"),
+        ..row(Provider::OpenAi)
     },
     ProviderRow {
-        provider: Provider::Anthropic,
         name: "anthropic",
-        aliases: &[],
         credentials: &["ANTHROPIC_API_KEY"],
         model: Some("claude-sonnet-4-6"),
-        backend: ProviderBackend::Server {
-            api: &Messages,
-            compatible_api: &Messages,
-            base_url: "https://api.anthropic.com",
-            variable: "ANTHROPIC_BASE_URL",
-        },
+        backend: Server(&Messages, "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
+        ..row(Provider::Anthropic)
     },
     ProviderRow {
-        provider: Provider::Google,
         name: "google",
         aliases: &["gemini"],
         credentials: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         model: Some("gemini-3.8-flash"),
-        backend: ProviderBackend::Server {
-            api: &Gemini,
-            compatible_api: &Gemini,
-            base_url: "https://generativelanguage.googleapis.com",
-            variable: "GOOGLE_BASE_URL",
-        },
+        backend: Server(&Gemini, "https://generativelanguage.googleapis.com", "GOOGLE_BASE_URL"),
+        ..row(Provider::Google)
     },
     ProviderRow {
-        provider: Provider::Ollama,
         name: "ollama",
-        aliases: &[],
-        credentials: &[],
-        model: None,
-        backend: ProviderBackend::Server {
-            api: &Ollama,
-            compatible_api: &Ollama,
-            base_url: "http://127.0.0.1:11434",
-            variable: "OLLAMA_HOST",
-        },
+        backend: Server(&Ollama, "http://127.0.0.1:11434", "OLLAMA_HOST"),
+        ..row(Provider::Ollama)
     },
     ProviderRow {
-        provider: Provider::Cursor,
         name: "cursor",
-        aliases: &[],
         credentials: &["CURSOR_API_KEY"],
         model: Some("composer-2.5"),
-        backend: ProviderBackend::Program(Preset::Cursor),
+        backend: Program(Preset::Cursor),
+        ..row(Provider::Cursor)
     },
     ProviderRow {
-        provider: Provider::ClaudeCode,
         name: "claude-code",
-        aliases: &[],
         credentials: &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"],
-        model: None,
-        backend: ProviderBackend::Program(Preset::ClaudeCode),
+        backend: Program(Preset::ClaudeCode),
+        ..row(Provider::ClaudeCode)
     },
-    ProviderRow {
-        provider: Provider::Command,
-        name: "command",
-        aliases: &[],
-        credentials: &[],
-        model: None,
-        backend: ProviderBackend::Program(Preset::Command),
-    },
-    ProviderRow {
-        provider: Provider::Replay,
-        name: "replay",
-        aliases: &[],
-        credentials: &[],
-        model: None,
-        backend: ProviderBackend::Recording,
-    },
+    ProviderRow { name: "command", backend: Program(Preset::Command), ..row(Provider::Command) },
+    row(Provider::Replay),
 ];
+
+/// What most rows have in common; all of the row of `replay`.
+const fn row(provider: Provider) -> ProviderRow {
+    let backend = Recording;
+    ProviderRow { provider, name: "replay", aliases: &[], credentials: &[], model: None, backend }
+}
 
 /// A name that no provider has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -201,28 +162,20 @@ impl Provider {
 
     /// The environment variable that names another address, for servers.
     pub fn base_url_variable(self) -> Option<&'static str> {
-        match self.table_row().backend {
-            ProviderBackend::Server { variable, .. } => Some(variable),
-            _ => None,
-        }
+        let Server(_, _, variable) = self.table_row().backend else { return None };
+        Some(variable)
     }
 
     /// The command-line program, where it is one.
     pub fn preset(self) -> Option<Preset> {
-        match self.table_row().backend {
-            ProviderBackend::Program(preset) => Some(preset),
-            _ => None,
-        }
+        let Program(preset) = self.table_row().backend else { return None };
+        Some(preset)
     }
 
     /// The server to talk to, with the API that goes with its address: OpenAI's own speaks Responses, any other in its
     /// place Chat Completions. `None` where the provider is not a server.
     pub fn endpoint(self, base_url: Option<&str>, key: Option<String>) -> Option<Endpoint> {
-        let ProviderBackend::Server { api, compatible_api, base_url: default, .. } =
-            self.table_row().backend
-        else {
-            return None;
-        };
+        let Server(own_api, default, _) = self.table_row().backend else { return None };
         let given = base_url.map(str::trim).filter(|url| !url.is_empty());
         let base_url = match (self, given) {
             (Self::Ollama, Some(host)) => ollama_address(host),
@@ -230,7 +183,8 @@ impl Provider {
         };
         let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
         let official = origin(&base_url) == origin(default);
-        let api = if official { api } else { compatible_api };
+        let api: &dyn Api =
+            if self == Self::OpenAi && !official { &ChatCompletions } else { own_api };
         // Ollama has no owner's server: what a server's models can do depends on where it is.
         Some(Endpoint { api, base_url, key, official: official && self != Self::Ollama })
     }

@@ -1,7 +1,7 @@
 //! The protocol between the model and the driver: what a reply may hold, and what it comes to.
 //!
 //! In reading order: [`tags`] is the one description of the tags; `parse` judges a reply by it and
-//! `complaint` words what is wrong; `format` writes a reply; `text` and `grammar` say the same to
+//! `complaint` words what is wrong; `text` and `grammar` say the same to
 //! models and to constrained decoders. Pure: nothing here knows of files, shells, networks or
 //! conversations, runs anything, or repairs a reply. What does not parse does not run.
 //!
@@ -21,14 +21,12 @@
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod complaint;
-mod format;
 mod grammar;
 mod parse;
 pub mod tags;
 mod text;
 
 pub use complaint::Malformed;
-pub use format::format;
 pub use grammar::{gbnf, lark};
 pub use parse::parse_reply;
 pub use tags::TagKind;
@@ -36,82 +34,51 @@ pub use text::protocol_text;
 
 /// Something that the model wants done. Each is answered by a block of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "TAGS describes each tag and its attributes, under the same names")]
 pub enum Action {
-    /// A file inline.
     Read {
-        /// The file.
         path: String,
-        /// The first line wanted, counted from 1.
         offset: Option<u64>,
-        /// How many lines.
         limit: Option<u64>,
     },
-    /// A file of any size, split when it is large.
     FileRead {
-        /// The file.
         path: String,
     },
-    /// Merge edited segments into their source.
     FilePatch {
-        /// The path of the segments' `index.json`.
         index: String,
     },
-    /// Write a whole file.
     Write {
-        /// The file.
         path: String,
-        /// All that it is to hold, possibly nothing.
         text: String,
     },
-    /// Change parts of a file.
+    /// The search/replace blocks are not yet parsed.
     Edit {
-        /// The file.
         path: String,
-        /// The search/replace blocks as they came, not yet looked at.
         blocks: String,
     },
-    /// What a folder holds.
     List {
-        /// The folder.
         path: String,
     },
-    /// Files whose path matches.
     Glob {
-        /// The glob.
         pattern: String,
-        /// The folder to look in.
         path: Option<String>,
     },
-    /// Lines that match.
     Grep {
-        /// The regular expression.
         pattern: String,
-        /// The folder or file to look in.
         path: Option<String>,
-        /// Only files whose path matches this glob.
         glob: Option<String>,
     },
-    /// Run commands in a shell.
     Shell {
-        /// The script, without line feeds at its ends.
         commands: String,
-        /// Seconds until it is ended.
         timeout: Option<u64>,
     },
-    /// Go on, with a prompt that the model gives itself.
     Next {
-        /// The prompt, without line feeds at its ends.
         prompt: String,
     },
-    /// A child conversation.
     Conversation {
-        /// The prompt, without line feeds at its ends.
         prompt: String,
-        /// The child's name.
         name: Option<String>,
-        /// The saved conversation that it starts from.
         from: Option<String>,
-        /// The file whose own conversation it is; never beside `name` or `from`.
         file: Option<String>,
     },
 }

@@ -5,7 +5,6 @@
 //! writes it again. The grammar is in the documentation of the parent module.
 
 use crate::limits::{self, ATTRIBUTE_VALUE, REPLY_TAGS};
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex_lite::{Captures, Regex};
@@ -13,6 +12,7 @@ use regex_lite::{Captures, Regex};
 use super::complaint::{self, Malformed};
 use super::tags::{self, Body, FENCE, Tag, TagKind, Trim, Value};
 use super::{Action, Item, ParsedReply};
+use crate::format::attributes;
 
 /// White space between tags, and between the parts of a tag.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -39,8 +39,6 @@ static NEARLY: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
-/// The entities that are decoded in a value; no others are.
-static ENTITY: LazyLock<Regex> = LazyLock::new(|| regex("&(?:quot|apos|amp|lt|gt);"));
 /// A word that a fence may be.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 /// A number that an attribute may hold.
@@ -69,10 +67,10 @@ struct Parser<'a> {
 }
 
 /// The values of one tag, in the order of the table's attributes.
-struct Values<'a> {
+struct Values {
     tag: &'static Tag,
-    given: Vec<Option<Cow<'a, str>>>,
-    fence: Option<Cow<'a, str>>,
+    given: Vec<Option<String>>,
+    fence: Option<String>,
     /// Whether the tag ended in `/>`.
     closed: bool,
 }
@@ -188,11 +186,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses all attributes of a tag, and its end.
-    fn parse_attributes(
-        &mut self,
-        tag: &'static Tag,
-        start: usize,
-    ) -> Result<Values<'a>, Malformed> {
+    fn parse_attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values, Malformed> {
         let given = vec![None; tag.attributes.len()];
         let mut values = Values { tag, given, fence: None, closed: false };
         while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
@@ -227,14 +221,14 @@ impl<'a> Parser<'a> {
     /// Checks one attribute, whose name begins at `at`, and stores its value.
     fn parse_attribute(
         &self,
-        values: &mut Values<'a>,
-        found: &Captures<'a>,
+        values: &mut Values,
+        found: &Captures<'_>,
         at: usize,
     ) -> Result<(), Malformed> {
         let tag = values.tag;
         let key = &found[1];
         let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
-        let value = decoded(raw);
+        let value = attributes::decode(raw);
         if value.len() > limits::ATTRIBUTE_VALUE {
             let message = format!(
                 "the value of {key} in <{}> has {} bytes; the maximum is {ATTRIBUTE_VALUE}",
@@ -360,27 +354,6 @@ fn nearly_closed(rest: &str, tag: &Tag) -> String {
     }
 }
 
-/// Decodes the entities of a value, once.
-fn decoded(raw: &str) -> Cow<'_, str> {
-    if !raw.contains('&') {
-        return Cow::Borrowed(raw);
-    }
-    let mut value = String::with_capacity(raw.len());
-    let mut done = 0;
-    for found in ENTITY.find_iter(raw) {
-        value += &raw[done..found.start()];
-        value += match found.as_str() {
-            "&quot;" => "\"",
-            "&apos;" => "'",
-            "&amp;" => "&",
-            "&lt;" => "<",
-            _ => ">",
-        };
-        done = found.end();
-    }
-    Cow::Owned(value + &raw[done..])
-}
-
 /// Removes the line breaks that are not part of a body.
 fn trimmed(body: &str, trim: Trim) -> &str {
     match trim {
@@ -391,10 +364,10 @@ fn trimmed(body: &str, trim: Trim) -> &str {
     }
 }
 
-impl Values<'_> {
+impl Values {
     fn take_value(&mut self, name: &str) -> Option<String> {
         let (place, _) = self.tag.attribute(name)?;
-        self.given.get_mut(place)?.take().map(Cow::into_owned)
+        self.given.get_mut(place)?.take()
     }
 
     /// A required value: it was checked to be there.
@@ -413,7 +386,7 @@ impl Values<'_> {
     }
 }
 
-fn build(values: &mut Values<'_>, body: String) -> Item {
+fn build(values: &mut Values, body: String) -> Item {
     Item::Action(match values.tag.kind {
         TagKind::Response => return Item::Response(body),
         TagKind::Read => Action::Read {

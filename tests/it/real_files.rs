@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nagent::code::language::{self, Language};
 use nagent::code::pack::Rules;
-use nagent::code::{cutter, outline};
+use nagent::code::{cutter, grammar};
 
 /// The target of the segments: small, so that ordinary files have several.
 const TARGET: u64 = 3_000;
@@ -81,16 +81,14 @@ fn check(path: &Path, language: Language, bytes: &[u8]) -> usize {
         let small = sizes.iter().any(|size| size * 4 < TARGET);
         assert!(!small || sizes[0] + sizes[1] > TARGET, "{shown}: needlessly small: {pair:?}");
     }
-    let outline = outline::outline(language, bytes, &mut || false).unwrap_or_default();
-    for one in &outline.definitions {
-        let (start, end) = (one.bytes.start as u64, one.bytes.end as u64);
+    let definitions = grammar::find_definitions(language, bytes, &mut || false).unwrap_or_default();
+    for one in &definitions {
+        let (start, end) = (one.start as u64, one.end as u64);
         let whole = segments.iter().any(|(from, to)| *from <= start && end <= *to);
         assert!(
             whole || end - start > TARGET,
-            "{shown}: {} {:?} at byte {start} fits and is cut",
-            one.kind,
-            one.name
+            "{shown}: the definition at byte {start} fits and is cut"
         );
     }
-    outline.definitions.len()
+    definitions.len()
 }

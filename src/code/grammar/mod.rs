@@ -12,9 +12,9 @@ mod settle;
 mod walk;
 
 use std::cell::OnceCell;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::kinds::{self, Role};
 use super::language::Language;
@@ -69,23 +69,11 @@ pub fn boundaries(
     context: &mut Context,
     stop: &mut dyn FnMut() -> bool,
 ) -> Option<Window> {
-    let grammar = kinds::grammar(language)?;
     if language == Language::Yaml && is_deep_yaml(piece) {
         return None;
     }
-    let mut parser = Parser::new();
-    parser.set_language(&grammar).ok()?;
     let shift = context.opened.len();
-    let mut asked = |_: &ParseState| {
-        if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let options = ParseOptions::new().progress_callback(&mut asked);
-    let mut read = |at: usize, _| match at.checked_sub(shift) {
-        None => &context.opened[at..],
-        Some(at) => &piece[at.min(piece.len())..],
-    };
-    let tree = parser.parse_with_options(&mut read, None, Some(options))?;
-    let roles = kinds::roles(language, &grammar);
+    let (tree, roles) = parse(language, &context.opened, piece, stop)?;
     let target = usize::try_from(target).unwrap_or(usize::MAX);
     let root = tree.root_node();
     let found = Walk::new(language, piece, shift, target, &roles).find_cuts(root);
@@ -110,6 +98,48 @@ pub fn boundaries(
     boundaries.retain(|boundary| boundary.at <= end as u64);
     context.opened = opened(root, end + shift, &roles, language, &context.opened, piece);
     Some(Window { boundaries, end })
+}
+
+/// The ranges of a text's definitions (functions, classes, types), an outer one before those in it; empty for a language
+/// without any. `None` when `stop` returned true.
+pub fn find_definitions(
+    language: Language,
+    text: &[u8],
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    if kinds::has_definitions(language) {
+        let (tree, roles) = parse(language, &[], text, stop)?;
+        kinds::visit_nodes(tree.root_node(), |node| {
+            if node.is_named() && kinds::role_of(&roles, node).includes(Role::DEFINITION) {
+                found.push(node.byte_range());
+            }
+            true
+        });
+    }
+    Some(found)
+}
+
+/// Parses `opened` and `piece` as one text; gives the tree and the roles of its kinds.
+fn parse(
+    language: Language,
+    opened: &[u8],
+    piece: &[u8],
+    stop: &mut dyn FnMut() -> bool,
+) -> Option<(Tree, Vec<Role>)> {
+    let grammar = kinds::grammar(language)?;
+    let mut parser = Parser::new();
+    parser.set_language(&grammar).ok()?;
+    let mut progress = |_: &ParseState| {
+        if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut progress);
+    let mut read = |at: usize, _| match at.checked_sub(opened.len()) {
+        None => &opened[at..],
+        Some(at) => &piece[at.min(piece.len())..],
+    };
+    let tree = parser.parse_with_options(&mut read, None, Some(options))?;
+    Some((tree, kinds::roles(language, &grammar)))
 }
 
 /// Whether block collections may nest deeper than the grammar's scanner can take.

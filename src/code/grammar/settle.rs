@@ -1,4 +1,4 @@
-//! Which of the cuts that a tree offers stand, so that nothing between two is larger than the target: those between
+//! Which of the cuts that a tree offers are used, so that nothing between two is larger than the target: those between
 //! members always, others where it takes them. It does not choose segments ([`crate::code::pack`] does).
 
 use std::cell::OnceCell;
@@ -6,13 +6,13 @@ use std::cell::OnceCell;
 use tree_sitter::Node;
 
 use super::walk::{Cut, Found};
-use crate::code::kinds::{Role, role_of};
+use crate::code::kinds::{Role, role_of, visit_nodes};
 use crate::code::pack::level;
 
 /// The walk's piece and what came of it.
 pub(super) struct Settle<'a> {
     pub(super) piece: &'a [u8],
-    /// How many bytes stand before the piece's in the tree.
+    /// How many bytes are before the piece's in the tree.
     pub(super) shift: usize,
     pub(super) target: usize,
     pub(super) roles: &'a [Role],
@@ -107,24 +107,16 @@ impl Settle<'_> {
     /// The definitions that fit, without those in others that do.
     fn whole(&self) -> Vec<(usize, usize)> {
         let mut whole = Vec::new();
-        let mut cursor = self.root.walk();
-        'walk: loop {
-            let node = cursor.node();
+        visit_nodes(self.root, |node| {
             let fits = node.end_byte() - node.start_byte() <= self.target
                 && node.is_named()
                 && role_of(self.roles, node).includes(Role::DEFINITION);
             if fits {
                 let place = |at: usize| at.saturating_sub(self.shift);
                 whole.push((place(node.start_byte()), place(node.end_byte())));
-            } else if cursor.goto_first_child() {
-                continue;
             }
-            while !cursor.goto_next_sibling() {
-                if !cursor.goto_parent() {
-                    break 'walk;
-                }
-            }
-        }
+            !fits
+        });
         whole
     }
 }

@@ -1,15 +1,16 @@
 //! Cuts of small texts, language by language, as segments.
 
 use super::*;
+use crate::code::character::Unit;
 use crate::code::pack::{Packer, Rules};
+use crate::code::view::View;
 
 /// The segments of a text, with the piece that is parsed at once, or all of it.
 fn cut(language: Language, text: &str, target: u64, piece: usize) -> Vec<String> {
-    let mut packer = Packer::new(Rules { target, natural: false });
+    let mut packer = Packer::new(Rules { target, natural: false }, Unit::Byte);
+    let view = View { base: 0, bytes: &[] };
     let mut context = Context::default();
-    let (mut at, mut ranges) = (0, Vec::new());
-    let mut forced = |at: u64| at;
-    let mut out = |from: u64, to: u64| ranges.push((from, to));
+    let mut at = 0;
     loop {
         let end = (at + piece).min(text.len());
         let window = boundaries(
@@ -22,21 +23,17 @@ fn cut(language: Language, text: &str, target: u64, piece: usize) -> Vec<String>
         )
         .unwrap();
         for boundary in window.boundaries {
-            packer.push(
-                Boundary { at: boundary.at + at as u64, ..boundary },
-                &mut forced,
-                &mut out,
-            );
+            packer.add_boundary(view, Boundary { at: boundary.at + at as u64, ..boundary });
         }
         if end == text.len() {
             break;
         }
         at += window.end;
     }
-    packer.finish(text.len() as u64, &mut forced, &mut out);
+    packer.finish(view, text.len() as u64);
     let place = |at: &u64| usize::try_from(*at).unwrap();
     let text = |(from, to): &(u64, u64)| text[place(from)..place(to)].to_owned();
-    ranges.iter().map(text).collect()
+    packer.settled.iter().map(text).collect()
 }
 
 #[track_caller]
@@ -180,4 +177,22 @@ fn unbalanced_code_is_cut_no_worse_than_lines() {
             assert!(segment.len() <= 500 && segment.ends_with('\n'), "{language:?} {segment:?}");
         }
     }
+}
+
+#[test]
+fn definitions_in_definitions() {
+    let check = |language, text: &str, expect: &[usize]| {
+        let found = find_definitions(language, text.as_bytes(), &mut || false).unwrap();
+        assert_eq!(found.iter().map(Range::len).collect::<Vec<_>>(), expect);
+    };
+    check(
+        Language::Python,
+        "class A:\n  def b(self):\n    def c(): 1\n  def d(): 2\ndef e(): 3\n",
+        &[51, 27, 10, 10, 10],
+    );
+    check(Language::Rust, "impl A { fn b() {} }\nmod c;", &[20, 9, 6]);
+    check(Language::Json, "{}", &[]);
+    check(Language::Text, "def a(): 1", &[]);
+    let text = "fn a() {}\n".repeat(10_000);
+    assert_eq!(find_definitions(Language::Rust, text.as_bytes(), &mut || true), None);
 }

@@ -125,18 +125,6 @@ fn windows_make_no_difference() {
     }
 }
 
-#[test]
-fn a_fence_larger_than_a_window_is_carried_on() {
-    let text = format!("text\n\n```sh\n{}```\n\n# Heading\n\nend\n", "# comment\n".repeat(50));
-    let headings = |found: Vec<(u64, u32)>| -> Vec<u64> {
-        found.into_iter().filter(|(_, level)| *level < BLOCK).map(|(at, _)| at).collect()
-    };
-    let expect = [text.find("# Heading").unwrap() as u64];
-    for size in [64, 99, 128, 1000] {
-        assert_eq!(headings(windows(&text, size, 40)), expect, "{size}");
-    }
-}
-
 proptest! {
     #[test]
     fn no_heading_is_a_segments_last_line_when_what_follows_fits(bytes in bytes(), target in 60u64..200) {

@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::tags::TAGS;
-use super::super::{Notation, ParsedReply, format, parse_reply, print};
-use super::{BAD, parser_only, plain};
+use super::super::{Notation, ParsedReply, parse_reply, print};
+use super::{BAD, format, parser_only, plain};
 
 enum Node {
     Literal(Vec<char>),

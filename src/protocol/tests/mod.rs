@@ -1,10 +1,12 @@
 //! Replies and what they come to: tables that the parser's tests and the grammars' tests share.
 
+mod format;
 mod grammars;
 mod properties;
 mod verdicts;
 
 use super::{Action, Item};
+use format::format;
 
 pub(super) fn say(text: &str) -> Item {
     Item::Response(text.into())

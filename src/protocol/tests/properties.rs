@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::{Action, Item, ParsedReply, format, parse_reply};
-use super::BAD;
+use super::super::{Action, Item, ParsedReply, parse_reply};
+use super::{BAD, format};
 
 /// Text that likes to look like the protocol.
 fn text() -> impl Strategy<Value = String> {

@@ -3,8 +3,8 @@
 
 use super::input::Input;
 use nagent::code::cutter::cut_text;
+use nagent::code::grammar::find_definitions;
 use nagent::code::language::{Language, NAMES};
-use nagent::code::outline::outline;
 use nagent::code::pack::Rules;
 
 pub(crate) fn run(data: &[u8]) {
@@ -25,8 +25,7 @@ pub(crate) fn run(data: &[u8]) {
     if language == Language::Yaml {
         return;
     }
-    let outline = outline(language, bytes, &mut || false).expect("nobody stops it");
-    for one in outline.definitions {
-        assert!(one.bytes.start <= one.bytes.end && one.bytes.end <= bytes.len());
+    for one in find_definitions(language, bytes, &mut || false).expect("nobody stops it") {
+        assert!(one.start <= one.end && one.end <= bytes.len());
     }
 }

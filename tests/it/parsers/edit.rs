@@ -2,17 +2,12 @@
 
 use super::input::Input;
 use nagent::apply::{How, apply};
-use nagent::format::edit::{format, parse};
+use nagent::format::edit::parse;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let file = String::from_utf8_lossy(input.field()).into_owned();
     let Ok(blocks) = parse(&input.text()) else { return };
-    let again = parse(&format(&blocks)).expect("what was formatted");
-    let bodies = |blocks: &[nagent::format::edit::Block]| {
-        blocks.iter().map(|block| (block.search.clone(), block.replace.clone())).collect::<Vec<_>>()
-    };
-    assert_eq!(bodies(&again), bodies(&blocks));
     match apply(&file, &blocks) {
         Ok(applied) => {
             assert_eq!(applied.changes.len(), blocks.len());

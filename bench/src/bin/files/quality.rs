@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nagent::code::language::{self, Language};
 use nagent::code::pack::Rules;
-use nagent::code::{cutter, outline};
+use nagent::code::{cutter, grammar};
 
 /// A parse that takes longer is given up; the file counts as strange.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -117,20 +117,19 @@ fn look(
         cuts.get(next).is_some_and(|cut| *cut < to as u64)
     };
     let begin = Instant::now();
-    match outline::outline(language, bytes, &mut || begin.elapsed() > LONGEST) {
+    match grammar::find_definitions(language, bytes, &mut || begin.elapsed() > LONGEST) {
         None => row.strange += 1,
-        Some(outline) => {
-            for one in outline.definitions {
+        Some(definitions) => {
+            for one in definitions {
                 row.definitions += 1;
-                if is_cut(one.bytes.start, one.bytes.end) {
+                if is_cut(one.start, one.end) {
                     row.cut += 1;
-                    if one.bytes.len() as u64 <= rules.target {
+                    if one.len() as u64 <= rules.target {
                         row.fitting += 1;
                         wrong.push(format!(
-                            "{}: {} at byte {} fits and is cut",
+                            "{}: the definition at byte {} fits and is cut",
                             path.display(),
-                            one.kind,
-                            one.bytes.start
+                            one.start
                         ));
                     }
                 }

@@ -1,15 +1,16 @@
-//! Items as a reply: what [`parse_reply`](super::parse_reply) undoes.
+//! Items as a reply: what the parser undoes.
 //!
 //! One tag a line, attributes in the table's order, a fence only where a body holds its own closing tag.
 //! A body is written as it is: line feeds that the parser would trim are the caller's to leave out.
 
 use std::fmt::Write;
 
-use super::tags::{Body, FENCE, Tag, TagKind, Trim};
-use super::{Action, Item};
+use crate::format::attributes::encode;
+use crate::protocol::tags::{Body, FENCE, Tag, TagKind, Trim};
+use crate::protocol::{Action, Item};
 
 /// The reply that these items are, each ending in a line feed.
-pub fn format(items: &[Item]) -> String {
+pub(super) fn format(items: &[Item]) -> String {
     let mut reply = String::new();
     for item in items {
         let (kind, values, body) = parts(item);
@@ -81,11 +82,8 @@ fn write_tag(reply: &mut String, tag: &Tag, values: &[Pair], body: &str) {
 }
 
 fn attribute(reply: &mut String, key: &str, value: &str) {
-    // The ampersand first, or it would be escaped twice.
-    let value = value.replace('&', "&amp;").replace('"', "&quot;");
-    let value = value.replace('<', "&lt;").replace('>', "&gt;");
     // Writing to a String cannot fail.
-    let _ = write!(reply, " {key}=\"{value}\"");
+    let _ = write!(reply, " {key}=\"{}\"", encode(value));
 }
 
 /// A word that the body does not hold.
