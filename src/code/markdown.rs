@@ -56,7 +56,7 @@ pub fn boundaries(
         }
         match event {
             Event::Start(tag) if is_block_end(tag.to_end()) => {
-                finder.start(&tag, range.start, range.end)
+                finder.start(&tag, range.start, range.end);
             }
             Event::End(tag) if is_block_end(tag) => drop(finder.fits.pop()),
             Event::Rule if finder.is_open() => {

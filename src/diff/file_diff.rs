@@ -72,11 +72,11 @@ pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Opt
     }
     let (from, to) = (old.unwrap_or_default(), new.unwrap_or_default());
     let uncounted = |text| Some(DiffText { text, is_cut: false, removed: None, added: None });
-    let header_name = |side: &str, is_there: bool| match is_there {
-        true => String::from_utf8_lossy(&format_name(side, name)).into_owned(),
-        false => "/dev/null".to_owned(),
+    let header_name = |side: &str, content: Option<&[u8]>| {
+        let name = content.map_or_else(|| b"/dev/null".to_vec(), |_| format_name(side, name));
+        String::from_utf8_lossy(&name).into_owned()
     };
-    let (old_name, new_name) = (header_name("a/", old.is_some()), header_name("b/", new.is_some()));
+    let (old_name, new_name) = (header_name("a/", old), header_name("b/", new));
     let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(HEAD)].contains(&0);
     if is_binary(from) || is_binary(to) {
         return uncounted(format!("Binary files {old_name} and {new_name} differ\n"));
