@@ -83,7 +83,9 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
         let hint = hints.get(index).copied().unwrap_or_default();
         match plan_edit(body, &file, !mark.is_empty(), block, hint) {
             Ok(edit) => edits.push((index, edit)),
-            Err(reason) => refusals.push(reason.for_block(index, block)),
+            Err(refusal) => {
+                refusals.push(Refusal { block: index + 1, line: block.line, ..refusal });
+            }
         }
     }
     for refusal in &mut refusals {
@@ -96,10 +98,9 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
         if second.lines.start < first.lines.end
             || (first.lines.is_empty() && second.lines.is_empty())
         {
-            refusals.push(
-                refuse::overlap(&file, &first.lines, *before, &second.lines)
-                    .for_block(*after, &blocks[*after]),
-            );
+            let refusal = refuse::overlap(&file, &first.lines, *before, &second.lines);
+            let line = blocks[*after].line;
+            refusals.push(Refusal { block: after + 1, line, ..refusal });
         }
     }
     if !refusals.is_empty() {
@@ -143,7 +144,7 @@ fn plan_edit(
     marked: bool,
     block: &Block,
     hint: Hint,
-) -> Result<Edit, refuse::Reason> {
+) -> Result<Edit, Refusal> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
     // A mark that is shared, or that the file has anyway, is the file's affair.
@@ -196,13 +197,14 @@ fn plan_edit(
         _ => return Err(refuse::twice(&places, file)),
     };
     if let Some(lines) = find::already_applied(&place, &search, &replace, file) {
-        return Err(refuse::already_applied(&lines, file, &refuse::Sign::Around));
+        let advice = "; to insert it once more, add more of the lines around it";
+        return Err(refuse::already_applied(&lines, file, advice));
     }
     let written = write::write(&place, &search, &replace, file, hint.last_end)
         .map_err(|unclear| refuse::unclear(&place, unclear, file))?;
     let (from, to) = lines::bytes(file, &place.lines);
     if text[from..to] == written.text {
-        return Err(refuse::already_applied(&place.lines, file, &refuse::Sign::Same));
+        return Err(refuse::already_applied(&place.lines, file, ", so there is nothing to do"));
     }
     let same_mark = (marked && place.lines.start == 0) != search_mark.is_empty();
     let how = if same_mark { place.how } else { place.how.max(How::LineEnds) };

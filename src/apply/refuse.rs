@@ -10,36 +10,22 @@ use crate::format::edit::Block;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A refusal without the number of its block.
-pub(super) struct Reason {
-    cause: Cause,
-    message: String,
-    near: Vec<Quote>,
+/// A refusal of a block whose number and line are not yet known.
+fn refuse(cause: Cause, message: String, near: Vec<Quote>) -> Refusal {
+    Refusal { block: 0, line: 0, cause, message, near }
 }
 
-impl Reason {
-    pub(super) fn for_block(self, index: usize, block: &Block) -> Refusal {
-        Refusal {
-            block: index + 1,
-            line: block.line,
-            cause: self.cause,
-            message: self.message,
-            near: self.near,
-        }
-    }
-}
-
-pub(super) fn no_change() -> Reason {
+pub(super) fn no_change() -> Refusal {
     let message =
         "the search and the replacement are the same: leave the block out, or write the new lines";
-    Reason { cause: Cause::NoChange, message: message.to_owned(), near: Vec::new() }
+    refuse(Cause::NoChange, message.to_owned(), Vec::new())
 }
 
-pub(super) fn empty(file: &[Line]) -> Reason {
+pub(super) fn empty(file: &[Line]) -> Refusal {
     let message = "the search is empty, which works only for an empty file: copy the lines next to the place into the search, and into the \
                    replacement together with the new lines"
         .to_owned();
-    Reason { cause: Cause::Empty, message, near: quote_lines(file, 0..file.len().min(4)) }
+    refuse(Cause::Empty, message, quote_lines(file, 0..file.len().min(4)))
 }
 
 pub(super) fn overlap(
@@ -47,7 +33,7 @@ pub(super) fn overlap(
     first: &Range<usize>,
     other: usize,
     second: &Range<usize>,
-) -> Reason {
+) -> Refusal {
     let message = format!(
         "it changes {}, and block {} changes {}: merge the two blocks",
         describe_range(second),
@@ -55,10 +41,10 @@ pub(super) fn overlap(
         describe_range(first)
     );
     let shared = second.start..second.end.min(first.end);
-    Reason { cause: Cause::Overlap, message, near: quote_lines(file, shared) }
+    refuse(Cause::Overlap, message, quote_lines(file, shared))
 }
 
-pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
+pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
     let lines: Vec<_> = places.iter().map(|place| place.lines.clone()).collect();
     let more = if places.len() < MOST_PLACES { "" } else { " or more" };
     let up_to = match places.iter().map(|place| place.how).max() {
@@ -80,32 +66,17 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Reason {
     });
     let mut near: Vec<_> = near.collect();
     near.dedup_by_key(|quote| quote.line);
-    Reason { cause: Cause::Twice, message, near }
+    refuse(Cause::Twice, message, near)
 }
 
-/// How a block is known to be applied already.
-pub(super) enum Sign {
-    /// The search is found within the whole replacement.
-    Around,
-    /// The file already has the text that would be written.
-    Same,
-    /// The search is not in the file, and the replacement is.
-    Gone,
+/// Refuses a block whose replacement is at these lines of the file already. `advice` ends the sentence.
+pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], advice: &str) -> Refusal {
+    let message =
+        format!("already applied: the replacement is at {}{advice}", describe_range(lines));
+    refuse(Cause::AlreadyApplied, message, quote_lines(file, lines.clone()))
 }
 
-pub(super) fn already_applied(lines: &Range<usize>, file: &[Line], sign: &Sign) -> Reason {
-    let tail = match sign {
-        Sign::Around => "; to insert it once more, add more of the lines around it",
-        Sign::Same => ", so there is nothing to do",
-        Sign::Gone => {
-            ", and the search is not in the file: if you mean another place, read the file again"
-        }
-    };
-    let message = format!("already applied: the replacement is at {}{tail}", describe_range(lines));
-    Reason { cause: Cause::AlreadyApplied, message, near: quote_lines(file, lines.clone()) }
-}
-
-pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason {
+pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Refusal {
     let at = describe_range(&place.lines);
     let (why, lines) = match unclear {
         Unclear::Margin => (
@@ -137,15 +108,15 @@ pub(super) fn unclear(place: &Place, unclear: Unclear, file: &[Line]) -> Reason 
             line.saturating_sub(2)..(line + 3).min(file.len()),
         ),
     };
-    Reason { cause: Cause::Unclear, message: why, near: quote_lines(file, lines) }
+    refuse(Cause::Unclear, why, quote_lines(file, lines))
 }
 
 /// Refuses a search that is not in the file, with the most similar lines and where they differ.
-pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason {
+pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal {
     if file.is_empty() {
         let message =
             "the file is empty: leave the search empty to write the replacement".to_owned();
-        return Reason { cause: Cause::Missing, message, near: Vec::new() };
+        return refuse(Cause::Missing, message, Vec::new());
     }
     let part = part_of_line(search, file);
     if let Some(reason) = refuse_if_replaced(search, replace, file) {
@@ -161,7 +132,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason 
             "the text is in the file at lines {}, but with different indentation or blank lines: copy the lines exactly",
             list_numbers(&cores)
         );
-        return Reason { cause: Cause::Indentation, message, near };
+        return refuse(Cause::Indentation, message, near);
     }
     if let Some(reason) = part {
         return reason;
@@ -170,13 +141,13 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Reason 
         let (what, lines) = near::describe_difference(search, file, &window);
         let message =
             format!("not in the file; {what}: read these lines again and copy them exactly");
-        return Reason { cause: Cause::Missing, message, near: quote_lines(file, lines) };
+        return refuse(Cause::Missing, message, quote_lines(file, lines));
     }
     let message = format!(
         "not in the file, and no line is similar to the search, which begins with `{}`: check the path, and read the file again",
         quote_inline(search.iter().find(|line| !is_blank(line.text)).map_or("", |line| line.text))
     );
-    Reason { cause: Cause::Missing, message, near: Vec::new() }
+    refuse(Cause::Missing, message, Vec::new())
 }
 
 /// Adds a hint to a refusal when another block would write the lines that this one looks for.
@@ -211,7 +182,7 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
 }
 
 /// Refuses a block whose replacement is already in the file.
-fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<Reason> {
+fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<Refusal> {
     let texts = replace
         .iter()
         .map(|line| without_blanks(line.text))
@@ -228,10 +199,12 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
         return None;
     }
     let place = find::find_places(replace, file).into_iter().next()?;
-    Some(already_applied(&place.lines, file, &Sign::Gone))
+    let advice =
+        ", and the search is not in the file: if you mean another place, read the file again";
+    Some(already_applied(&place.lines, file, advice))
 }
 
-fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
+fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
     let mut texts =
         search.iter().map(|line| without_blanks(line.text)).filter(|text| !text.is_empty());
     let (text, None) = (texts.next()?, texts.next()) else { return None };
@@ -251,5 +224,5 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Reason> {
         .flat_map(|range| quote_lines(file, range.clone()))
         .collect::<Vec<_>>();
     let near = if near.is_empty() { quote_lines(file, first) } else { near };
-    Some(Reason { cause: Cause::PartOfLine, message, near })
+    Some(refuse(Cause::PartOfLine, message, near))
 }

@@ -16,7 +16,7 @@ pub type Attribute = (String, String);
 static ENTITY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("&(quot|apos|amp|lt|gt);").expect("a constant pattern"));
 
-/// The value as it stands between double quotes.
+/// The value as it is written between double quotes.
 pub fn encode(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -31,7 +31,7 @@ pub fn encode(value: &str) -> String {
     out
 }
 
-/// The value that stands between quotes, decoded.
+/// The value that is written between quotes, decoded.
 pub fn decode(raw: &str) -> String {
     if !raw.contains('&') {
         return raw.to_owned();
@@ -45,6 +45,11 @@ pub fn decode(raw: &str) -> String {
             _ => ">",
         })
         .into_owned()
+}
+
+/// The value of the first attribute of that name.
+pub fn find<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
+    attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
 /// Writes ` name="value"` for each attribute.

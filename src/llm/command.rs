@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::{ApiError, ChatRequest, ErrorKind, Reply, Role, StopReason, Usage, error};
+use super::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage, error};
 
 /// Which program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,30 +94,17 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
         out.push_str("\n\n");
     }
     if let [one] = ask.messages.as_slice() {
-        push_joined(&mut out, &one.parts);
+        out.push_str(&one.parts.join("\n\n"));
         return out.into_bytes();
     }
     let marker = role_marker(ask);
     out.push_str("A conversation follows. Write the assistant's next message, and nothing else.\n");
     for message in &ask.messages {
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        out.extend(["\n", &marker, " ", role, " ", &marker, "\n"]);
-        push_joined(&mut out, &message.parts);
+        out.extend(["\n", &marker, " ", message.role.as_str(), " ", &marker, "\n"]);
+        out.push_str(&message.parts.join("\n\n"));
         out.push('\n');
     }
     out.into_bytes()
-}
-
-fn push_joined(out: &mut String, parts: &[&str]) {
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            out.push_str("\n\n");
-        }
-        out.push_str(part);
-    }
 }
 
 /// A run of `=` that is longer than every run in the texts, so that no text can contain a mark. Three at least.
@@ -197,17 +184,8 @@ fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
     if !text.starts_with('{') {
         return None;
     }
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
-        return read_events([value].into_iter());
-    }
-    let mut values = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        values.push(serde_json::from_str::<Value>(line).ok()?);
-    }
-    read_events(values.into_iter())
-}
-
-fn read_events(values: impl Iterator<Item = Value>) -> Option<Result<Reply, ApiError>> {
+    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let values = values.collect::<Result<Vec<_>, _>>().ok()?;
     let mut output = ProgramOutput::default();
     for value in values {
         match output.read_event(&value) {
@@ -312,18 +290,14 @@ fn result_error(value: &Value) -> ApiError {
     let listed = value.pointer("/errors/0").and_then(Value::as_str);
     let message =
         get("result").or(listed).or_else(|| get("subtype")).unwrap_or("the program gave no reason");
-    let status = value
-        .get("api_error_status")
-        .and_then(Value::as_u64)
-        .and_then(|status| u16::try_from(status).ok());
+    let status = value["api_error_status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let body = serde_json::json!({ "error": { "message": message } });
-    let error = error::from_value(&body, status);
+    let mut error = error::from_value(&body, status);
     // The program has retried by itself before it gave up.
     if error.kind == ErrorKind::Broken {
-        ApiError { kind: ErrorKind::Other, ..error }
-    } else {
-        error
+        error.kind = ErrorKind::Other;
     }
+    error
 }
 
 /// Reads token counts, by Anthropic's names (input without cached tokens) or Codex's (with them).

@@ -45,23 +45,13 @@ enum BodyReader {
 }
 
 /// Why an event could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum DecodeError {
     /// The server reported an error, or the event means one.
-    Api(ApiError),
+    Api(#[from] ApiError),
     /// It is not valid JSON.
-    Json(serde_json::Error),
-}
-
-impl From<ApiError> for DecodeError {
-    fn from(error: ApiError) -> Self {
-        Self::Api(error)
-    }
-}
-
-impl From<serde_json::Error> for DecodeError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Json(error)
-    }
+    Json(#[from] serde_json::Error),
 }
 
 impl From<TooLong> for DecodeError {

@@ -67,26 +67,16 @@ pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> St
 
 /// The error of a reply whose status is not 2xx. Not yet cleaned.
 pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u8]) -> ApiError {
-    let header = |name: &str| {
-        headers
-            .iter()
-            .find(|(header, _)| header.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
-    };
+    let header = |name: &str| retry_after::find_header(headers, name);
     let body = &body[..body.len().min(limits::ERROR_BODY)];
     let text = String::from_utf8_lossy(body);
     let mut error = if (300..400).contains(&status) {
         let to = header("location").map_or("nowhere", without_query);
-        ApiError {
-            status: Some(status),
-            ..new_error(
-                ErrorKind::Other,
-                format!(
-                    "the server redirects to {to} (HTTP {status}); redirects are not followed, since the key could reach another server: \
-                     set base_url to the right address"
-                ),
-            )
-        }
+        let message = format!(
+            "the server redirects to {to} (HTTP {status}); redirects are not followed, since the key could reach another server: \
+             set base_url to the right address"
+        );
+        with_status(ErrorKind::Other, &message, status)
     } else if let Ok(value) = serde_json::from_str::<Value>(text.trim()) {
         from_value(&value, Some(status))
     } else {

@@ -21,7 +21,7 @@ use url::Url;
 
 use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::{Attachment, Payload, RemoteFile};
-use super::{ApiError, ErrorKind, HttpRequest, error};
+use super::{ApiError, ErrorKind, HttpRequest, error, retry_after};
 
 /// Whether a file at a provider can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +92,12 @@ impl Files<'_> {
     /// Only an address on the server itself is accepted: the user's file is sent to nobody else. The parser is the one of
     /// the HTTP client, so that both read the address in the same way.
     pub fn read_address(&self, headers: &[(String, String)]) -> Result<String, ApiError> {
-        let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-goog-upload-url"));
-        let Some((_, address)) = named else {
+        let Some(address) = retry_after::find_header(headers, "x-goog-upload-url") else {
             return Err(self.failure(
                 "the server named no address for the upload (x-goog-upload-url); check base_url",
             ));
         };
-        let (Ok(url), Ok(own)) =
-            (Url::parse(address.trim()), Url::parse(self.endpoint.base_url.trim()))
+        let (Ok(url), Ok(own)) = (Url::parse(address), Url::parse(self.endpoint.base_url.trim()))
         else {
             return Err(self.failure(
                 "the address that the server named for the upload is not a URL; nothing was uploaded",

@@ -144,12 +144,12 @@ pub struct Usage {
     /// Those of `input` that came from the provider's cache.
     pub cached: u64,
     /// Those of `input` that were written to the provider's cache.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub cache_written: u64,
     /// All output tokens that are billed, reasoning included.
     pub output: u64,
     /// The provider gave no counts: these are estimates, a token every four characters.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub estimated: bool,
 }
 
@@ -169,14 +169,8 @@ impl Usage {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Why the model stopped.

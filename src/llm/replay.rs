@@ -35,64 +35,42 @@ pub struct RecordedReply {
     pub usage: Option<Usage>,
 }
 
-/// The replies of a recording, at most one for each turn.
+/// The replies of a recording, at most one for each lineage and turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recording {
-    entries: Vec<RecordedReply>,
-    places: HashMap<(String, u64), usize>,
-}
+pub struct Recording(HashMap<(String, u64), RecordedReply>);
 
 impl Recording {
     /// Reads a recording. The error is the number of the line, from 1, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut recording = Self::default();
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if !line.is_empty() {
-                let entry =
-                    serde_json::from_str(line).map_err(|error| (index + 1, error.to_string()))?;
-                recording.add_reply(entry).map_err(|message| (index + 1, message))?;
-            }
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            recording.add_line(line).map_err(|message| (index + 1, message))?;
         }
         Ok(recording)
     }
 
-    /// Adds a reply. The error says what is wrong with it.
-    pub fn add_reply(&mut self, entry: RecordedReply) -> Result<(), String> {
-        if !is_lineage(&entry.conversation) {
-            return Err(format!(
-                "“{}” is not a lineage of a conversation, such as 0 or 0.1",
-                entry.conversation.escape_debug()
-            ));
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let entry: RecordedReply =
+            serde_json::from_str(line.trim()).map_err(|error| error.to_string())?;
+        let RecordedReply { conversation, turn, .. } = &entry;
+        if !is_lineage(conversation) {
+            let shown = conversation.escape_debug();
+            return Err(format!("“{shown}” is not a lineage of a conversation, such as 0 or 0.1"));
         }
-        if entry.turn == 0 {
+        if *turn == 0 {
             return Err("turns count from 1".to_owned());
         }
-        let place = (entry.conversation.clone(), entry.turn);
-        if self.places.contains_key(&place) {
-            return Err(format!(
-                "conversation {} has turn {} already",
-                entry.conversation, entry.turn
-            ));
+        let place = (conversation.clone(), *turn);
+        if self.0.contains_key(&place) {
+            return Err(format!("conversation {conversation} has turn {turn} already"));
         }
-        self.places.insert(place, self.entries.len());
-        self.entries.push(entry);
+        self.0.insert(place, entry);
         Ok(())
-    }
-
-    /// The recording as text: what [`parse`](Self::parse) reads.
-    pub fn format(&self) -> String {
-        self.entries.iter().map(RecordedReply::format).collect()
-    }
-
-    /// The replies, in the order of the recording.
-    pub fn entries(&self) -> &[RecordedReply] {
-        &self.entries
     }
 
     /// The reply of a turn.
     pub fn find_reply(&self, lineage: &str, turn: u64) -> Option<&RecordedReply> {
-        self.places.get(&(lineage.to_owned(), turn)).map(|&index| &self.entries[index])
+        self.0.get(&(lineage.to_owned(), turn))
     }
 }
 
@@ -106,7 +84,7 @@ impl RecordedReply {
     }
 }
 
-/// `0`, and children behind points, counted from 1.
+/// `0`, and children after dots, counted from 1.
 fn is_lineage(text: &str) -> bool {
     let mut steps = text.split('.');
     steps.next() == Some("0")
@@ -121,20 +99,13 @@ fn is_lineage(text: &str) -> bool {
 pub fn describe_difference(recorded: &[String], happened: &[String]) -> Option<String> {
     let at =
         (0..recorded.len().max(happened.len())).find(|&at| recorded.get(at) != happened.get(at))?;
-    let show = |heads: &[String]| {
-        heads.get(at).map_or_else(
-            || "nothing".to_owned(),
-            |head| {
-                let short: String = head.chars().take(120).collect();
-                format!("“{}”", short.escape_debug())
-            },
-        )
+    let show = |heads: &[String]| match heads.get(at) {
+        Some(head) => format!("“{}”", head.chars().take(120).collect::<String>().escape_debug()),
+        None => "nothing".to_owned(),
     };
-    let more = recorded.len().abs_diff(happened.len());
-    let counts = if more == 0 {
-        String::new()
-    } else {
-        format!(" ({} recorded, {} now)", recorded.len(), happened.len())
+    let counts = match (recorded.len(), happened.len()) {
+        (old, new) if old == new => String::new(),
+        (old, new) => format!(" ({old} recorded, {new} now)"),
     };
     Some(format!("result {}: recorded {}, now {}{counts}", at + 1, show(recorded), show(happened)))
 }
@@ -221,11 +192,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(entries in prop::collection::vec(entry(), 0..12)) {
-            let mut recording = Recording::default();
             for entry in entries {
-                let _ = recording.add_reply(entry);
+                let recording = Recording::parse(&entry.format()).unwrap();
+                prop_assert_eq!(recording.find_reply(&entry.conversation, entry.turn), Some(&entry));
             }
-            prop_assert_eq!(Recording::parse(&recording.format()), Ok(recording));
         }
 
         #[test]

@@ -9,19 +9,18 @@ use std::time::Duration;
 /// Maximum wait, in seconds: anything longer only means "not today".
 const LONGEST: f64 = 31_536_000.0;
 
+/// The trimmed value of a header, whose name is in any case.
+pub(super) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.trim())
+}
+
 /// Reads the delay in headers, whose names are in any case.
 pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
-    let get = |name: &str| {
-        headers
-            .iter()
-            .find(|(header, _)| header.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
-    };
-    if let Some(ms) = get("retry-after-ms")
-        .and_then(|value| value.parse::<f64>().ok())
-        .and_then(|ms| bounded_seconds(ms / 1000.0))
-    {
-        return Some(ms);
+    let get = |name: &str| find_header(headers, name);
+    let ms = get("retry-after-ms").and_then(|value| value.parse::<f64>().ok());
+    if let Some(wait) = ms.and_then(|ms| bounded_seconds(ms / 1000.0)) {
+        return Some(wait);
     }
     let value = get("retry-after")?;
     if let Ok(number) = value.parse::<f64>() {

@@ -7,7 +7,7 @@
 //!        | '<' NAME attributes ' />'
 //! note   = any other text: somebody wrote it into the file, and it counts as the user's words
 //! ```
-//! A tag of a block stands at the start of a line. Bodies are raw. A block without a fence ends at the first
+//! A tag of a block is at the start of a line. Bodies are raw. A block without a fence ends at the first
 //! `</NAME>` that starts a line; one with a fence only at `</NAME WORD>`. A body gets a fence when it holds
 //! anything that looks like a tag of nagent's ([`needs_fence`]), so no body can end its own block or open another.
 //!
@@ -70,7 +70,7 @@ impl Block {
 
     /// The value of an attribute.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        attributes::find(&self.attributes, name)
     }
 
     /// The block as text, with a last line feed. `own` are the tags that an `agent-response` may hold without a
@@ -90,7 +90,7 @@ impl Block {
     }
 }
 
-/// Whether a body may not stand in its block without a fence.
+/// Whether a body needs a fence in its block.
 pub fn needs_fence(name: &str, body: &str, own: &[&str]) -> bool {
     if name == "initial_context" {
         return true;
@@ -116,7 +116,7 @@ fn is_own_tag(text: &str, own: &[&str]) -> bool {
 pub struct Piece {
     /// What it is.
     pub kind: Kind,
-    /// The piece as it stands in the file, without the line feed after it.
+    /// The piece as it is in the file, without the line feed after it.
     pub span: Range<usize>,
 }
 
@@ -148,10 +148,7 @@ impl Piece {
     /// The value of a block's attribute.
     pub fn get(&self, attribute: &str) -> Option<&str> {
         match &self.kind {
-            Kind::Block { attributes, .. } => attributes
-                .iter()
-                .find(|(name, _)| name == attribute)
-                .map(|(_, value)| value.as_str()),
+            Kind::Block { attributes, .. } => attributes::find(attributes, attribute),
             Kind::Note => None,
         }
     }
@@ -179,7 +176,7 @@ pub enum Trouble {
     Damaged {
         /// The line of the tag, from 1.
         line: usize,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         message: String,
         /// Where the torn tail begins if a crash did this, and no hand: a fenced body that was cut may end in
         /// whole blocks of its own, and the text alone cannot tell. Whoever knows of a crash may.

@@ -1,6 +1,6 @@
 //! The parser of conversation files. The grammar is at the head of [`super`].
 //!
-//! One pass over the lines; what looks like a block and is none ends it with a [`Trouble`].
+//! One pass over the lines; what looks like a block but is not one ends it with a [`Trouble`].
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -35,13 +35,6 @@ pub fn parse(text: &str) -> Parsed {
     Parser { text, at: 0, note: None, pieces: Vec::new() }.parse_file()
 }
 
-/// How one attempt to read a block ended.
-enum Step {
-    Block { piece: Piece, next: usize },
-    NotABlock,
-    Trouble(Trouble),
-}
-
 struct Parser<'a> {
     text: &'a str,
     /// Always the start of a line.
@@ -57,13 +50,13 @@ impl Parser<'_> {
         }
         while self.at < self.text.len() {
             match self.block() {
-                Step::Block { piece, next } => {
+                Ok(Some((piece, next))) => {
                     self.flush_note();
                     self.pieces.push(piece);
                     self.at = next;
                 }
-                Step::NotABlock => self.note_line(),
-                Step::Trouble(trouble) => {
+                Ok(None) => self.note_line(),
+                Err(trouble) => {
                     self.flush_note();
                     return Parsed { pieces: self.pieces, trouble: Some(trouble) };
                 }
@@ -99,13 +92,13 @@ impl Parser<'_> {
     }
 
     /// Reads the block that begins here, if one does.
-    fn block(&mut self) -> Step {
+    fn block(&self) -> Result<Option<(Piece, usize)>, Trouble> {
         let start = self.at;
         let rest = &self.text[start..];
         if !rest.starts_with('<') {
-            return Step::NotABlock;
+            return Ok(None);
         }
-        let Some(opening) = OPENING.captures(rest) else { return self.no_opening(rest) };
+        let Some(opening) = OPENING.captures(rest) else { return self.check_tag(rest) };
         let name = block_name(&opening[1]);
         let mut attributes = parse_attributes(&opening[2]);
         let fence = take_attribute(&mut attributes, "fence");
@@ -113,32 +106,27 @@ impl Parser<'_> {
         if opening.get(3).is_some() {
             let next = self.after_line_end(tag_end);
             let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
-            return Step::Block { piece: Piece { kind, span: start..tag_end }, next };
+            return Ok(Some((Piece { kind, span: start..tag_end }, next)));
         }
         let closing = closing_tag(name, fence.as_deref());
         let (body_start, crlf) = line_end(self.text, tag_end);
         let found = if body_start == tag_end && fence.is_none() {
-            // An older tool's short results: the body stands on the opening tag's line.
+            // An older tool's short results: the body is on the opening tag's line.
             self.text[tag_end..].find(&closing).map(|i| tag_end + i)
         } else {
             find_at_line_start(self.text, body_start, &closing)
         };
         let Some(close) = found else {
-            return self.unterminated(start, tag_end, name, fence.as_deref());
+            return Err(self.unterminated(tag_end, name, fence.as_deref()));
         };
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
-            let swallowed = find_opening(&self.text[..close], body_start, &opener);
-            if let Some(inner) = swallowed {
-                let line = self.line_of(inner);
-                return Step::Trouble(Trouble::Damaged {
-                    line,
-                    message: format!(
-                        "<{name}> begins inside another block of that name, whose {closing} is missing; \
-                         put the closing tag back, or remove what was left of the block"
-                    ),
-                    perhaps_torn: None,
-                });
+            if let Some(inner) = find_opening(&self.text[..close], body_start, &opener) {
+                let message = format!(
+                    "<{name}> begins inside another block of that name, whose {closing} is missing; \
+                     put the closing tag back, or remove what was left of the block"
+                );
+                return Err(self.damaged(inner, message, None));
             }
         }
         let mut body_end = close;
@@ -152,56 +140,33 @@ impl Parser<'_> {
         let span_end = close + closing.len();
         let next = self.after_line_end(span_end);
         let kind = Kind::Block { name, attributes, body: body_start..body_end };
-        Step::Block { piece: Piece { kind, span: start..span_end }, next }
+        Ok(Some((Piece { kind, span: start..span_end }, next)))
     }
 
-    /// Something that begins with `<` and is no whole opening tag.
-    fn no_opening(&mut self, rest: &str) -> Step {
+    /// Something that begins with `<` and is not a whole opening tag: a note, or trouble.
+    fn check_tag(&self, rest: &str) -> Result<Option<(Piece, usize)>, Trouble> {
         let start = self.at;
-        if let Some(tag) = TAG_START.captures(rest) {
-            let name = &tag[2];
-            if tag[1].is_empty() {
-                let line = self.line_of(start);
-                // No `>` that ends it: cut within the tag. Anything else is a tag that a hand spoiled.
-                if !rest.contains('>') {
-                    return Step::Trouble(Trouble::Torn { offset: start, line });
-                }
-                return Step::Trouble(Trouble::Damaged {
-                    line,
-                    message: format!(
-                        "<{name} … has attributes that cannot be read; they are name=\"value\""
-                    ),
-                    perhaps_torn: None,
-                });
-            }
-            let line = self.line_of(start);
-            return Step::Trouble(Trouble::Damaged {
-                line,
-                message: format!(
-                    "</{name}> closes no block; put its opening tag back, or remove this line"
-                ),
-                perhaps_torn: None,
-            });
-        }
-        // `<agent-resp` and nothing more: the name itself was cut.
-        let is_cut_name = !rest.contains(['\n', '>', ' '])
-            && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
-        if is_cut_name {
-            let line = self.line_of(start);
-            return Step::Trouble(Trouble::Torn { offset: start, line });
-        }
-        Step::NotABlock
+        let Some(tag) = TAG_START.captures(rest) else {
+            // `<agent-resp` and nothing more: the name itself was cut.
+            let is_cut_name = !rest.contains(['\n', '>', ' '])
+                && BLOCKS.iter().any(|name| name.starts_with(&rest[1..]));
+            return if is_cut_name { Err(self.torn(start)) } else { Ok(None) };
+        };
+        let name = &tag[2];
+        Err(if !tag[1].is_empty() {
+            let advice = "put its opening tag back, or remove this line";
+            self.damaged(start, format!("</{name}> closes no block; {advice}"), None)
+        } else if rest.contains('>') {
+            let wrong = "attributes that cannot be read; they are name=\"value\"";
+            self.damaged(start, format!("<{name} … has {wrong}"), None)
+        } else {
+            // No `>` ends it: it was cut within the tag.
+            self.torn(start)
+        })
     }
 
     /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.
-    fn unterminated(
-        &mut self,
-        start: usize,
-        tag_end: usize,
-        name: &str,
-        fence: Option<&str>,
-    ) -> Step {
-        let line = self.line_of(start);
+    fn unterminated(&self, tag_end: usize, name: &str, fence: Option<&str>) -> Trouble {
         let rest = &self.text[tag_end..];
         let goes_on = match fence {
             // The writer fences every body that holds a block's tag, so one here was written after it.
@@ -210,19 +175,24 @@ impl Parser<'_> {
             Some(_) => ends_in_whole_block(rest),
         };
         if !goes_on {
-            return Step::Trouble(Trouble::Torn { offset: start, line });
+            return self.torn(self.at);
         }
         let closing = closing_tag(name, fence);
-        Step::Trouble(Trouble::Damaged {
-            line,
-            message: format!(
-                "<{name}> is never closed by {closing}; put that line back where its text ends"
-            ),
-            perhaps_torn: fence.map(|_| start),
-        })
+        let message = format!(
+            "<{name}> is never closed by {closing}; put that line back where its text ends"
+        );
+        self.damaged(self.at, message, fence.map(|_| self.at))
     }
 
-    /// The start of the next line when nothing but blanks stands between, else the offset itself, made a line
+    fn torn(&self, offset: usize) -> Trouble {
+        Trouble::Torn { offset, line: self.line_of(offset) }
+    }
+
+    fn damaged(&self, offset: usize, message: String, perhaps_torn: Option<usize>) -> Trouble {
+        Trouble::Damaged { line: self.line_of(offset), message, perhaps_torn }
+    }
+
+    /// The start of the next line when only blanks are between, else the offset itself, made a line
     /// start of its own: text behind a closing tag is a note.
     fn after_line_end(&self, offset: usize) -> usize {
         let rest = &self.text[offset..];
@@ -231,7 +201,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the text ends in a whole block that stands as the writer puts it: behind a blank line.
+/// Whether the text ends in a whole block that follows a blank line, as the writer puts it.
 fn ends_in_whole_block(text: &str) -> bool {
     let trimmed = text.trim_end();
     if trimmed.len() == text.len() {
@@ -285,7 +255,7 @@ fn take_attribute(attributes: &mut Vec<Attribute>, name: &str) -> Option<String>
     Some(value)
 }
 
-/// The offset behind the line end that stands at `at`, if one does, and whether it is CRLF.
+/// The offset after the line end at `at`, if there is one, and whether it is CRLF.
 fn line_end(text: &str, at: usize) -> (usize, bool) {
     let rest = &text[at..];
     if rest.starts_with("\r\n") {

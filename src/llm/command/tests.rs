@@ -1,7 +1,7 @@
 //! Tests of programs as providers.
 
 use super::*;
-use crate::llm::Message;
+use crate::llm::{Message, Role};
 
 fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
     let roles = [Role::User, Role::Assistant].into_iter().cycle();

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use nagent::llm::command::{Preset, parse};
-use nagent::llm::replay::{Recording, describe_difference};
+use nagent::llm::replay::Recording;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -20,14 +20,7 @@ pub(crate) fn run(data: &[u8]) {
         return;
     }
     let text = input.text();
-    match Recording::parse(&text) {
-        Err((line, why)) => assert!((1..=text.lines().count()).contains(&line) && !why.is_empty()),
-        Ok(recording) => {
-            assert_eq!(Recording::parse(&recording.format()), Ok(recording.clone()));
-            for entry in recording.entries() {
-                assert_eq!(recording.find_reply(&entry.conversation, entry.turn), Some(entry));
-                assert_eq!(describe_difference(&entry.after, &entry.after), None);
-            }
-        }
+    if let Err((line, why)) = Recording::parse(&text) {
+        assert!((1..=text.lines().count()).contains(&line) && !why.is_empty());
     }
 }
