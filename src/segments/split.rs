@@ -191,9 +191,7 @@ fn split_as(
     let SegmentWriter { folder, mode, .. } = writer;
     let write_index = || {
         folder.sync_files()?;
-        let mut file = folder.create_file(index::NAME, mode)?;
-        file.write_all(index::format(&index).as_bytes())?;
-        file.sync_all()
+        folder.create_whole_file(index::NAME, mode, &index::format(&index))
     };
     write_index().map_err(|error| unwritten(&place.join(index::NAME), &error))?;
     let kept = folder.publish(&is_disposable);

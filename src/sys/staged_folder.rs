@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -115,6 +115,15 @@ impl StagedFolder {
     /// Creates a file in the folder. The umask applies to `mode`.
     pub fn create_file(&self, name: &str, mode: u32) -> io::Result<File> {
         OpenOptions::new().write(true).create_new(true).mode(mode).open(self.path.join(name))
+    }
+
+    /// Creates a file with a text, durably and whole or not at all: a killed run leaves no half of it.
+    pub fn create_whole_file(&self, name: &str, mode: u32, text: &str) -> io::Result<()> {
+        let unfinished = format!("{name}.new");
+        let mut file = self.create_file(&unfinished, mode)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(self.path.join(unfinished), self.path.join(name))
     }
 
     /// Makes the content of all files in the folder durable. Several at once, so that the file system has one commit for
@@ -232,8 +241,6 @@ fn remove_empty(folders: &[PathBuf]) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn listing(folder: &Path) -> Vec<String> {
