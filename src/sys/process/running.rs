@@ -18,7 +18,7 @@ use rustix::process::{
 };
 
 use super::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
-use super::supervisor::{self, Config, ExitReport};
+use super::supervisor::{self, Config, ExitReport, Image};
 use crate::exit::Signal;
 use crate::sys::env;
 
@@ -130,7 +130,7 @@ impl RunningJob {
         let program =
             job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
-        let Some((name, arguments)) = job.argv.split_first() else {
+        let Some(name) = job.argv.first() else {
             return Err(other(&"there is no program to run"));
         };
         let pipes = Pipes::create(&job).map_err(|error| other(&error))?;
@@ -139,9 +139,8 @@ impl RunningJob {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|error| other(&error))?;
         let mut command = Command::new(name);
-        command.args(arguments).current_dir(&job.cwd).env_clear();
-        command.envs(job.env.iter().map(|(name, value)| (name, value)));
         command
+            .current_dir(&job.cwd)
             .stdin(pipes.command_stdin)
             .stdout(pipes.command_stdout)
             .stderr(pipes.command_stderr);
@@ -150,6 +149,7 @@ impl RunningJob {
             grace: job.grace,
             core: env::core_limit(),
             inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
+            image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
         };
         supervisor::supervise_command(&mut command, supervisor_end, config);
         let child = command.spawn().map_err(|error| StartError::explain(&error, &job, &program))?;

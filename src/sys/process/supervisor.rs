@@ -10,14 +10,19 @@
 //! `/proc/thread-self/children`; without /proc it ends the command's process group and nothing else. A command that kills
 //! its supervisor is killed with it (`PDEATHSIG`), but processes that it started may stay.
 //!
-//! All of this runs between fork and exec: nothing here may take a lock or allocate memory.
+//! All of this runs between fork and exec: nothing here may take a lock or allocate memory. The command is started as
+//! vfork(2) does it, in the supervisor's memory until it execs: a second copy of nagent's memory for each command would cost
+//! a fifth of a millisecond.
 #![expect(
     unsafe_code,
     reason = "fork, signal masks and signalfd have no safe form that allocates no memory"
 )]
 
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -50,6 +55,68 @@ pub(super) struct Config {
     pub(super) core: Option<Rlimit>,
     /// Descriptors that the command inherits beside its standard streams.
     pub(super) inherit: Vec<RawFd>,
+    /// What the command execs.
+    pub(super) image: Image,
+}
+
+/// A program with its arguments and its environment, as execvp(3) takes them.
+#[derive(Debug)]
+pub(super) struct Image {
+    /// The addresses of the texts, with a zero at the end.
+    argv: Vec<usize>,
+    environment: Vec<usize>,
+    /// The texts that the addresses are of.
+    _texts: Vec<CString>,
+    /// The stack of the new process until it execs, and the address of its end.
+    _stack: Vec<u8>,
+    stack_end: usize,
+}
+
+impl Image {
+    /// The stack, in bytes, beside eight for each argument: execvp copies those of a script without a first line `#!`.
+    const STACK: usize = 64 << 10;
+
+    /// A later value of a variable replaces an earlier one. Fails if a text has a NUL byte.
+    pub(super) fn new(argv: &[OsString], environment: &[(OsString, OsString)]) -> io::Result<Self> {
+        let arguments = argv.iter().map(|argument| argument.as_bytes().to_vec());
+        let variables: BTreeMap<&OsStr, &OsStr> =
+            environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let variables = variables.into_iter().map(|(name, value)| {
+            let mut variable = name.to_owned();
+            variable.push("=");
+            variable.push(value);
+            variable.into_vec()
+        });
+        let texts = arguments.chain(variables).map(CString::new).collect::<Result<Vec<_>, _>>()?;
+        let (argv, environment) = texts.split_at(argv.len());
+        let addresses = |texts: &[CString]| {
+            texts.iter().map(|text| text.as_ptr().expose_provenance()).chain([0]).collect()
+        };
+        let mut stack: Vec<u8> = Vec::with_capacity(Self::STACK + argv.len() * size_of::<usize>());
+        Ok(Self {
+            argv: addresses(argv),
+            environment: addresses(environment),
+            // The processor wants it aligned to 16 bytes.
+            stack_end: (stack.as_mut_ptr().expose_provenance() + stack.capacity()) & !15,
+            _stack: stack,
+            _texts: texts,
+        })
+    }
+
+    /// Execs. Returns why that failed.
+    fn exec(&self) -> io::Error {
+        unsafe extern "C" {
+            static mut environ: *const *const c_char;
+        }
+        let argv = self.argv.as_ptr().cast::<*const c_char>();
+        // SAFETY: both are arrays of addresses of texts that live as long as this value, each with a null at its end. No
+        // other thread of this process reads the environment: it is a fork, which has one.
+        unsafe {
+            environ = self.environment.as_ptr().cast();
+            libc::execvp(*argv, argv);
+        }
+        io::Error::last_os_error()
+    }
 }
 
 /// How a command ended.
@@ -95,8 +162,8 @@ pub(super) fn supervise_command(command: &mut Command, socket: OwnedFd, config: 
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Splits this process, a fresh fork of nagent, in two. The child returns and execs as the command, in its own session,
-/// without a terminal, and is killed when the supervisor dies. The parent is the supervisor and never returns.
+/// Makes this process, a fresh fork of nagent, the supervisor: it starts the command and never returns, unless that fails.
+/// The command runs in its own session, without a terminal, and is killed when the supervisor dies.
 fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
     reset_signals();
     // In a process group of its own, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
@@ -105,15 +172,35 @@ fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::CONT))?;
     let supervisor = getpid();
     set_child_subreaper(Some(supervisor))?;
-    // SAFETY: this process has one thread, and either side makes only system calls until it execs or exits.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => prepare_leader(supervisor, config),
-        leader => match Pid::from_raw(leader) {
-            Some(leader) => supervise(socket, leader, config),
-            None => exit_at_once(),
-        },
+    let mut start = LeaderStart { supervisor, config, error: None };
+    let stack_end = std::ptr::with_exposed_provenance_mut(config.image.stack_end);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: this process has one thread, and it waits until the new one, which has a stack of its own, execs or exits.
+    // Until then that one makes only system calls.
+    let leader =
+        unsafe { libc::clone(run_leader, stack_end, flags, (&raw mut start).cast::<c_void>()) };
+    let Some(leader) = Pid::from_raw(leader.max(0)) else {
+        return Err(io::Error::last_os_error());
+    };
+    match start.error.take() {
+        Some(error) => Err(error),
+        None => supervise(socket, leader, config),
     }
+}
+
+/// What the new process is given, and why it could not exec.
+struct LeaderStart<'a> {
+    supervisor: Pid,
+    config: &'a Config,
+    error: Option<io::Error>,
+}
+
+extern "C" fn run_leader(start: *mut c_void) -> c_int {
+    // SAFETY: `fork_supervisor` passes a pointer to this type, and touches the value only when this process is gone.
+    let start = unsafe { &mut *start.cast::<LeaderStart<'_>>() };
+    let prepared = prepare_leader(start.supervisor, start.config);
+    start.error = Some(prepared.err().unwrap_or_else(|| start.config.image.exec()));
+    exit_at_once()
 }
 
 /// Blocks every signal and resets all to their default effect, also those that nagent was started with ignored.

@@ -158,8 +158,9 @@ fn a_time_limit_holds_for_a_job_that_stops_its_supervisor() {
 #[test]
 fn a_supervisor_holds_nothing_of_this_process() {
     let folder = tempfile::tempdir().unwrap();
-    let script =
-        "cd /proc/$PPID; ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
+    // The supervisor lets go when the command has begun.
+    let script = "cd /proc/$PPID; while [ -e fd/2 ]; do sleep 0.01; done; sleep 0.05; \
+                  ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
     let finished = finish(Job {
         cwd: folder.path().to_owned(),
         stdin: Stdin::Bytes(b"x".to_vec()),
