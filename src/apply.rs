@@ -1,9 +1,8 @@
-//! Edit blocks and a text → the new text, or why not. Pure: it reads no file, and what it refuses it leaves whole.
+//! Applies edit blocks or diff hunks to a text: the new text, or why not. Pure.
 //!
-//! A block is applied when it is certain which lines it means. All blocks are looked up in the text as it
-//! was before any of them, so that their order does not matter, and all apply or none does. Tolerance is in looking a block up
-//! ([`find`](self)), never in what is written: lines that the search and the replacement share keep the file's own bytes, and what
-//! is new takes the file's indentation and line ends.
+//! A block is applied if it is certain which lines it means. All blocks are searched for in the text as it was before, so
+//! that their order does not matter; all apply or none. The search is tolerant ([`find`](self)), the writing is not: lines
+//! that search and replacement share keep the file's bytes, and new lines get the file's indentation and line ends.
 
 mod align;
 mod find;
@@ -25,10 +24,10 @@ use outcome::LastEnd;
 pub use outcome::{Applied, Cause, Change, How, Quote, Refusal};
 use std::ops::Range;
 
-/// What a hunk of a diff says beside its lines. A block says none of it.
+/// What a hunk of a diff says beside its lines.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hint {
-    /// The line of the file where it begins, from 1: good for telling equal places apart, and for nothing else.
+    /// The line of the file where it begins, from 1. It only chooses among equal places.
     at: Option<usize>,
     last_end: LastEnd,
 }
@@ -40,17 +39,17 @@ struct Edit {
     how: How,
 }
 
-/// Applies all blocks to a text, or none: then every block that cannot be applied says why.
+/// Applies all blocks to a text, or none; then there is a refusal for each that cannot be applied.
 ///
-/// A file of 10,000 lines takes well under 2 ms; a refusal about that, since it looks for what is near.
+/// A file of 10,000 lines takes well under 2 ms; a refusal, which searches for similar lines, about 2 ms.
 pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
     apply_all(text, blocks, &[])
 }
 
 /// Applies all hunks of a diff to a text, or none.
 ///
-/// A hunk is looked up as a block is, by all of its old lines. Its line number counts where its lines stand more than once:
-/// if they begin at that very line in one of the places, that one is meant.
+/// A hunk is searched for like a block, by all of its old lines. If they occur more than once, its line number decides, if
+/// one of the places begins at that very line.
 pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusal>> {
     let whole = |body: &str| {
         if body.is_empty() || body.ends_with('\n') { body.to_owned() } else { format!("{body}\n") }
@@ -137,7 +136,7 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
     Ok(Applied { text: out, changes: changes.into_iter().map(|(_, change)| change).collect() })
 }
 
-/// What one block does, looked at alone.
+/// Plans one block, without regard to the others.
 fn plan_edit(
     text: &str,
     file: &File,
@@ -147,7 +146,7 @@ fn plan_edit(
 ) -> Result<Edit, Refusal> {
     let (search_mark, search) = lines::split_mark(&block.search);
     let (_, replace) = lines::split_mark(&block.replace);
-    // A mark that is shared, or that the file has anyway, is the file's affair.
+    // A byte order mark that is shared, or that the file has, stays as it is.
     let replace = if search_mark.is_empty() && !marked { block.replace.as_str() } else { replace };
     if search.is_empty() && file.is_empty() {
         let added = lines::split(replace).len();

@@ -1,28 +1,27 @@
-//! Which lines of a replacement are lines of the search, and which are new. It knows the two as their author wrote them, and no file.
+//! Pairs the lines of a search with those of its replacement; what is left over was removed or is new.
 //!
-//! A line that stands in both as it is counts most, one that is only indented otherwise nearly as much, and a blank line little: it
-//! says nothing about where. So a stretch that is deliberately indented is still known line by line.
+//! A line that both have counts most, one that differs in indentation nearly as much, a blank line little: it could be any
+//! other. So a stretch that the edit indents is still matched line by line.
 
 use super::lines::{Line, is_blank, without_blanks};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Cells of the table, at most; beyond that, only lines that are the same count.
+/// Maximum number of cells of the table; for larger texts, only equal lines count.
 const MOST_CELLS: usize = 400_000;
 
-/// A stretch of the two texts, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// The same line, to the byte.
     Same { old: usize, new: usize },
-    /// The same line, but for blanks at its start and end.
+    /// The same line, except for blanks at its start and end.
     Like { old: usize, new: usize },
-    /// Lines that go and lines that come, one of the two perhaps none.
+    /// Removed lines and new lines; one of the two may be empty.
     Other { old: Range<usize>, new: Range<usize> },
 }
 
-/// The steps from a search to its replacement, and how much the two share. The line `wanted` of the search, if any, is
+/// Returns the steps from a search to its replacement, and how much the two share. The line `wanted` of the search is
 /// preferred among blank ones.
 pub(super) fn align(
     search: &[Line],
@@ -86,7 +85,7 @@ fn by_equal_lines(search: &[Line], replace: &[Line]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The pairs, in order, that weigh most together.
+/// Returns the pairs, in order, with the greatest total weight.
 fn by_weight(search: &[Line], replace: &[Line], wanted: Option<usize>) -> Vec<(usize, usize)> {
     let mut known: HashMap<&str, usize> = HashMap::new();
     let mut number = |text| {

@@ -1,8 +1,8 @@
-//! Where a block stands in a file. It decides nothing about what is written there.
+//! Finds the lines of a file that a block means.
 //!
-//! Readings are tried from the strictest to the laxest; the first that finds any place decides, and finding two there is for the
-//! caller to refuse. In each of them every line of the search that holds text must be there, in order, with no other
-//! such line between: what a reading may overlook is blanks, line ends and the shape of quotes, never a word.
+//! Readings are tried from the strictest to the laxest; the first that finds any place decides, and the caller refuses two
+//! places. In each reading, all lines of the search with text must be there, in order, with no other such line between: a
+//! reading may ignore blanks, line ends and the shape of quotes, never a word.
 
 use super::indent::{Shift, common_shift};
 use super::lines::{File, Line, indent, is_blank, line_key, plain_char, trim_end, without_blanks};
@@ -10,10 +10,10 @@ use super::outcome::How;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// More places than these are not listed.
+/// Maximum number of places that are listed.
 pub(super) const MOST_PLACES: usize = 100;
-/// Lines that are looked at again, at most, to tell places apart: a file of one line repeated ten thousand times
-/// must not take seconds.
+/// Maximum number of lines that are compared again to check places: a file of one line repeated ten thousand times must
+/// not take seconds.
 const MOST_WORK: usize = 1_000_000;
 
 /// Lines of the file that a search means.
@@ -28,12 +28,12 @@ pub(super) struct Place {
     pub shift: Shift,
 }
 
-/// Blanks of a line that a reading overlooks.
+/// Blanks of a line that a reading ignores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Blanks {
     None,
     AtEnd,
-    /// At the end, and at the start if all lines are one shift apart.
+    /// At the end, and at the start if one shift explains all lines.
     Around,
 }
 
@@ -60,7 +60,7 @@ const READINGS: [Reading; 8] = {
     ]
 };
 
-/// All places of a search, in the strictest reading that has any. The search holds text.
+/// Returns all places of a search, in the strictest reading that finds any. The search holds text.
 pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
     let (s, f) = (texts(search), texts(file));
     let mut with_text = None;
@@ -84,7 +84,7 @@ pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
             (starts.len(), candidates.take(MOST_PLACES).collect())
         };
         if places.len() < 2 && starts > MOST_WORK / search.len() {
-            // Whether there is another was not looked into: nothing is certain.
+            // There may be others.
             return Vec::new();
         }
         if !places.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
     Vec::new()
 }
 
-/// Whether any reading can find the search: most that is not there is not there in any.
+/// Whether any reading can find the search. A quick check: most searches that are not found exactly are not there at all.
 fn may_hold(file: &File, search: &[Line]) -> bool {
     let with_text = |keys: &mut dyn Iterator<Item = u64>| keys.filter(|key| *key != 0).collect();
     let search: Vec<u64> = with_text(&mut search.iter().map(|line| line_key(line.text)));
@@ -102,7 +102,7 @@ fn may_hold(file: &File, search: &[Line]) -> bool {
     !find_runs(&search, &file, |a, b| a == b).is_empty()
 }
 
-/// Where the lines of the search stand, whatever their indentation among themselves.
+/// Finds the lines of the search whatever their indentation.
 pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     if !may_hold(file, search) {
         return Vec::new();
@@ -113,9 +113,9 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
 
-/// The lines that hold the replacement already, around the place of a search that the replacement holds whole.
+/// Returns the lines that hold the replacement already, around a place of the search.
 ///
-/// An insertion leaves its own search in the file: applied twice, it would insert twice.
+/// An insertion leaves its own search in the file: without this check, applying it twice would insert twice.
 pub(super) fn already_applied(
     place: &Place,
     search: &[Line],
@@ -146,8 +146,8 @@ pub(super) fn already_applied(
     })
 }
 
-/// Where the replacement stands over the place of a search that was not found to the letter: its lines are there, indented
-/// as the edit has indented them.
+/// Returns where the replacement is, over the place of a search that was not found exactly: its lines are there, indented
+/// as the edit indented them.
 fn find_replacement_over(
     place: &Place,
     search: &[Line],
@@ -168,8 +168,8 @@ fn find_replacement_over(
     Some(from + over.lines.start..from + over.lines.end)
 }
 
-/// The starts of all runs in `file` that are the same as `search` throughout, in one pass (Knuth, Morris, Pratt): `same`
-/// tells equals from others in the manner of `==`.
+/// Returns the starts of all runs in `file` that equal `search`, in one pass (Knuth, Morris, Pratt). `same` must be an
+/// equivalence, as `==` is.
 fn find_runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
     if search.is_empty() || search.len() > file.len() {
         return Vec::new();
@@ -203,7 +203,7 @@ fn texts<'a>(lines: &[Line<'a>]) -> Vec<&'a str> {
     lines.iter().map(|line| line.text).collect()
 }
 
-/// The lines that are not blank, and where they are.
+/// The lines that are not blank, and their places.
 struct WithText<'a> {
     texts: Vec<&'a str>,
     at: Vec<usize>,
@@ -232,7 +232,7 @@ impl Reading {
 
 fn place_at(search: &[Line], file: &[Line], at: usize, reading: Reading) -> Option<Place> {
     if reading.blanks == Blanks::Around {
-        // The first line with text and the last one tell most places that are none.
+        // The first and the last line with text rule out most places.
         let text = |i: &usize| !is_blank(search[*i].text);
         let ends = [(0..search.len()).find(text)?, (0..search.len()).rfind(text)?];
         common_shift(&ends.map(|i| (indent(search[i].text), indent(file[at + i].text))))?;

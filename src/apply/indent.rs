@@ -1,8 +1,8 @@
-//! How far apart two indentations are, and what a new line's indentation becomes. It knows blanks only, no text.
+//! The difference between the indentation of a search and of a file, and what a new line's indentation becomes.
 
 use super::lines::{Line, indent, is_blank};
 
-/// What lies between the indentation of a search and that of the file, the same for every line.
+/// The difference between the indentation of a search and of the file, the same for every line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shift {
     /// Nothing.
@@ -47,7 +47,7 @@ pub(super) fn common_shift(pairs: &[(&str, &str)]) -> Option<Shift> {
     Some(Shift::Columns { width, delta: delta(width)? })
 }
 
-/// Where an indentation ends, in columns; a tab is `width` of them wherever it stands.
+/// The width of an indentation in columns; a tab is always `width` of them.
 fn columns(indent: &str, width: usize) -> usize {
     indent.bytes().map(|byte| if byte == b'\t' { width } else { 1 }).sum()
 }
@@ -64,8 +64,8 @@ pub(super) struct Reindent<'a> {
 }
 
 impl<'a> Reindent<'a> {
-    /// For a search whose lines and lines of the file are `pairs`. None when the replacement may as well be meant to
-    /// stand as it is, in the file's own indentation.
+    /// `pairs` are lines of the search and of the file. `None` if the replacement may already be in the file's own
+    /// indentation.
     pub(super) fn new(
         shift: &'a Shift,
         pairs: &[(&'a str, &'a str)],
@@ -93,7 +93,7 @@ impl<'a> Reindent<'a> {
         };
         let width = match shift {
             Shift::Columns { width, .. } => *width,
-            // Spaces that become tabs: what the model takes for a step. Tabs that become spaces: what the file does.
+            // Spaces that become tabs: the model's step. Tabs that become spaces: the file's.
             _ if tabs => indent_step(replace),
             _ => indent_step(file),
         };
@@ -104,8 +104,8 @@ impl<'a> Reindent<'a> {
         (replace.iter().any(shares) || !new.may_be_meant_as_it_is(replace)).then_some(new)
     }
 
-    /// The replacement's lines all start where the file's lines do, or beyond, and the search's do not: then it is not certain that
-    /// the replacement is off in the way that the search is.
+    /// Whether the replacement's lines all start at the file's indentation or beyond, and the search's do not: then the
+    /// replacement may not be shifted as the search is.
     fn may_be_meant_as_it_is(&self, replace: &[Line]) -> bool {
         let least =
             |indents: &mut dyn Iterator<Item = &str>| indents.map(|i| columns(i, self.width)).min();
@@ -133,7 +133,7 @@ impl<'a> Reindent<'a> {
             self.known.iter().filter(|(s, _)| new.starts_with(s)).max_by_key(|(s, _)| s.len());
         if let Some((s, f)) = base {
             let rest = &new[s.len()..];
-            // Who has written the file's own kind of blanks here means those that come after them.
+            // Whoever wrote the file's own kind of blanks here means those that follow, too.
             let own = !s.is_empty() && !matches!(self.shift, Shift::Columns { .. });
             let indent =
                 if own { format!("{f}{rest}") } else { format!("{f}{}", self.convert(rest)) };
@@ -174,7 +174,7 @@ impl<'a> Reindent<'a> {
     }
 }
 
-/// The step of an indentation in spaces: the largest of 8, 4, 3 and 2 that nearly all lines keep to.
+/// The step of an indentation in spaces: the largest of 8, 4, 3 and 2 that divides nearly all.
 fn indent_step(lines: &[Line]) -> usize {
     let indents = lines
         .iter()

@@ -1,4 +1,4 @@
-//! A text as lines that keep their ends, and what counts as blank. Nothing here compares two texts.
+//! A text as lines that keep their ends, and what counts as blank.
 
 use crate::format::edit::Block;
 use std::cell::OnceCell;
@@ -13,7 +13,7 @@ pub(super) struct Line<'a> {
     pub at: usize,
 }
 
-/// The lines of a file, in which many things are looked up.
+/// The lines of a file, with their keys once they are needed.
 pub(super) struct File<'a> {
     lines: Vec<Line<'a>>,
     keys: OnceCell<Vec<u64>>,
@@ -24,7 +24,7 @@ impl<'a> File<'a> {
         Self { lines, keys: OnceCell::new() }
     }
 
-    /// The `key` of each line.
+    /// The [`line_key`] of each line.
     pub(super) fn line_keys(&self) -> &[u64] {
         self.keys.get_or_init(|| self.lines.iter().map(|line| line_key(line.text)).collect())
     }
@@ -53,14 +53,13 @@ pub(super) fn split(text: &str) -> Vec<Line<'_>> {
         .collect()
 }
 
-/// The bytes that a range of lines takes up.
+/// The byte range of a range of lines.
 pub(super) fn bytes(lines: &[Line], range: &Range<usize>) -> (usize, usize) {
     let end = lines.last().map_or(0, |line| line.at + line.text.len() + line.end.len());
     let at = |index: usize| lines.get(index).map_or(end, |line| line.at);
     (at(range.start), at(range.end))
 }
 
-/// The text without the line end that it ends with.
 pub(super) fn without_last_end(text: &str) -> &str {
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.strip_suffix('\r').unwrap_or(text)
@@ -72,7 +71,6 @@ pub(super) fn split_mark(text: &str) -> (&str, &str) {
         .map_or(("", text), |rest| (&text[..text.len() - rest.len()], rest))
 }
 
-/// The line without blanks at its end.
 pub(super) fn trim_end(text: &str) -> &str {
     let is_text = |byte: u8| !matches!(byte, b' ' | b'\t' | b'\r' | 0xb | 0xc);
     &text[..text.bytes().rposition(is_text).map_or(0, |last| last + 1)]
@@ -83,7 +81,6 @@ pub(super) fn indent(text: &str) -> &str {
     &text[..text.len() - text.trim_start_matches([' ', '\t']).len()]
 }
 
-/// The line without blanks at either end.
 pub(super) fn without_blanks(text: &str) -> &str {
     trim_end(text).trim_start_matches([' ', '\t'])
 }
@@ -104,10 +101,10 @@ pub(super) fn plain_char(c: char) -> char {
     }
 }
 
-/// A number that lines share whatever blanks they have around them and whatever the shape of their quotes; 0 for a blank
-/// line alone. Where two lines differ in it, no reading takes one for the other; where they do not, they may still differ.
+/// A hash that ignores blanks around a line and the shape of its quotes; 0 for a blank line only. No reading takes lines
+/// with different keys for the same.
 pub(super) fn line_key(text: &str) -> u64 {
-    // All control characters count as blanks here: it only matters that what readings overlook does.
+    // All control characters count as blanks, which includes what readings ignore.
     fn inner(mut bytes: &[u8]) -> &[u8] {
         while let [0..=b' ', rest @ ..] | [rest @ .., 0..=b' '] = bytes {
             bytes = rest;
@@ -124,7 +121,7 @@ pub(super) fn line_key(text: &str) -> u64 {
     }
 }
 
-/// A quick hash, never 0. Whoever makes lines of one hash gains nothing: they are compared all the same.
+/// A quick hash, never 0. Collisions do no harm: the lines are compared as well.
 fn quick_hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -134,7 +131,7 @@ fn quick_hash(bytes: &[u8]) -> u64 {
     }) | 1
 }
 
-/// The block with plain blanks for no-break ones, where its search has such at the start or end of a line.
+/// The block with plain blanks instead of no-break ones, if its search has such at the start or end of a line.
 pub(super) fn typed_blanks(block: &Block) -> Option<Block> {
     let outer = |line: &str| {
         let is_blank = |c: char| plain_char(c) == ' ' || c == '\t' || c == '\r';

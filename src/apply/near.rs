@@ -46,7 +46,7 @@ pub(super) fn nearest(search: &[Line], file: &[Line]) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// The pairs of letters of a line, as if all were small, each as one bit of many.
+/// The pairs of lower-case letters of a line, hashed into 512 bits.
 struct LetterPairs {
     bits: [u64; 8],
     count: u32,
@@ -61,7 +61,7 @@ impl LetterPairs {
             let [a, b] = [pair[0], pair[1]].map(|byte| usize::from(byte.to_ascii_lowercase()));
             pairs.set_bit((a.wrapping_mul(31) ^ b.wrapping_mul(193)) % 512);
         }
-        // A line of one character is like itself.
+        // A line of one character is similar to itself.
         if let [byte] = text {
             pairs.set_bit(usize::from(*byte) % 8 * 64 + usize::from(*byte) % 64);
         }
@@ -74,7 +74,7 @@ impl LetterPairs {
         *word |= bit;
     }
 
-    /// How much a line says about where the search belongs: a long one more than a short one.
+    /// A long line says more about where the search belongs than a short one.
     fn weight(&self) -> usize {
         self.count.clamp(1, 40) as usize
     }
@@ -112,7 +112,7 @@ pub(super) fn describe_difference(
     let agree = skipped + ops.iter().map(equal).sum::<usize>();
     let parting = ops.iter().enumerate().find(|(i, op)| match op {
         DiffOp::Equal { .. } => false,
-        // Lines around the stretch are not left out by the search.
+        // The search does not leave out the lines around the stretch.
         DiffOp::Insert { .. } => *i > 0 && *i + 1 < ops.len(),
         _ => true,
     });
@@ -163,7 +163,7 @@ pub(super) fn describe_difference(
     )
 }
 
-/// The lines that hold text, without blanks around, and their places.
+/// The lines with text, trimmed, and their places.
 fn texts<'a>(lines: &[Line<'a>]) -> (Vec<usize>, Vec<&'a str>) {
     let texts = lines.iter().map(|line| without_blanks(line.text)).enumerate();
     texts.filter(|(_, text)| !text.is_empty()).unzip()

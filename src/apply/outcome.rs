@@ -1,4 +1,4 @@
-//! What comes of applying blocks: a new text with its changes, or refusals.
+//! The results of applying blocks: a new text with its changes, or refusals.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ pub struct Change {
     pub removed: usize,
     /// Lines that are new.
     pub added: usize,
-    /// What had to be overlooked to find the block.
+    /// What had to be ignored to find the block.
     pub how: How,
 }
 
-/// What had to be overlooked to find a block. From the strictest: a laxer reading is tried only when no stricter one finds
-/// the block.
+/// What had to be ignored to find a block, the strictest first: a laxer reading is tried only if no stricter one finds the
+/// block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     /// Nothing.
@@ -132,7 +132,7 @@ impl Cause {
     }
 }
 
-/// What becomes of the line end at the end of the file.
+/// What happens to the line end at the end of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LastEnd {
     #[default]

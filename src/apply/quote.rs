@@ -3,29 +3,25 @@
 use super::find::MOST_PLACES;
 use super::lines::Line;
 use super::outcome::Quote;
+use crate::format::harmless::truncate;
 use std::ops::Range;
 
-/// Lines of the file that a refusal quotes.
+/// Maximum number of lines that a refusal quotes.
 pub(super) const MOST_QUOTES: usize = 12;
-/// Characters of a quoted line.
+/// Maximum length of a quoted line, in characters.
 pub(super) const QUOTE: usize = 200;
-/// Characters of a line in the middle of a sentence.
+/// The same, in the middle of a sentence.
 const INLINE: usize = 100;
 
 pub(super) fn quote_lines(file: &[Line], range: Range<usize>) -> Vec<Quote> {
     let end = range.end.min(file.len()).min(range.start.saturating_add(MOST_QUOTES));
-    (range.start..end).map(|i| Quote { line: i + 1, text: truncate(file[i].text, QUOTE) }).collect()
+    (range.start..end)
+        .map(|i| Quote { line: i + 1, text: truncate(file[i].text, QUOTE + 1) })
+        .collect()
 }
 
 pub(super) fn quote_inline(text: &str) -> String {
-    truncate(text.trim_end(), INLINE)
-}
-
-fn truncate(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    truncate(text.trim_end(), INLINE + 1)
 }
 
 pub(super) fn describe_range(lines: &Range<usize>) -> String {

@@ -120,7 +120,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     }
     let part = part_of_line(search, file);
     if let Some(reason) = refuse_if_replaced(search, replace, file) {
-        // A single line that stands somewhere else says less than the line that holds the search.
+        // That a single line is somewhere else says less than the line that contains the search.
         let stands = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
         let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(stands));
         return other.unwrap_or(reason);
@@ -189,7 +189,7 @@ fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>();
     let olds: HashSet<&str> = search.iter().map(|line| without_blanks(line.text)).collect();
-    // Shared lines that are left when others go say something when they stood around those: then the others are gone.
+    // A replacement of shared lines only says something if they were around the removed ones, which are gone then.
     let end = |lines: &mut dyn Iterator<Item = &Line<'_>>| {
         lines.map(|line| without_blanks(line.text).to_owned()).find(|text| !text.is_empty())
     };

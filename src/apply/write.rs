@@ -1,7 +1,7 @@
-//! What is written at a place that was found. Every byte that it writes is the file's, or one that the replacement asks for.
+//! Writes the new text of a place that was found. Every byte of it is the file's, or one that the replacement asks for.
 //!
-//! Search and replacement are compared line by line, as their author wrote them ([`align`]). What they share is taken from the
-//! file as it is there; of a line that is only indented otherwise, the text is; the rest is new, and gets the file's indentation and line ends.
+//! Search and replacement are paired line by line ([`align`]). Shared lines are the file's own; of lines that differ in
+//! indentation, the text is; new lines get the file's indentation and line ends.
 
 use super::align::{Step, align};
 use super::find::Place;
@@ -12,7 +12,7 @@ use super::outcome::{How, LastEnd};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
-/// The new text of a place, and how many lines that cost.
+/// The new text of a place, and how many lines were removed and added.
 #[derive(Debug)]
 pub(super) struct Written {
     pub text: String,
@@ -27,7 +27,7 @@ pub(super) enum Unclear {
     Margin,
     /// The replacement may be meant in the search's indentation or in the file's.
     Indentation,
-    /// The last line end of the file is to go, and the place is not at the end.
+    /// The last line end of the file should be removed, but the place is not at the end.
     NotTheEnd,
     /// New lines belong where the file has a blank line (its index) that the block does not show.
     BlankLine(usize),
@@ -36,25 +36,24 @@ pub(super) enum Unclear {
 enum Piece {
     /// A line of the file, as it is.
     Keep(usize),
-    /// A new line, with the file's line whose end it takes.
+    /// A new line, which ends as the line `like` of the file does.
     New { text: String, like: usize },
 }
 
 struct Writer<'a> {
     place: &'a Place,
     search: Vec<Line<'a>>,
-    /// As in the place, for `search`.
     map: Vec<Option<usize>>,
-    /// As in the place; none when `search` has been given the blank line that it lacked.
+    /// As in the place; `None` once the missing blank line was added to `search`.
     gap: Option<(usize, usize)>,
     replace: &'a [Line<'a>],
     file: &'a [Line<'a>],
     reindent: Reindent<'a>,
-    /// The author leaves blanks at the ends of lines that the file does not have there.
+    /// The search has blanks at the ends of lines that the file does not have.
     stray: bool,
-    /// The blanks that the author has behind each line that holds text, and the file has not.
+    /// The blanks that the search has after every line with text, and the file does not.
     everywhere: Option<String>,
-    /// Plain characters of the file that the author wrote as typographic ones, throughout.
+    /// Plain characters of the file that the search always has as typographic ones.
     typographic: Vec<char>,
     pieces: Vec<Piece>,
     /// The next line of the file to take an end from.
@@ -90,10 +89,10 @@ pub(super) fn write<'a>(
     let (mut search, mut map, mut gap) = (search.to_vec(), place.map.clone(), place.gap);
     let (mut steps, score) = align(&search, replace, None);
     if let Some((before, blank)) = gap {
-        // The replacement may well have the blank line that the search lacks: then it is shared.
+        // If the replacement has the blank line that the search lacks, it is shared.
         let mut whole = search.clone();
         whole.insert(before, Line { text: "", ..file[blank] });
-        // Among other blank lines it is none in particular.
+        // Among other blank lines, any of them could be meant.
         let is_alone = !is_blank(search[before].text) && !is_blank(search[before - 1].text);
         let (whole_steps, whole_score) = align(&whole, replace, is_alone.then_some(before));
         if whole_score > score {
@@ -142,7 +141,7 @@ impl Writer<'_> {
                     let gap = self.gap.filter(|(at, _)| old.start < *at && *at < old.end);
                     match gap {
                         _ if new.is_empty() => self.skip_lines(old),
-                        // Line by line the same number: the blank line stays between the same two.
+                        // With as many lines as before, the blank line stays between the same two.
                         Some((at, blank)) => {
                             if old.len() != new.len() {
                                 return Err(Unclear::BlankLine(blank));
@@ -160,8 +159,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A blank line of the file that neither search nor replacement has, before a line of the search: it stays,
-    /// unless it is just where something is inserted, which may belong before it or after it.
+    /// Keeps a blank line of the file that neither search nor replacement has, before a line of the search, unless something
+    /// is inserted just there, which may belong before it or after it.
     fn gap_at(&mut self, old: usize, before: Option<&Step>) -> Result<(), Unclear> {
         let Some((_, blank)) = self.gap.filter(|(at, _)| *at == old) else { return Ok(()) };
         if matches!(before, Some(Step::Other { old, .. }) if old.is_empty()) {
@@ -171,23 +170,23 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A line that search and replacement share: the file's own.
+    /// Keeps a line that search and replacement share.
     fn keep_line(&mut self, line: Option<usize>, beside_new: bool) {
         if let Some(line) = line {
             self.pieces.push(Piece::Keep(line));
             self.at = line;
         } else if beside_new {
-            // A blank line that the file lacks is nothing to keep, unless it sets off what is inserted.
+            // A blank line that the file lacks is written only to set off what is inserted.
             self.pieces.push(Piece::New { text: String::new(), like: self.at });
         }
     }
 
-    /// A line of which only the blanks are others: those that the author changed are changed, all else is the file's.
+    /// Writes a line of which only the blanks differ: those that the edit changes are changed, all else is the file's.
     fn write_like(&mut self, old: usize, new: usize, line: usize) -> Result<(), Unclear> {
         let (was, now) = (self.search[old].text, self.replace[new].text);
         let there = self.file[line].text;
         if is_blank(was) && was != there {
-            // Whoever does not know the blanks of a blank line does not change them.
+            // The search did not know the blanks of this line, so the edit does not change them.
             self.keep_line(Some(line), false);
             return Ok(());
         }
@@ -235,8 +234,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A new line in the file's manner. `changed` is its text where quotes were overlooked; `facing` are the line of the search
-    /// that it replaces, if any, and the file's.
+    /// Returns a new line in the file's style. `changed` is its text if quotes were ignored; `facing` are the line of the
+    /// search that it replaces, if any, and the file's.
     fn new_line(
         &self,
         text: &str,
@@ -256,7 +255,7 @@ impl Writer<'_> {
         Ok(format!("{indent}{}{tail}", changed.unwrap_or(body)))
     }
 
-    /// The blanks that a new line ends with: those that its author wrote, unless they are stray.
+    /// The blanks at the end of a new line: those that were written, unless they are stray.
     fn blanks_after<'t>(&self, text: &'t str, facing: Option<(&str, &'t str)>) -> &'t str {
         if let Some(more) = &self.everywhere {
             return trailing_blanks(text).strip_suffix(more.as_str()).unwrap_or_default();
@@ -273,8 +272,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Where quotes were overlooked: the texts of the new lines, without blanks at their ends, in which the words that they share with the
-    /// search are the file's own.
+    /// If quotes were ignored: the trimmed texts of the new lines, in which the words that they share with the search are the
+    /// file's own.
     fn with_file_quotes(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
         if self.place.how < How::Quotes {
             return None;
@@ -283,7 +282,7 @@ impl Writer<'_> {
             lines.iter().map(|line| without_blanks(line.text)).collect::<Vec<_>>().join("\n")
         };
         let (was, now) = (join(&self.search[old.clone()]), join(&self.replace[new.clone()]));
-        // Character by character the same as `was`, but for the shape of quotes.
+        // Character by character the same as `was`, except for the shape of quotes.
         let there: Vec<&str> = old
             .clone()
             .map(|i| self.map[i].map_or("", |line| without_blanks(self.file[line].text)))
@@ -311,7 +310,7 @@ impl Writer<'_> {
         (lines.len() == new.len()).then_some(lines)
     }
 
-    /// Whether a character stands for a plain one: its author has written such a one where the file has the plain one.
+    /// Whether a character means a plain one: the search has it where the file has the plain one.
     fn is_stand_in(&self, c: char) -> bool {
         plain_char(c) != c && self.typographic.contains(&plain_char(c))
     }
@@ -340,7 +339,7 @@ impl Writer<'_> {
         Written { text, removed: lines.len() - kept, added: count - kept }
     }
 
-    /// The end of a line of the file; where it has none, of the line before it; where there is no other, the block's own.
+    /// The end of a line of the file; if it has none, of the line before it; else the block's own.
     fn line_end(&self, like: usize) -> &str {
         let before = like.checked_sub(1).and_then(|before| self.file.get(before));
         let lines = [self.file.get(like), before, self.replace.first()];
@@ -348,7 +347,7 @@ impl Writer<'_> {
     }
 }
 
-/// Plain characters of the file for which the search has typographic ones, each time that they occur in it.
+/// The plain characters of the file for which the search always has typographic ones.
 fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     let mut found: Vec<char> = Vec::new();
     let mut meant: Vec<char> = Vec::new();
@@ -368,7 +367,7 @@ fn typographic(pairs: &[(&str, &str)]) -> Vec<char> {
     found
 }
 
-/// What stands behind all lines of the search that hold text, beyond the file's own blanks.
+/// The blanks after every line of the search with text, beyond the file's own.
 fn everywhere(pairs: &[(&str, &str)]) -> Option<String> {
     let mut more = pairs.iter().filter(|(s, _)| !is_blank(s)).map(|(s, f)| {
         trailing_blanks(s).strip_prefix(trailing_blanks(f)).filter(|more| !more.is_empty())
@@ -377,12 +376,11 @@ fn everywhere(pairs: &[(&str, &str)]) -> Option<String> {
     more.all(|more| more == Some(first)).then(|| first.to_owned())
 }
 
-/// The blanks that a line ends with.
 fn trailing_blanks(text: &str) -> &str {
     &text[trim_end(text).len()..]
 }
 
-/// Words, and every other character by itself.
+/// Splits a text into words and single other characters.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Where a cut does no harm to a character: the last resort, inside of a line or a token that does not fit.
+//! Cuts between characters: the last resort, inside a line or a token that does not fit.
 
 use super::view::View;
 
@@ -12,7 +12,7 @@ pub enum Unit {
         /// The low byte comes first.
         little: bool,
     },
-    /// UTF-32, or data that nothing is known of: four bytes.
+    /// UTF-32, or unknown data: four bytes.
     Four,
 }
 
@@ -54,7 +54,7 @@ fn char_length(byte: u8) -> u64 {
 fn start_of_valid(view: View<'_>, start: u64, furthest: u64) -> u64 {
     let size = view.byte_at(start).map_or(0, char_length);
     let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte_at(offset)).collect();
-    // One that runs beyond what was read so far is given the benefit of the doubt.
+    // One that goes on beyond what was read so far counts as valid.
     let is_valid = match std::str::from_utf8(&bytes) {
         Ok(_) => bytes.len() as u64 == size,
         Err(error) => error.error_len().is_none(),

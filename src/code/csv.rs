@@ -4,8 +4,8 @@
 //! record = field *( delimiter field ) LF
 //! field  = '"' *( not-quote / '""' ) '"' / *( neither quote, delimiter nor LF )
 //! ```
-//! A quote opens a field only where a field begins, so that one in the middle of a text does not swallow the file; and a
-//! record larger than the target is taken for lines.
+//! A quote opens a field only where a field begins, so that one in the middle of a text does not swallow the file. A record
+//! larger than the target is cut by lines.
 
 use super::pack::{Sink, level};
 use super::text::add_lines;
@@ -17,9 +17,9 @@ pub struct Scanner {
     record: u64,
     at: u64,
     is_quoted: bool,
-    /// Where a quoted field ended just before: a quote there opens it again.
+    /// Where a quoted field just ended: a quote there opens it again.
     closed: Option<u64>,
-    /// The record does not fit: its lines are named.
+    /// The record does not fit: its lines are possible cuts.
     is_long: bool,
 }
 
@@ -29,13 +29,13 @@ impl Scanner {
         Self { target, record: 0, at: 0, is_quoted: false, closed: None, is_long: false }
     }
 
-    /// Reads what the view holds behind what was read, up to `end`.
+    /// Reads on, up to `end`.
     pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let base = self.at;
         for found in memchr::memchr2_iter(b'"', b'\n', view.range(base, end)) {
             let at = base + found as u64;
-            // Where a record gets too long must not depend on how far a read went.
+            // Where a record becomes too long must not depend on how much was read.
             if at - self.record > self.target {
                 self.at = at;
                 self.measure(sink);
@@ -48,7 +48,7 @@ impl Scanner {
                     let before = at.checked_sub(1).and_then(|before| view.byte_at(before));
                     self.is_quoted = self.closed == Some(at)
                         || matches!(before, None | Some(b',' | b';' | b'\t' | b'|' | b'\n'))
-                        // Behind a byte order mark.
+                        // After a byte order mark.
                         || at == 3 && view.byte_at(0) == Some(0xef);
                 }
                 continue;

@@ -1,8 +1,8 @@
 //! Cuts a file as it streams, in bounded memory: its scanner names possible cuts, the packer chooses.
 //!
 //! The driver shows a [`View`] of the file that begins no later than [`Cutter::keep_from`] and, if the file goes on so
-//! far, reaches [`Cutter::wants`]; settled segments come out. What comes out does not depend on how much is shown at
-//! once, but for the windows of parsers, which are of a size of their own.
+//! far, reaches [`Cutter::wants`]; settled segments come out. They do not depend on how much is shown at once, except for
+//! the windows of parsers, which have their own size.
 
 use super::character::Unit;
 use super::language::Language;
@@ -107,7 +107,7 @@ impl Cutter {
         let window = self.window();
         let mut sink = Sink { view, packer: &mut self.packer };
         let Some(window) = window else {
-            // A character that begins before a forced cut is known to its end.
+            // A character before a forced cut must be known to its end.
             let end = if last {
                 view.end_offset()
             } else {

@@ -1,5 +1,5 @@
-//! What the kinds of nodes of each grammar mean for cutting: which hold members, which belong to what follows them, which
-//! open and close. Tables of names as the grammars' `node-types.json` spells them, and nothing else.
+//! What the kinds of nodes of each grammar mean for cutting: which have members, which belong to what follows them, which
+//! open and close. The names are those of the grammars' `node-types.json`.
 
 use tree_sitter::{Language as Grammar, Node};
 
@@ -33,7 +33,7 @@ impl Role {
 /// The role of a node, by the table of its grammar.
 pub(super) fn role_of(roles: &[Role], node: Node<'_>) -> Role {
     if node.is_error() {
-        // What could not be parsed holds what could.
+        // What could not be parsed contains what could.
         return Role::CONTAINER;
     }
     roles.get(usize::from(node.kind_id())).copied().unwrap_or_default()

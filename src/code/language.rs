@@ -27,8 +27,8 @@ pub enum Language {
     Csv,
 }
 
-/// Every type with its name in an index and on the command line, and the endings of file names that mean it. The first
-/// name is the type's own, the others are taken for it.
+/// Every type with its names in an index and on the command line, its own first, and the endings of file names that mean
+/// it.
 pub const NAMES: [(Language, &[&str], &[&str]); 19] = [
     (Language::Text, &["txt", "text"], &["txt", "text", "log"]),
     (Language::Markdown, &["md", "markdown"], &["md", "markdown", "mdown", "mkd", "mdx"]),
@@ -79,17 +79,17 @@ impl Language {
 /// What a file is taken for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
-    /// Its type; [`Language::Text`] for what is no text.
+    /// Its type; [`Language::Text`] for what is not text.
     pub language: Language,
     /// What its characters are made of.
     pub unit: Unit,
-    /// False for what is no text, and for text that is not made of bytes: it is cut by size alone.
+    /// False for what is not text, and for UTF-16 and UTF-32, which are cut by size alone.
     pub is_text: bool,
-    /// What its user should know about that.
+    /// What the user should know about that.
     pub note: Option<&'static str>,
 }
 
-/// What a file is, by its name and its first bytes, some thousand at least where it has as many.
+/// Detects what a file is by its name and its first bytes, at least some thousand if it has as many.
 pub fn detect(file_name: &str, head: &[u8]) -> Detected {
     let (unit, is_text, note) = encoding(head);
     let language = if is_text { by_name(file_name, head) } else { Language::Text };
@@ -113,7 +113,7 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
         return (Unit::Two { little: head[0] == 0xff }, false, UTF_16);
     }
-    // Where NUL bytes stand tells UTF-16 and UTF-32 of mostly ASCII.
+    // The places of NUL bytes reveal UTF-16 and UTF-32 of mostly ASCII.
     let probe = &head[..head.len().min(4096) / 4 * 4];
     let mut nul = [0usize; 4];
     for quad in probe.chunks_exact(4) {
@@ -134,7 +134,7 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
             let is_control =
                 |byte: &&u8| **byte < 0x20 && !matches!(byte, b'\t'..=b'\r' | 0x1b | 8);
             let controls = head.iter().filter(is_control).count();
-            // A character may be cut where the head ends.
+            // The head may end inside a character.
             match () {
                 () if controls > head.len() / 10 => (Unit::Four, false, BINARY),
                 () if invalid > head.len() / 3 && controls > 0 => (Unit::Four, false, BINARY),
@@ -145,7 +145,7 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     }
 }
 
-/// Names of shell scripts without a telling ending.
+/// Names of shell scripts, in lower case.
 const SHELL_NAMES: &str = ".bashrc .bash_profile .bash_aliases .bash_login .bash_logout .profile .zshrc .zshenv \
                            .zprofile .kshrc .envrc pkgbuild";
 
@@ -215,7 +215,7 @@ fn is_xml(text: &[u8]) -> bool {
     start.starts_with(b"<?xml") || start.starts_with(b"<!DOCTYPE TS>")
 }
 
-/// Whether a text that begins with a brace or a bracket goes on as JSON does.
+/// Whether a text that begins with a brace or a bracket continues as JSON does.
 fn is_json(start: &[u8]) -> bool {
     let next = start[1..].trim_ascii_start().first();
     match (start[0], next) {
@@ -227,7 +227,7 @@ fn is_json(start: &[u8]) -> bool {
     }
 }
 
-/// Whether the first two lines that are not blank are a value each, an object or a list.
+/// Whether the first two lines that are not blank are an object or a list each.
 fn is_json_lines(text: &[u8]) -> bool {
     let mut lines =
         text.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
@@ -237,7 +237,7 @@ fn is_json_lines(text: &[u8]) -> bool {
     };
     lines.next().is_some_and(is_value)
         && lines.next().is_some_and(|line| {
-            // The head may end in the middle of it.
+            // The head may end inside it.
             is_value(line) || !line.ends_with(b"\n") && matches!(line.first(), Some(b'{' | b'['))
         })
 }

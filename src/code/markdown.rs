@@ -149,7 +149,7 @@ struct Finder<'a> {
     found: Vec<Boundary>,
     /// What is not to be cut at its lines, as start and end, in the order of their starts.
     whole: Vec<(usize, usize)>,
-    /// For every open block, whether it fits into a segment.
+    /// Whether each open block fits into a segment.
     fits: Vec<bool>,
     /// The block before this one is a heading, which begins here.
     heading: Option<usize>,
@@ -188,7 +188,7 @@ impl Finder<'_> {
         self.fits.push(fits);
     }
 
-    /// A block begins whose outer blocks, if it has any, do not fit.
+    /// Begins a block whose outer blocks, if any, do not fit.
     fn begin(&mut self, at: usize, level: u32, is_heading: bool) {
         let depth = u32::try_from(self.fits.len()).unwrap_or(u32::MAX).min(400);
         let heading = self.heading.take();
@@ -206,8 +206,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Names the lines of each block of the document that does not fit, with what follows it up to the next: those
-    /// behind a blank line before the others, and none within a smaller block that fits.
+    /// Adds the lines of each block of the document that does not fit, with what follows it up to the next: those after a blank
+    /// line are better, and none is within a smaller block that fits.
     fn name_lines(&mut self) {
         self.whole.sort_unstable();
         let mut starts: Vec<usize> = self.top.iter().map(|(at, _)| *at).collect();
@@ -247,7 +247,7 @@ impl Finder<'_> {
         if last {
             return Window { boundaries: found, end: length };
         }
-        // The last block may go on behind the window, or turn out to be another: the next window begins with it.
+        // The last block may go on after the window, or turn out to be another: the next window begins with it.
         let block = self.top.iter().rev().find(|(at, may_cut)| *may_cut && *at > 0);
         let end = block.map_or_else(
             || {

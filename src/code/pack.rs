@@ -1,5 +1,4 @@
-//! Which of the possible cuts are taken: segments as large as the target lets them, cut where the structure is
-//! shallowest.
+//! Chooses among possible cuts: segments as large as the target allows, cut where the structure is shallowest.
 //!
 //! Possible cuts go in from left to right, as a reader finds them; chosen ones come out two segments later at most, so
 //! that a file can be cut while it streams.
@@ -146,7 +145,7 @@ impl Packer {
         let Rules { target, natural } = self.rules;
         let size = cut.at - self.start;
         match self.held {
-            // What is small joins the one before it, where the two fit.
+            // A small segment joins the one before it if both fit.
             Some((before, between))
                 if cut.at - before <= target
                     && !(natural && between < level::PART)

@@ -1,7 +1,7 @@
 //! Possible cuts of what is read line by line: paragraphs of plain text, JSON lines, and files that no parser read.
 //!
-//! Lines end at LF alone. Blank lines belong to what stands before them. A paragraph that fits stays whole; the lines of
-//! one that does not are named as soon as that is known.
+//! Lines end at LF alone. Blank lines belong to what is before them. A paragraph that fits stays whole; of one that does
+//! not, the lines are possible cuts.
 
 use super::pack::{Sink, level};
 
@@ -24,13 +24,13 @@ pub struct Scanner {
     target: u64,
     /// Where the line that is being read begins.
     line: u64,
-    /// How far it was looked at.
+    /// How far it was read.
     at: u64,
-    /// What of it was looked at is blank.
+    /// What was read of it is blank.
     is_blank: bool,
-    /// Where the paragraph, with the blank lines behind it, begins.
+    /// Where the paragraph begins.
     paragraph: u64,
-    /// The paragraph does not fit: its lines are named.
+    /// The paragraph does not fit: its lines are possible cuts.
     is_long: bool,
     /// The paragraph has a line that is not blank.
     has_text: bool,
@@ -54,7 +54,7 @@ impl Scanner {
         }
     }
 
-    /// Reads what the view holds behind what was read, up to `end`.
+    /// Reads on, up to `end`.
     pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let bytes = view.range(self.at, end);
@@ -69,14 +69,13 @@ impl Scanner {
         if from < bytes.len() {
             self.scan_part(sink, &bytes[from..]);
             self.at = end;
-            // As long as it is blank, the line may belong to this paragraph or begin the next.
+            // While it is blank, the line may belong to this paragraph or begin the next.
             if !self.is_blank || end - self.line > self.target {
                 self.measure(sink);
             }
         }
     }
 
-    /// Takes more of the current line.
     fn scan_part(&mut self, sink: &mut Sink<'_>, part: &[u8]) {
         if self.is_blank && !part.iter().all(u8::is_ascii_whitespace) {
             self.is_blank = false;
@@ -84,7 +83,7 @@ impl Scanner {
         }
     }
 
-    /// The line turns out to hold something.
+    /// The line turns out not to be blank.
     fn begin_line(&mut self, sink: &mut Sink<'_>) {
         match self.kind {
             Kind::Elements => sink.add_boundary(self.line, level::STRUCTURE),
@@ -111,13 +110,13 @@ impl Scanner {
         }
     }
 
-    /// Names the lines of a paragraph that has grown too large.
+    /// Adds the lines of a paragraph that has become too large.
     fn measure(&mut self, sink: &mut Sink<'_>) {
         if !self.is_long && self.at - self.paragraph > self.target {
             self.is_long = true;
-            // First what is cut off before the paragraph is known to be too large, however much comes at once.
+            // The first cut must not depend on how much was read at once.
             sink.reach(self.paragraph + self.target);
-            // What was cut off already is no longer in the view, and need not be.
+            // What was cut off may no longer be in the view.
             let from = self.paragraph.max(sink.start());
             add_lines(sink, from, self.line, level::LINE);
             if self.line > self.paragraph {
@@ -128,7 +127,7 @@ impl Scanner {
     }
 }
 
-/// Names every line that begins behind `from` and before `end`.
+/// Adds every line that begins after `from` and before `end`.
 pub(super) fn add_lines(sink: &mut Sink<'_>, from: u64, end: u64, level: u32) {
     let view = sink.view;
     let from = from.max(view.base);

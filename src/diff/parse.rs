@@ -45,21 +45,8 @@ pub struct DiffHunk {
 }
 
 /// What a line outside of any hunk begins with.
-const HEADERS: [&str; 13] = [
-    "diff ",
-    "index ",
-    "old mode ",
-    "new mode ",
-    "new file mode ",
-    "deleted file mode ",
-    "similarity index ",
-    "dissimilarity index ",
-    "rename from ",
-    "rename to ",
-    "copy from ",
-    "copy to ",
-    "Index: ",
-];
+const HEADERS: &str = "diff |index |old mode |new mode |new file mode |deleted file mode |similarity index |\
+    dissimilarity index |rename from |rename to |copy from |copy to |Index: ";
 
 /// Whether a text has a line that only diffs have.
 pub fn is_diff(text: &str) -> bool {
@@ -123,7 +110,7 @@ pub fn parse_diff(text: &str) -> Result<Vec<FileDiff>, Complaint> {
                 ));
             } else if !files.iter().all(|file| file.hunks.is_empty())
                 && !line.trim().is_empty()
-                && !HEADERS.iter().any(|start| line.starts_with(start))
+                && !HEADERS.split('|').any(|start| line.starts_with(start))
                 && !is_trailer(lines, at)
             {
                 return Err(complain(
@@ -213,9 +200,9 @@ fn parse_numbers(header: &str) -> (Option<usize>, Option<(usize, usize)>) {
 fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complaint> {
     let (first, counts) = parse_numbers(lines[from]);
     let mut hunk = DiffHunk { line: from + 1, at: first, ..DiffHunk::default() };
-    // Old and new lines so far, and what those were before the empty lines at the end.
+    // Old and new lines so far, and the lengths of both texts before the empty lines at the end.
     let mut seen = (0, 0);
-    let mut solid = (0, 0, 0, 0, from + 1);
+    let mut solid = (0, 0);
     let mut at = from + 1;
     let mut changes = false;
     while let Some(line) = lines.get(at) {
@@ -270,7 +257,7 @@ fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complain
             _ => break,
         }
         at += 1;
-        solid = (hunk.old.len(), hunk.new.len(), seen.0, seen.1, at);
+        solid = (hunk.old.len(), hunk.new.len());
     }
     if counts != Some(seen) {
         hunk.old.truncate(solid.0);

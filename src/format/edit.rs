@@ -13,6 +13,8 @@
 //! of the two divides. Bodies are raw, and are whole lines with their ends: a body is
 //! empty or ends in a line feed.
 
+use super::harmless::truncate;
+
 /// One search/replace block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -223,12 +225,7 @@ fn fence_lines(text: &str) -> Option<(usize, usize)> {
 }
 
 fn excerpt(line: &str) -> String {
-    let line = line.trim_end();
-    let mut cut: String = line.chars().take(EXCERPT).collect();
-    if cut.len() < line.len() {
-        cut.push('…');
-    }
-    cut
+    truncate(line.trim_end(), EXCERPT + 1)
 }
 
 #[cfg(test)]

@@ -32,10 +32,6 @@ const UNKNOWN_LIMIT: u64 = 8_192;
 pub struct Messages;
 
 impl Api for Messages {
-    fn api_name(&self) -> &'static str {
-        "messages"
-    }
-
     fn chat_path(&self, _: &str) -> String {
         "/v1/messages".to_owned()
     }

@@ -13,9 +13,6 @@ use super::{ApiError, ChatRequest};
 /// An API. Whether a reply is complete is its most important judgement: [`PartialReply::stop`] may be set only when the
 /// end mark of the API has arrived, since a reply without one is an error, however much text there was.
 pub trait Api: Sync {
-    /// Its name in tests and in the config (`"api"`).
-    fn api_name(&self) -> &'static str;
-
     /// The path of a request to the model, with the version that comes before it where the base address has none.
     fn chat_path(&self, model: &str) -> String;
 

@@ -32,7 +32,7 @@ pub struct Decoder {
 enum BodyReader {
     /// Nothing but blanks so far.
     Start,
-    /// The body of an error response.
+    /// The body of an error response, or a web page.
     Failure(Vec<u8>),
     /// Server-sent events.
     Events(EventReader),
@@ -40,8 +40,6 @@ enum BodyReader {
     Lines(LineReader),
     /// JSON where a stream was requested.
     Json(Vec<u8>),
-    /// A web page.
-    Page(Vec<u8>),
 }
 
 /// Why an event could not be read.
@@ -63,13 +61,16 @@ impl From<TooLong> for DecodeError {
 
 impl Decoder {
     pub(super) fn new(endpoint: &Endpoint, status: u16, headers: &[(String, String)]) -> Self {
-        let is_success = (200..300).contains(&status);
         let filter_reasoning = !endpoint.official && endpoint.api.may_think_aloud();
         Self {
             status,
             headers: headers.to_vec(),
             endpoint: endpoint.clone(),
-            body: if is_success { BodyReader::Start } else { BodyReader::Failure(Vec::new()) },
+            body: if is_success(status) {
+                BodyReader::Start
+            } else {
+                BodyReader::Failure(Vec::new())
+            },
             reply: PartialReply::new(filter_reasoning),
             reported: 0,
             bytes: 0,
@@ -105,12 +106,8 @@ impl Decoder {
 
     /// Whether the provider's last word came, or as much of an error as is read: the rest can be left unread.
     pub fn is_done(&self) -> bool {
-        let is_enough = match &self.body {
-            BodyReader::Failure(kept) | BodyReader::Page(kept) => {
-                kept.len() >= crate::limits::ERROR_BODY
-            }
-            _ => false,
-        };
+        let is_enough =
+            matches!(&self.body, BodyReader::Failure(kept) if kept.len() >= limits::ERROR_BODY);
         self.reply.is_done || is_enough
     }
 
@@ -135,14 +132,12 @@ impl Decoder {
         let Self { body, endpoint: Endpoint { api, .. }, reply, .. } = self;
         match body {
             BodyReader::Start => {}
-            BodyReader::Failure(kept) | BodyReader::Page(kept) => {
-                kept.extend_from_slice(
-                    &bytes[..bytes.len().min(crate::limits::ERROR_BODY - kept.len())],
-                );
+            BodyReader::Failure(kept) => {
+                kept.extend_from_slice(&bytes[..bytes.len().min(limits::ERROR_BODY - kept.len())]);
             }
             BodyReader::Json(kept) => {
-                if kept.len() + bytes.len() > crate::limits::REPLY_TEXT {
-                    return Err(TooLong(crate::limits::REPLY_TEXT).into());
+                if kept.len() + bytes.len() > limits::REPLY_TEXT {
+                    return Err(TooLong(limits::REPLY_TEXT).into());
                 }
                 kept.extend_from_slice(bytes);
             }
@@ -170,13 +165,12 @@ impl Decoder {
     fn read_end(&mut self) -> Result<(), DecodeError> {
         let Self { body, endpoint: Endpoint { api, base_url, .. }, reply, status, .. } = self;
         match body {
+            BodyReader::Failure(kept) if is_success(*status) => {
+                let page = String::from_utf8_lossy(kept);
+                return Err(error::from_page(&page, *status, base_url).into());
+            }
             BodyReader::Failure(kept) => {
                 return Err(error::from_response(*status, &self.headers, kept).into());
-            }
-            BodyReader::Page(kept) => {
-                return Err(
-                    error::from_page(&String::from_utf8_lossy(kept), *status, base_url).into()
-                );
             }
             BodyReader::Start => {
                 let message = format!("the server answered HTTP {status} with an empty body");
@@ -230,10 +224,14 @@ impl Decoder {
     }
 }
 
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
 /// Decides what a body is by its first byte.
 fn detect_body(api: &dyn Api, first: u8) -> BodyReader {
     match first {
-        b'<' => BodyReader::Page(Vec::new()),
+        b'<' => BodyReader::Failure(Vec::new()),
         b'{' if api.is_json_lines() => BodyReader::Lines(LineReader::new(api.longest_event())),
         b'{' | b'[' => BodyReader::Json(Vec::new()),
         _ => BodyReader::Events(EventReader::new(api.longest_event())),

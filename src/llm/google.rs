@@ -26,10 +26,6 @@ use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, 
 pub struct Gemini;
 
 impl Api for Gemini {
-    fn api_name(&self) -> &'static str {
-        "gemini"
-    }
-
     fn chat_path(&self, model: &str) -> String {
         let model = percent_encode(model.strip_prefix("models/").unwrap_or(model));
         format!("/v1beta/models/{model}:streamGenerateContent?alt=sse")

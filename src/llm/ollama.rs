@@ -21,10 +21,6 @@ use super::{ApiError, ChatRequest, ErrorKind, StopReason, Usage, error, estimate
 pub struct Ollama;
 
 impl Api for Ollama {
-    fn api_name(&self) -> &'static str {
-        "ollama"
-    }
-
     fn chat_path(&self, _: &str) -> String {
         "/api/chat".to_owned()
     }

@@ -9,6 +9,7 @@ use super::api::{Endpoint, FilesApi, ModelInfo, ModelPage, UploadProtocol};
 use super::attachment::FileFormat;
 use super::json::{read_count, read_size};
 use super::{ChatRequest, Usage};
+use crate::format::hex::hex;
 
 /// OpenAI: the files of one request, 50 MB (file inputs guide; the unit from memory).
 pub(super) const REQUEST_LIMIT: u64 = 50_000_000;
@@ -39,8 +40,7 @@ pub(super) fn cache_key<'a>(ask: &ChatRequest<'a>, server: &Endpoint) -> Option<
     if key.len() <= MAX_CACHE_KEY {
         return Some(key.into());
     }
-    let hash = Sha256::digest(key.as_bytes());
-    Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(&Sha256::digest(key.as_bytes())).into())
 }
 
 /// The header with the credential: Azure has one of its own.

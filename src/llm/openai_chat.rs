@@ -27,10 +27,6 @@ use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 pub struct ChatCompletions;
 
 impl Api for ChatCompletions {
-    fn api_name(&self) -> &'static str {
-        "chat"
-    }
-
     fn chat_path(&self, _: &str) -> String {
         "/chat/completions".to_owned()
     }

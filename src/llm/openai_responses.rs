@@ -24,10 +24,6 @@ use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, 
 pub struct Responses;
 
 impl Api for Responses {
-    fn api_name(&self) -> &'static str {
-        "responses"
-    }
-
     fn chat_path(&self, _: &str) -> String {
         "/responses".to_owned()
     }

@@ -278,35 +278,39 @@ mod tests {
         let check = |provider: Provider, base: Option<&str>, expect: (&str, bool, &str)| {
             let endpoint = provider.endpoint(base, None).unwrap();
             assert_eq!(
-                (endpoint.api.api_name(), endpoint.official, endpoint.base_url.as_str()),
+                (&*endpoint.api.chat_path(""), endpoint.official, endpoint.base_url.as_str()),
                 expect
             );
         };
         let own = "https://api.openai.com/v1";
-        check(Provider::OpenAi, None, ("responses", true, own));
-        check(Provider::OpenAi, Some(" "), ("responses", true, own));
+        check(Provider::OpenAi, None, ("/responses", true, own));
+        check(Provider::OpenAi, Some(" "), ("/responses", true, own));
         check(
             Provider::OpenAi,
             Some("https://API.openai.com/v1/"),
-            ("responses", true, "https://API.openai.com/v1/"),
+            ("/responses", true, "https://API.openai.com/v1/"),
         );
         check(
             Provider::OpenAi,
             Some("http://localhost:8000/v1"),
-            ("chat", false, "http://localhost:8000/v1"),
+            ("/chat/completions", false, "http://localhost:8000/v1"),
         );
         check(
             Provider::OpenAi,
             Some("https://api.openai.com.evil/v1"),
-            ("chat", false, "https://api.openai.com.evil/v1"),
+            ("/chat/completions", false, "https://api.openai.com.evil/v1"),
         );
-        check(Provider::Anthropic, None, ("messages", true, "https://api.anthropic.com"));
+        check(Provider::Anthropic, None, ("/v1/messages", true, "https://api.anthropic.com"));
         check(
             Provider::Google,
             None,
-            ("gemini", true, "https://generativelanguage.googleapis.com"),
+            (
+                "/v1beta/models/:streamGenerateContent?alt=sse",
+                true,
+                "https://generativelanguage.googleapis.com",
+            ),
         );
-        check(Provider::Ollama, Some("box"), ("ollama", false, "http://box:11434"));
+        check(Provider::Ollama, Some("box"), ("/api/chat", false, "http://box:11434"));
         assert!(Provider::Replay.endpoint(None, None).is_none());
         assert!(Provider::Cursor.endpoint(Some("http://x"), None).is_none());
     }

@@ -6,73 +6,44 @@
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Where the stream is.
+/// Holds text back while it may be reasoning.
 #[derive(Debug, Default)]
-pub(super) enum ReasoningFilter {
-    /// At the start.
-    #[default]
-    Start,
-    /// After blanks or the beginning of the opening tag, which are held back.
-    Held(String),
-    /// In the reasoning; with the last bytes, which may be the beginning of the closing tag.
-    Inside(String),
-    /// After the reasoning: blanks before the answer are dropped.
-    Closed,
-    /// In the answer.
-    Out,
+pub(super) struct ReasoningFilter {
+    held: String,
+    /// The answer has begun.
+    is_done: bool,
 }
 
 impl ReasoningFilter {
     /// The part of `piece` that belongs to the answer, with what was held back before it.
     pub(super) fn filter<'a>(&mut self, piece: &'a str) -> std::borrow::Cow<'a, str> {
-        match std::mem::take(self) {
-            Self::Out => {
-                *self = Self::Out;
-                piece.into()
-            }
-            Self::Start => self.filter_start(piece.to_owned()).into(),
-            Self::Held(held) => self.filter_start(held + piece).into(),
-            Self::Inside(tail) => self.filter_reasoning(tail + piece).into(),
-            Self::Closed => self.filter_blanks(piece).into(),
+        if self.is_done {
+            return piece.into();
         }
+        let searched = self.held.len().saturating_sub(CLOSE.len());
+        let from = self.held.floor_char_boundary(searched);
+        self.held.push_str(piece);
+        let start = self.held.trim_start();
+        if start.starts_with(OPEN) {
+            let Some(at) = self.held[from..].find(CLOSE) else { return "".into() };
+            let after = self.held.split_off(from + at + CLOSE.len());
+            // Blanks before the answer are dropped.
+            let answer = after.trim_start();
+            self.is_done = !answer.is_empty();
+            return answer.to_owned().into();
+        }
+        // Only a few blanks are held back: a text may consist of them.
+        if OPEN.starts_with(start) && self.held.len() < 256 {
+            return "".into();
+        }
+        self.is_done = true;
+        std::mem::take(&mut self.held).into()
     }
 
     /// The text that is still held back when the stream ends.
     pub(super) fn finish(&mut self) -> String {
-        match std::mem::take(self) {
-            Self::Held(held) => held,
-            _ => String::new(),
-        }
-    }
-
-    fn filter_start(&mut self, text: String) -> String {
-        let begin = text.trim_start();
-        if let Some(after) = begin.strip_prefix(OPEN) {
-            let after = after.to_owned();
-            return self.filter_reasoning(after);
-        }
-        // Only a few blanks are held back: a text may consist of them.
-        if OPEN.starts_with(begin) && text.len() < 256 {
-            *self = Self::Held(text);
-            return String::new();
-        }
-        *self = Self::Out;
-        text
-    }
-
-    fn filter_reasoning(&mut self, text: String) -> String {
-        if let Some(at) = text.find(CLOSE) {
-            return self.filter_blanks(&text[at + CLOSE.len()..]);
-        }
-        let keep = (0..CLOSE.len()).rev().find(|&n| text.ends_with(&CLOSE[..n])).unwrap_or(0);
-        *self = Self::Inside(CLOSE[..keep].to_owned());
-        String::new()
-    }
-
-    fn filter_blanks(&mut self, text: &str) -> String {
-        let text = text.trim_start();
-        *self = if text.is_empty() { Self::Closed } else { Self::Out };
-        text.to_owned()
+        let held = std::mem::take(&mut self.held);
+        if self.is_done || held.trim_start().starts_with(OPEN) { String::new() } else { held }
     }
 }
 

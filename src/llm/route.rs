@@ -120,7 +120,7 @@ mod tests {
         megabytes: u64,
         expect: Expected,
     ) {
-        let wire = api.api_name();
+        let wire = api.chat_path("");
         let got = endpoint(api, official).route(kind, megabytes * 1_000_000);
         match (&got, expect) {
             (Ok(route), Ok(expect)) => assert_eq!(*route, expect, "{wire} {kind:?} {megabytes}"),

@@ -3,7 +3,7 @@
 //! Servers echo parts of the key that they refuse (`Incorrect API key provided: sk-ab***wxyz`). So a word is masked when
 //! it looks like a key, when the server masked it, or when eight characters in a row are part of the key that was sent.
 
-use crate::format::harmless::is_hidden;
+use crate::format::harmless::{is_hidden, truncate};
 use crate::limits;
 
 /// What replaces a key.
@@ -22,15 +22,7 @@ pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
         })
         .collect();
     let masked = mask_keys(&plain, key);
-    let mut short = String::with_capacity(masked.len().min(4 * limits::ERROR_MESSAGE));
-    let mut chars = masked.trim().chars();
-    short.extend(chars.by_ref().take(limits::ERROR_MESSAGE - 1));
-    match (chars.next(), chars.next()) {
-        (None, _) => {}
-        (Some(last), None) => short.push(last),
-        (Some(_), Some(_)) => short.push('…'),
-    }
-    short
+    truncate(masked.trim(), limits::ERROR_MESSAGE)
 }
 
 fn mask_keys(text: &str, key: Option<&str>) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Sources of the notations: llama.cpp's `grammars/README.md` (GBNF) and llguidance's `docs/syntax.md`
 //! (the Lark dialect, which OpenAI's custom tools take as well). What both accept is what the parser
-//! accepts, narrower in four ways that cost a model nothing: attributes stand in the table's order, no
+//! accepts, narrower in four ways that cost a model nothing: attributes are in the table's order, no
 //! tag carries a `fence`, numbers have at most 19 digits, and there is no byte order mark. Left to the
 //! parser alone is how many tags a reply may hold.
 //!
@@ -93,7 +93,7 @@ fn attribute_rule((attribute, must): (&Attribute, bool)) -> Rule {
     if must { pair } else { times(pair, "?") }
 }
 
-/// Text that does not hold the closing tag, `opened` being a `<` in it with what follows up to the next;
+/// Text without the closing tag, where `opened` is a `<` with what follows up to the next;
 /// more than white space unless it may be empty.
 fn body_rule(opened: &str, may_be_empty: bool) -> Rule {
     let plain = || times(NoneOf("<".into()), "*");

@@ -126,7 +126,7 @@ pub enum Item {
 pub enum ParsedReply<'a> {
     /// Every byte of it is tags and white space. At least one item.
     Whole(Vec<Item>),
-    /// It holds a block of the driver at its top level, and what stands before that is whole.
+    /// It has a block of the driver at its top level, and what is before that is whole.
     Forged {
         /// The items before the block, at least one.
         items: Vec<Item>,

@@ -66,11 +66,10 @@ struct Parser<'a> {
     bodies: Vec<&'static Tag>,
 }
 
-/// The values of one tag, in the order of the table's attributes.
+/// The values of one tag.
 struct Values {
     tag: &'static Tag,
-    given: Vec<Option<String>>,
-    fence: Option<String>,
+    given: Vec<(&'static str, String)>,
     /// Whether the tag ended in `/>`.
     closed: bool,
 }
@@ -122,11 +121,10 @@ impl<'a> Parser<'a> {
         tags::driver_block(&DRIVER.captures(self.remaining())?[1])
     }
 
-    /// Parses one tag with its body.
     fn parse_tag(&mut self) -> Result<Item, Malformed> {
         let start = self.at;
         let tag = self.parse_name()?;
-        let mut values = self.parse_attributes(tag, start)?;
+        let values = self.parse_attributes(tag, start)?;
         let body = match tag.body {
             Body::None => {
                 if !values.closed {
@@ -138,14 +136,14 @@ impl<'a> Parser<'a> {
                 if values.closed {
                     return Err(self.wrong(start, complaint::shape(tag, "needs a body")));
                 }
-                let body = self.parse_body(tag, values.fence.as_deref(), start)?;
+                let body = self.parse_body(tag, values.find(FENCE), start)?;
                 if !may_be_empty && body.trim_matches(SPACE).is_empty() {
                     return Err(self.wrong(start, complaint::shape(tag, "has an empty body")));
                 }
                 trimmed(body, trim)
             }
         };
-        Ok(build(&mut values, body.to_owned()))
+        Ok(build(&values, body.to_owned()))
     }
 
     /// Parses `<name` of a known tag.
@@ -185,10 +183,8 @@ impl<'a> Parser<'a> {
         self.wrong(self.at, message + &hint)
     }
 
-    /// Parses all attributes of a tag, and its end.
     fn parse_attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values, Malformed> {
-        let given = vec![None; tag.attributes.len()];
-        let mut values = Values { tag, given, fence: None, closed: false };
+        let mut values = Values { tag, given: Vec::new(), closed: false };
         while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
             let key = found.get(1).map_or(self.at, |key| self.at + key.start());
             self.parse_attribute(&mut values, &found, key)?;
@@ -199,18 +195,14 @@ impl<'a> Parser<'a> {
         };
         values.closed = !end[1].is_empty();
         self.at += end[0].len();
-        for (attribute, given) in tag.attributes.iter().zip(&values.given) {
-            if attribute.required && given.is_none() {
+        for attribute in tag.attributes {
+            let is_given = values.find(attribute.name).is_some();
+            if attribute.required && !is_given {
                 let wrong = format!("needs {}, {}", attribute.name, attribute.meaning);
                 return Err(self.wrong(start, complaint::shape(tag, &wrong)));
             }
-            let beside = |other: &&&str| {
-                tag.attribute(other)
-                    .is_some_and(|(at, _)| values.given.get(at).is_some_and(Option::is_some))
-            };
-            if given.is_some()
-                && let Some(other) = attribute.excludes.iter().find(beside)
-            {
+            let excluded = attribute.excludes.iter().find(|other| values.find(other).is_some());
+            if let Some(other) = excluded.filter(|_| is_given) {
                 let wrong = format!("takes either {} or {other}, not both", attribute.name);
                 return Err(self.wrong(start, complaint::shape(tag, &wrong)));
             }
@@ -229,7 +221,7 @@ impl<'a> Parser<'a> {
         let key = &found[1];
         let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
         let value = attributes::decode(raw);
-        if value.len() > limits::ATTRIBUTE_VALUE {
+        if value.len() > ATTRIBUTE_VALUE {
             let message = format!(
                 "the value of {key} in <{}> has {} bytes; the maximum is {ATTRIBUTE_VALUE}",
                 tag.name,
@@ -237,40 +229,30 @@ impl<'a> Parser<'a> {
             );
             return Err(self.wrong(at, message));
         }
-        let place = if key == FENCE && tag.body != Body::None {
-            if !WORD.is_match(&value) {
-                let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
-                return Err(self.wrong(at, message.to_owned()));
-            }
-            &mut values.fence
+        let (name, wrong) = if key == FENCE && tag.body != Body::None {
+            let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
+            (FENCE, (!WORD.is_match(&value)).then(|| message.to_owned()))
         } else {
-            let Some((place, attribute)) = tag.attribute(key) else {
+            let Some(attribute) = tag.attribute(key) else {
                 return Err(self.wrong(at, complaint::unknown_attribute(tag, key)));
             };
-            let name = attribute.name;
-            if attribute.required && value.is_empty() {
-                let message =
-                    format!("{name} of <{}> is empty: it is {}", tag.name, attribute.meaning);
-                return Err(self.wrong(at, message));
-            }
-            let number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
-            if attribute.value == Value::Positive && !number() {
-                let meaning = attribute.meaning;
-                let message = format!(
-                    "{name} of <{}> must be a whole number from 1: it is {meaning}",
-                    tag.name
-                );
-                return Err(self.wrong(at, message));
-            }
-            match values.given.get_mut(place) {
-                Some(given) => given,
-                None => return Err(self.wrong(at, complaint::unknown_attribute(tag, key))),
-            }
+            let (name, meaning) = (attribute.name, attribute.meaning);
+            let is_number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
+            let wrong = if attribute.required && value.is_empty() {
+                Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
+            } else if attribute.value == Value::Positive && !is_number() {
+                let number = "must be a whole number from 1";
+                Some(format!("{name} of <{}> {number}: it is {meaning}", tag.name))
+            } else {
+                None
+            };
+            (name, wrong)
         };
-        if place.is_some() {
-            return Err(self.wrong(at, format!("<{}> has {key} twice", tag.name)));
+        let twice = || values.find(name).map(|_| format!("<{}> has {key} twice", tag.name));
+        if let Some(message) = wrong.or_else(twice) {
+            return Err(self.wrong(at, message));
         }
-        *place = Some(value);
+        values.given.push((name, value));
         Ok(())
     }
 
@@ -345,7 +327,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Names what may be meant to close a body.
+/// Mentions what may be meant to close a body.
 fn nearly_closed(rest: &str, tag: &Tag) -> String {
     let near = regex(&format!(r"(?i)<\s*/\s*{}\s*[^<>\s]{{0,64}}\s*>", tag.name));
     match near.find(rest) {
@@ -365,28 +347,26 @@ fn trimmed(body: &str, trim: Trim) -> &str {
 }
 
 impl Values {
-    fn take_value(&mut self, name: &str) -> Option<String> {
-        let (place, _) = self.tag.attribute(name)?;
-        self.given.get_mut(place)?.take()
+    fn find(&self, name: &str) -> Option<&str> {
+        self.given.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A required value: it was checked to be there.
-    fn required(&mut self, name: &str) -> String {
-        self.take_value(name).unwrap_or_default()
+    /// A required value, which was checked to be there.
+    fn required(&self, name: &str) -> String {
+        self.find(name).unwrap_or_default().to_owned()
     }
 
-    /// An optional value, an empty one counting as left out.
-    fn optional(&mut self, name: &str) -> Option<String> {
-        self.take_value(name).filter(|value| !value.is_empty())
+    /// An optional value; an empty one counts as left out.
+    fn optional(&self, name: &str) -> Option<String> {
+        self.find(name).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// An optional number: it was checked to be one.
-    fn number(&mut self, name: &str) -> Option<u64> {
-        self.take_value(name).and_then(|value| value.parse().ok())
+    fn number(&self, name: &str) -> Option<u64> {
+        self.find(name)?.parse().ok()
     }
 }
 
-fn build(values: &mut Values, body: String) -> Item {
+fn build(values: &Values, body: String) -> Item {
     Item::Action(match values.tag.kind {
         TagKind::Response => return Item::Response(body),
         TagKind::Read => Action::Read {

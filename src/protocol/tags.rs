@@ -286,9 +286,9 @@ impl TagKind {
 }
 
 impl Tag {
-    /// Finds an attribute by its exact name, with its index.
-    pub fn attribute(&self, name: &str) -> Option<(usize, &'static Attribute)> {
-        self.attributes.iter().enumerate().find(|(_, attribute)| attribute.name == name)
+    /// Finds an attribute by its exact name.
+    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
     /// The sets of attributes that may be given together, with whether each is required: one set without the attributes
@@ -344,11 +344,11 @@ mod tests {
             assert!(tag.name.starts_with("nagent-"), "{}", tag.name);
             assert!(driver_block(tag.name).is_none(), "{} is nobody's block", tag.name);
             assert_eq!(tag.result.is_none(), tag.kind == TagKind::Response, "{}", tag.name);
-            for (place, attribute) in tag.attributes.iter().enumerate() {
-                assert_eq!(tag.attribute(attribute.name).map(|(found, _)| found), Some(place));
+            for attribute in tag.attributes {
+                assert!(std::ptr::eq(tag.attribute(attribute.name).unwrap(), attribute));
                 assert_ne!(attribute.name, FENCE);
                 for other in attribute.excludes {
-                    assert!(tag.attribute(other).is_some_and(|(_, other)| !other.required));
+                    assert!(tag.attribute(other).is_some_and(|other| !other.required));
                 }
                 assert!(attribute.excludes.is_empty() || !attribute.required);
                 assert!(!attribute.meaning.is_empty() && !attribute.placeholder.is_empty());

@@ -1,9 +1,9 @@
 //! The possible cuts of a piece of a file that tree-sitter parses. Pure: bytes in, positions out.
 //!
-//! Only what is larger than the target is looked into, so the walk is short beside the parse. What holds members (a
-//! module, a class, a block, an array: `kinds`) may be cut between them; a member's comments, attributes and
-//! decorators stay with it. What else is too large may be cut between its parts, and what has no parts, or could not be
-//! parsed, between its lines. No cut lies within a node that fits, nor within a line that fits.
+//! Only nodes larger than the target are entered, so the walk is short beside the parse. What has members (a module, a
+//! class, a block, an array: `kinds`) may be cut between them; a member's comments, attributes and decorators stay with it.
+//! Other large nodes may be cut between their parts, and what has no parts, or could not be parsed, between its lines. No
+//! cut is within a node that fits, nor within a line that fits.
 //!
 //! A file larger than a piece is parsed piece by piece, the next one from a shallow cut of the last; [`Context`] carries
 //! the brackets or tags that were open there, so that the rest parses as what it is.
@@ -59,8 +59,8 @@ pub fn piece(language: Language) -> u64 {
 
 /// Names the possible cuts of a piece of a file; `last` says that the file ends with it.
 ///
-/// `stop` is asked now and then during the parse. `None` when it said so, or when the parser cannot take the piece: it
-/// is cut by lines then.
+/// `stop` is called now and then during the parse. `None` if it returns true, or if the parser cannot take the piece, which
+/// is then cut by lines.
 pub fn boundaries(
     language: Language,
     piece: &[u8],
@@ -162,7 +162,7 @@ fn is_deep_yaml(piece: &[u8]) -> bool {
     false
 }
 
-/// Where the next piece begins: at the shallowest cut of the second half, not in what the piece's end has torn.
+/// Where the next piece begins: at the shallowest cut of the second half, but not near the end, which may be torn.
 fn next_start(boundaries: &[Boundary], piece: &[u8]) -> usize {
     let whole = piece.len() - piece.len() / 8;
     let from = |least: usize| {
@@ -219,7 +219,7 @@ fn opened(
     for (number, (start, end)) in open.iter().enumerate() {
         if language == Language::Json {
             text.push(byte(*start));
-            // What is open within an object is a member's value.
+            // What is open within an object is the value of a member.
             if byte(*start) == b'{' && number + 1 < open.len() {
                 text.extend(b"\"\":");
             }

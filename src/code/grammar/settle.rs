@@ -9,7 +9,6 @@ use super::walk::{Cut, Found};
 use crate::code::kinds::{Role, role_of, visit_nodes};
 use crate::code::pack::level;
 
-/// The walk's piece and what came of it.
 pub(super) struct Settle<'a> {
     pub(super) piece: &'a [u8],
     /// How many bytes are before the piece's in the tree.
@@ -19,12 +18,12 @@ pub(super) struct Settle<'a> {
     /// The language has elements and no definitions.
     pub(super) is_data: bool,
     pub(super) root: Node<'a>,
-    /// Definitions that fit, outermost ones, in order; found when they are needed, which is rarely.
+    /// The outermost definitions that fit, in order; searched for only when needed.
     pub(super) whole: OnceCell<Vec<(usize, usize)>>,
 }
 
 impl Settle<'_> {
-    /// The cuts that may be taken, with as many of the spare ones and of the lines as it takes.
+    /// Returns the cuts that may be taken, with as many of the spare ones and of the lines as needed.
     pub(super) fn choose_cuts(&self, mut found: Found) -> Vec<Cut> {
         let in_order = |list: &mut Vec<Cut>| {
             list.sort_unstable_by_key(|cut| (cut.at, cut.level));
@@ -56,8 +55,7 @@ impl Settle<'_> {
         settled
     }
 
-    /// Adds the shallowest of the spare cuts, then deeper ones where it takes them, then lines, and what lies within
-    /// lines.
+    /// Adds the shallowest of the spare cuts, then deeper ones where needed, then lines and cuts within lines.
     fn fill_between(
         &self,
         from: usize,
@@ -87,8 +85,8 @@ impl Settle<'_> {
         self.fill_between(before, to, rest, atoms, settled);
     }
 
-    /// The starts of lines, but for those within a definition or an element that fits; those within other nodes that
-    /// fit come after the others.
+    /// Adds the starts of lines, except within a definition or an element that fits; within other nodes that fit they have a
+    /// higher level.
     fn lines(&self, from: usize, to: usize, atoms: &[(usize, usize)], settled: &mut Vec<Cut>) {
         let mut at = from;
         while let Some(found) = self.piece[at..to].iter().position(|byte| *byte == b'\n') {
@@ -104,7 +102,6 @@ impl Settle<'_> {
         }
     }
 
-    /// The definitions that fit, without those in others that do.
     fn whole(&self) -> Vec<(usize, usize)> {
         let mut whole = Vec::new();
         visit_nodes(self.root, |node| {
@@ -121,7 +118,7 @@ impl Settle<'_> {
     }
 }
 
-/// Whether a place lies strictly within one of the ranges, which are in order and apart.
+/// Whether a place is strictly within one of the ranges, which are in order and do not overlap.
 fn within(ranges: &[(usize, usize)], at: usize) -> bool {
     let before = ranges.partition_point(|(start, _)| *start < at);
     before.checked_sub(1).is_some_and(|before| at < ranges[before].1)

@@ -1,4 +1,4 @@
-//! Walks a tree for what may be cut: between members, and, in reserve, between parts. It chooses nothing.
+//! Walks a tree for possible cuts: between members and, in reserve, between parts.
 
 use std::ops::Range;
 
@@ -8,31 +8,28 @@ use crate::code::kinds::{Role, role_of};
 use crate::code::language::Language;
 use crate::code::pack::level;
 
-/// The deepest nesting that levels tell apart.
+/// Deeper nesting has the same level.
 const DEEPEST: u32 = 250;
 
-/// Cuts between a comment and what it belongs to, too large to stay together, come after all others between nodes.
+/// The level between a comment and what it belongs to, if they do not fit together: above all others between nodes.
 const WITHIN: u32 = level::PART + 300;
 
-/// A boundary within the piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) at: usize,
     pub(super) level: u32,
 }
 
-/// What a walk has found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Cuts that may be taken, in any order.
     pub(super) main: Vec<Cut>,
     /// Cuts for where the others leave too much.
     pub(super) spare: Vec<Cut>,
-    /// Nodes that fit and are not looked into.
+    /// Nodes that fit and are not entered.
     pub(super) atoms: Vec<(usize, usize)>,
 }
 
-/// A child of a node that is looked into.
 struct Child<'t> {
     start: usize,
     end: usize,
@@ -43,11 +40,11 @@ struct Child<'t> {
     node: Option<Node<'t>>,
 }
 
-/// What a walk needs to know.
+/// A walk through the tree of a piece.
 pub(super) struct Walk<'a> {
     language: Language,
     piece: &'a [u8],
-    /// How many bytes stand before the piece's in what was parsed.
+    /// How many bytes were parsed before the piece's.
     shift: usize,
     target: usize,
     roles: &'a [Role],
@@ -57,7 +54,6 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// For a piece with `shift` bytes before it, and the roles of its grammar's kinds.
     pub(super) fn new(
         language: Language,
         piece: &'a [u8],
@@ -68,9 +64,9 @@ impl<'a> Walk<'a> {
         Self { language, piece, shift, target, roles, line: 0..0, found: Found::default() }
     }
 
-    /// Walks the tree, as far down as its nodes are larger than the target.
+    /// Walks the tree, as deep as its nodes are larger than the target.
     pub(super) fn find_cuts(mut self, root: Node<'_>) -> Found {
-        // Depth first would need a stack as deep as the text is nested; the order of the work does not matter.
+        // Recursion would need a stack as deep as the text is nested.
         let mut work = vec![(root, 0)];
         while let Some((node, depth)) = work.pop() {
             let children = self.children(node);
@@ -89,7 +85,7 @@ impl<'a> Walk<'a> {
         let mut more = cursor.goto_first_child();
         while more {
             let node = cursor.node();
-            // Some nodes end with the line feed behind them, or with blanks.
+            // Some nodes include the line feed after them, or blanks.
             let end = self.trimmed(node.start_byte(), node.end_byte());
             let role = role_of(self.roles, node);
             let large = end - node.start_byte() > self.target || node.start_byte() < self.shift;
@@ -113,7 +109,7 @@ impl<'a> Walk<'a> {
         start + text.trim_ascii_end().len()
     }
 
-    /// Members, one beside the other: each with what belongs to it.
+    /// Adds the cuts between members, each with what belongs to it.
     fn container<'t>(
         &mut self,
         children: &[Child<'t>],
@@ -146,7 +142,7 @@ impl<'a> Walk<'a> {
         self.inside(&children[..first], deeper, work);
     }
 
-    /// A member too large to stay whole together with what belongs to it.
+    /// Adds the cuts within a member that is too large together with what belongs to it.
     fn inside<'t>(&mut self, group: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in group.iter().enumerate() {
             if number > 0 {
@@ -159,7 +155,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The parts of a node that has no members: its head, its body, its operands.
+    /// Adds the cuts between the parts of a node without members: its head, its body, its operands.
     fn parts<'t>(&mut self, children: &[Child<'t>], depth: u32, work: &mut Vec<(Node<'t>, u32)>) {
         for (number, child) in children.iter().enumerate() {
             // A comment between a head and its body is often that of the body's first member.
@@ -176,7 +172,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ranges of children that belong together: what stands before a member, the member, what trails it.
+    /// Groups the children that belong together: what is before a member, the member, what is after it on its line.
     fn groups(&self, children: &[Child<'_>]) -> Vec<(usize, usize)> {
         let mut groups: Vec<(usize, usize)> = Vec::new();
         // The first child of the group that waits for its member.
@@ -188,7 +184,7 @@ impl<'a> Walk<'a> {
             let before = number.checked_sub(1).map(|before| &children[before]);
             let gap = before.map_or(2, |before| self.line_feeds(before.end, child.start));
             let belongs = child.role.includes(Role::COMMENT) || child.role.includes(Role::PREFIX);
-            // A comment behind something on its line belongs to that.
+            // A comment after something on its line belongs to that.
             if belongs && gap == 0 && waiting.is_none() {
                 continue;
             }
@@ -211,7 +207,7 @@ impl<'a> Walk<'a> {
             }
         }
         groups.extend(waiting.map(|from| (from, from)));
-        // A group reaches to the next; the last to the end, but for what closes the container.
+        // A group reaches to the next; the last to the end, except for what closes the container.
         let closers =
             children.iter().rev().take_while(|child| !child.member).count().min(children.len());
         for number in 0..groups.len() {
@@ -223,7 +219,7 @@ impl<'a> Walk<'a> {
         groups
     }
 
-    /// Whether what waits belongs to the child behind it.
+    /// Whether what waits belongs to the child after it.
     fn leads(&self, waiting: &[Child<'_>], child: &Child<'_>) -> bool {
         waiting.last().is_some_and(|last| {
             waiting.iter().any(|one| one.role.includes(Role::PREFIX))
@@ -231,14 +227,14 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The line feeds between two places, 2 for more.
+    /// Counts the line feeds between two places, up to 2.
     fn line_feeds(&self, from: usize, to: usize) -> usize {
         let Some(from) = from.checked_sub(self.shift) else { return 2 };
         let text = self.piece.get(from..to.saturating_sub(self.shift)).unwrap_or_default();
         text.iter().filter(|byte| **byte == b'\n').take(2).count()
     }
 
-    /// What fits is not cut by lines. What fits only without the blanks before it may be cut from them.
+    /// Notes a node that fits, which is not cut by lines. If it fits only without the blanks before it, it may be cut from them.
     fn add_atom(&mut self, start: usize, end: usize) {
         let Some(start) = start.checked_sub(self.shift) else { return };
         let end = end - self.shift;
@@ -250,7 +246,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes that a cut is possible before the node that starts here: at the start of its line, when it is first there.
+    /// Notes a possible cut before the node that starts here: at the start of its line, if it is the first there.
     fn boundary(&mut self, start: usize, level: u32, main: bool) {
         let Some(start) = start.checked_sub(self.shift) else { return };
         if !self.line.contains(&start) {
@@ -279,8 +275,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The YAML grammar takes comments before a key for a part of the value before it: there they are looked for by
-    /// line, those that stand in the key's own column.
+    /// The YAML grammar takes comments before a key for a part of the value before it, so they are searched for by line: those
+    /// in the key's own column.
     fn with_comments(&self, line: usize) -> usize {
         if self.language != Language::Yaml {
             return line;

@@ -22,3 +22,13 @@ const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
 fn endpoint(api: AnyApi, official: bool) -> Endpoint {
     Endpoint { api, base_url: "https://host".to_owned(), key: Some(KEY.to_owned()), official }
 }
+
+fn api_name(api: AnyApi) -> &'static str {
+    match &*api.chat_path("") {
+        "/responses" => "responses",
+        "/chat/completions" => "chat",
+        "/v1/messages" => "messages",
+        "/api/chat" => "ollama",
+        _ => "gemini",
+    }
+}

@@ -12,7 +12,7 @@ use super::super::{
     ApiError, ErrorKind, Reply, StopReason, Usage,
     command::{self, Preset},
 };
-use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
+use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
 
 struct Case {
     name: &'static str,
@@ -349,7 +349,7 @@ fn the_text_is_told_as_it_comes() {
 /// Where the end mark is whole: the shortest beginning of the body that counts.
 #[test]
 fn nothing_short_of_the_end_mark_is_an_answer() {
-    let marks = |api: AnyApi| match api.api_name() {
+    let marks = |api: AnyApi| match api_name(api) {
         "responses" => "\"type\":\"response.completed\"",
         "chat" => "\"finish_reason\":\"stop\"",
         "messages" => "\"type\":\"message_stop\"",
