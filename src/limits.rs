@@ -131,6 +131,14 @@ limits! {
         bytes GREP_FILE: u64 = 64 << 20, "left out, and the result says so";
         /// File that a tag edits
         bytes EDITED_FILE: u64 = 64 << 20, "error";
+        /// File whose change is described by a diff
+        bytes DIFF_INPUT: usize = 4 << 20, "the file is shown instead";
+        /// Description of a change that others made
+        bytes CHANGE_SHOWN: usize = 6 << 10, "truncated, and the result says so";
+        /// File that is not UTF-8 and is stored whole beside what is shown of it
+        bytes STORED_BYTES: u64 = 64 << 20, "not stored";
+        /// File that is searched for private keys when a part of it is shown, with `--redact`
+        bytes SEARCHED_FOR_KEYS: u64 = 16 << 20, "only the part is searched";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt on stdin
@@ -158,6 +166,8 @@ limits! {
         bytes SEGMENT_INDEX: u64 = 256 << 20, "exit 1";
         /// Segment that is searched for masks
         bytes MASKED_SEGMENT: u64 = 64 << 20, "refused while masks are on";
+        /// File of a conversation whose content is stored at the start of a run
+        bytes TRACKED_FILE: u64 = 64 << 20, "its changes are not recorded";
         /// Content that is stored for undo
         bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1";
         /// Cached summary
@@ -184,7 +194,7 @@ limits! {
         /// Subject of a commit, or a name in it, in bytes
         count COMMIT_SUBJECT: usize = 1_000, "truncated";
         /// Diff that a summary of a commit is made from
-        bytes COMMIT_DIFF: usize = 12 * 1024, "truncated, and the model is told so";
+        bytes COMMIT_DIFF: usize = 12 * 1024, "truncated, and the model reads that it is";
         /// Mailmap
         bytes MAILMAP: u64 = 4 << 20, "not read";
         /// Cached history of a file

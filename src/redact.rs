@@ -156,62 +156,51 @@ impl Redactor {
         if self.is_idle() || !text.contains('…') {
             return (text, count);
         }
-        let mut out = String::with_capacity(text.len());
-        let mut parts = text.split('…').peekable();
-        let mut is_after = false;
-        while let Some(part) = parts.next() {
-            let mut part = part;
-            if is_after {
-                part = &part[self.clean_start(part)..];
-            }
-            if parts.peek().is_some() {
-                part = &part[..self.clean_end(part)];
-                out.push_str(part);
-                out.push('…');
-            } else {
-                out.push_str(part);
-            }
-            is_after = true;
-        }
-        (out, count)
+        let parts: Vec<&str> = text.split('…').collect();
+        let last = parts.len() - 1;
+        let cleaned = parts.into_iter().enumerate().map(|(at, part)| {
+            let start = if at == 0 { 0 } else { self.ragged_bytes(part, false) };
+            let part = &part[start..];
+            let end = if at == last { part.len() } else { self.clean_end(part) };
+            &part[..end]
+        });
+        (cleaned.collect::<Vec<_>>().join("…"), count)
     }
 
     /// Where a text that was cut must end, so that it does not end in a part of a secret.
     pub fn clean_end(&self, text: &str) -> usize {
-        let bytes = text.as_bytes();
-        let mut end = text.len();
-        for (value, _) in &self.known {
-            let most = value.len().min(bytes.len());
-            if let Some(len) = (6..=most).rev().find(|len| bytes.ends_with(&value[..*len])) {
-                end = end.min(text.floor_char_boundary(text.len() - len));
-            }
-        }
-        if self.salt.is_some() {
-            let run = bytes.iter().rev().take_while(|byte| is_key_byte(**byte)).count();
-            if (6..=RAGGED).contains(&run) {
-                end = end.min(text.len() - run);
-            }
-        }
-        end
+        text.len() - self.ragged_bytes(text, true)
     }
 
-    fn clean_start(&self, text: &str) -> usize {
+    /// How many bytes at the end of a text, or at its start, may be part of a secret that was cut there.
+    fn ragged_bytes(&self, text: &str, at_end: bool) -> usize {
         let bytes = text.as_bytes();
-        let mut start = 0;
+        let mut ragged = 0;
         for (value, _) in &self.known {
             let most = value.len().min(bytes.len());
-            let tail = |len: &usize| bytes.starts_with(&value[value.len() - *len..]);
-            if let Some(len) = (6..=most).rev().find(tail) {
-                start = start.max(text.ceil_char_boundary(len));
-            }
+            let is_part = |len: &usize| {
+                if at_end {
+                    bytes.ends_with(&value[..*len])
+                } else {
+                    bytes.starts_with(&value[value.len() - *len..])
+                }
+            };
+            ragged = ragged.max((6..=most).rev().find(is_part).unwrap_or(0));
         }
         if self.salt.is_some() {
-            let run = bytes.iter().take_while(|byte| is_key_byte(**byte)).count();
-            if (6..=RAGGED).contains(&run) {
-                start = start.max(run);
-            }
+            let run = if at_end {
+                bytes.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
+            } else {
+                bytes.iter().take_while(|byte| is_key_byte(**byte)).count()
+            };
+            ragged = ragged.max(if (6..=RAGGED).contains(&run) { run } else { 0 });
         }
-        start
+        // Never within a character.
+        if at_end {
+            text.len() - text.floor_char_boundary(text.len() - ragged)
+        } else {
+            text.ceil_char_boundary(ragged)
+        }
     }
 
     /// The first mask in a text, if there is one.

@@ -5,12 +5,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use crate::limits;
 use crate::llm::command::{self, Preset};
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
 use crate::sys::env::{self, Env};
-use crate::sys::fs::{self, EmptyFolder};
+use crate::sys::fs;
 use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
@@ -26,7 +28,7 @@ pub(super) struct Program {
     /// Masks the credentials that the program may quote in its error messages.
     redactor: Redactor,
     /// Where an agent runs: an empty folder, so that it finds no file of the user's to read into its prompt.
-    empty_folder: Option<EmptyFolder>,
+    empty_folder: Option<TempDir>,
 }
 
 impl Program {
@@ -105,7 +107,7 @@ impl Program {
             let path = path.map(|(_, path)| path.as_os_str());
             *program = env::program(path, &program.to_string_lossy()).into_os_string();
         }
-        let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), EmptyFolder::path);
+        let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), TempDir::path);
         let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
         job.stdin = Stdin::Bytes(self.stdin(ask));
         job.output = Output::Separate;

@@ -9,7 +9,6 @@ use super::{ModelClient, RequestError};
 use crate::llm::error::check_window;
 use crate::llm::retry::Retry;
 use crate::llm::{ChatRequest, Reply};
-use crate::sys::clock;
 use crate::sys::interrupt::Interrupts;
 
 /// Makes attempts until one succeeds, `retry` gives up, or a signal comes, which ends a wait at once.
@@ -32,7 +31,7 @@ pub fn with_retries<T>(
             return Err(error.into());
         };
         report(&format!("{error}; trying again in {:.1} s", time.as_secs_f64()));
-        if let Some(signal) = clock::sleep_interruptible(time, interrupts) {
+        if let Some(signal) = interrupts.wait(Some(time)) {
             return Err(RequestError::Interrupted(signal));
         }
     }

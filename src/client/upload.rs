@@ -12,7 +12,6 @@ use crate::llm::attachment::{Attachment, Payload, RemoteFile};
 use crate::llm::files::UploadState;
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
-use crate::sys::clock;
 use crate::sys::http::HttpClient;
 use crate::sys::interrupt::Interrupts;
 
@@ -110,7 +109,7 @@ impl Upload<'_> {
                 }
                 UploadState::Processing => {}
             }
-            if let Some(signal) = clock::sleep_interruptible(wait, self.interrupts) {
+            if let Some(signal) = self.interrupts.wait(Some(wait)) {
                 return Err(RequestError::Interrupted(signal));
             }
             waited = waited.saturating_add(wait);

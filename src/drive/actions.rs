@@ -14,14 +14,12 @@ use super::run_context::RunContext;
 use super::runner::Runner;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::limits;
 use crate::protocol::Action;
 use crate::sys::file_error::{FileError, FileErrorKind};
 use crate::sys::list_dir::{self, Found, Search};
 use crate::sys::read::{self, Range, TextRead};
 use crate::sys::{fs, grep};
-
-/// Maximum size of a file that is kept whole because it is not UTF-8, in bytes.
-const MAX_KEPT_BYTES: u64 = 64 << 20;
 
 impl Runner<'_> {
     /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.
@@ -107,15 +105,14 @@ impl Runner<'_> {
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let path = self.context.resolve(path);
-        let read =
-            read::read_text(&path, range, crate::limits::READ_WHOLE, &self.context.stop_check());
+        let read = read::read_text(&path, range, limits::READ_WHOLE, &self.context.stop_check());
         self.show_text(block, &path, read)
     }
 
     fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {
         let block = block.with("path", path);
         let path = self.context.resolve(path);
-        match read::read_text(&path, None, crate::limits::READ_WHOLE, &self.context.stop_check()) {
+        match read::read_text(&path, None, limits::READ_WHOLE, &self.context.stop_check()) {
             Err(error) if error.kind == FileErrorKind::TooLarge => {
                 let splits = self.splits_folder();
                 large_files::split_file(block, &path, &splits, &self.context, &mut self.files)
@@ -148,10 +145,7 @@ impl Runner<'_> {
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
             hash = None;
-            if let Ok((mut file, _)) = read::open_regular(path)
-                && read.bytes <= MAX_KEPT_BYTES
-                && let Ok(bytes) = fs::read_all(&mut file)
-            {
+            if let Ok(Some(bytes)) = fs::read_bytes(path, limits::STORED_BYTES) {
                 hash = (!is_part && !read.cut).then(|| fs::sha256(&bytes));
                 let bytes = context.redactor.redact_bytes(bytes);
                 block = block

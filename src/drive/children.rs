@@ -15,12 +15,11 @@ use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
-use crate::llm::Usage;
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId};
-use crate::sys::{fs, names, root};
+use crate::sys::{fs, root};
 use crate::turn::event::{Acted, Event, Limits};
 
 /// Child conversations, and what they are started with.
@@ -46,12 +45,6 @@ pub struct Children {
     left: Option<Limits>,
 }
 
-/// What a child's result needs.
-pub(super) struct ChildContext<'a> {
-    /// The run.
-    pub(super) run: &'a RunContext<'a>,
-}
-
 /// A child of the group that is running.
 #[derive(Debug)]
 struct Slot {
@@ -62,6 +55,12 @@ struct Slot {
     file: Option<PathBuf>,
     job: Option<JobId>,
     result: Option<Acted>,
+}
+
+impl Slot {
+    fn error(&self, why: String) -> Acted {
+        Acted::plain(result_block(&self.name, "error").body(why))
+    }
 }
 
 impl Children {
@@ -117,53 +116,41 @@ impl Children {
     /// Takes what a child has used from what is left for those beside it that have not started.
     fn draw_on_limits(&mut self, answer: &ChildAnswer) {
         let Some(left) = &mut self.left else { return };
-        let tokens = answer
-            .count("recursive_input_tokens")
-            .saturating_add(answer.count("recursive_output_tokens"));
-        left.turns = left.turns.saturating_sub(answer.count("recursive_turn_count"));
+        let usage = answer.usage();
+        let tokens = usage.input.saturating_add(usage.output);
+        left.turns = left.turns.saturating_sub(answer.turns());
         left.tokens = left.tokens.map(|left| left.saturating_sub(tokens));
         left.cost = left.cost.map(|left| (left - answer.cost().unwrap_or(0.0)).max(0.0));
     }
 
     /// Why a child may not be started.
     fn refuse(&self, slot: &Slot) -> Option<String> {
+        let same_file = |other: &Slot| slot.file.is_some() && slot.file == other.file;
         if self.in_reply > limits::CHILDREN_PER_REPLY {
-            return Some(format!(
+            Some(format!(
                 "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
                  first ones, and do small parts yourself"
-            ));
-        }
-        if self.started > limits::CHILDREN_PER_RUN {
-            return Some(format!(
+            ))
+        } else if self.started > limits::CHILDREN_PER_RUN {
+            Some(format!(
                 "a run may start {CHILDREN_PER_RUN} conversations at most, and it has; do the rest yourself"
-            ));
-        }
-        if self.parents.len() >= limits::CHILD_DEPTH {
-            return Some(format!(
-                "conversations go {CHILD_DEPTH} deep at most; do this part yourself"
-            ));
-        }
-        if let Some(spent) = self.refuse_spent() {
-            return Some(spent);
-        }
-        if let Err(message) = root::check_name(&slot.name) {
-            return Some(message);
-        }
-        if slot.name == self.name || self.parents.contains(&slot.name) {
-            return Some(format!(
+            ))
+        } else if self.parents.len() >= limits::CHILD_DEPTH {
+            Some(format!(
+                "conversations may be nested {CHILD_DEPTH} deep, and this one is; do this part yourself"
+            ))
+        } else if slot.name == self.name || self.parents.contains(&slot.name) {
+            Some(format!(
                 "{} is this conversation or one that it was started from; use another name",
                 slot.name
-            ));
+            ))
+        } else if self.slots.iter().any(|other| other.name == slot.name || same_file(other)) {
+            let why = "a conversation beside this one in the same reply has this name or file; put both tasks into one \
+                       prompt, or send the second one after the first one's result";
+            Some(why.to_owned())
+        } else {
+            root::check_name(&slot.name).err().or_else(|| self.refuse_spent())
         }
-        let same_file = |other: &Slot| slot.file.is_some() && slot.file == other.file;
-        if self.slots.iter().any(|other| other.name == slot.name || same_file(other)) {
-            return Some(
-                "a conversation beside this one in the same reply has this name or file; \
-                 put both tasks into one prompt, or send the second one after the first one's result"
-                    .to_owned(),
-            );
-        }
-        None
     }
 
     /// Begins a group of conversations that run side by side.
@@ -173,7 +160,6 @@ impl Children {
         left: Limits,
         context: &RunContext<'_>,
     ) {
-        let home = context.env.home();
         self.left = Some(left);
         for action in actions {
             let name = match &action {
@@ -185,28 +171,25 @@ impl Children {
             let lineage = format!("{}.{}", self.lineage, self.started);
             let file = match &action {
                 Action::Conversation { file: Some(file), .. } => {
-                    let path = names::expand_home(file.as_ref(), home.as_deref());
-                    let path = context.folder.join(path);
+                    let path = context.resolve(file);
                     Some(fs::real_path(&path).unwrap_or(path))
                 }
                 _ => None,
             };
             let mut slot = Slot { action, name, lineage, file, job: None, result: None };
-            if let Some(why) = self.refuse(&slot) {
-                slot.result = Some(Acted::plain(result_block(&slot.name, "error").body(why)));
-            }
+            slot.result = self.refuse(&slot).map(|why| slot.error(why));
             self.slots.push_back(slot);
         }
     }
 
     /// Waits for the first result of the group that has not been handed out.
-    pub(super) fn next_result(&mut self, context: &ChildContext<'_>) -> Result<Event> {
-        let interrupts = context.run.interrupts;
+    pub(super) fn next_result(&mut self, context: &RunContext<'_>) -> Result<Event> {
+        let interrupts = context.interrupts;
         loop {
             if let Some(signal) = interrupts.pending() {
                 return self.stop_group(signal, context);
             }
-            self.start_waiting(context.run);
+            self.start_waiting(context);
             let first = self.slots.front_mut();
             let first =
                 first.context("bug in nagent: it waits for a conversation that is not there")?;
@@ -221,12 +204,8 @@ impl Children {
     }
 
     /// Ends the group because of a signal, with results for all that have none yet.
-    pub(super) fn stop_group(
-        &mut self,
-        signal: Signal,
-        context: &ChildContext<'_>,
-    ) -> Result<Event> {
-        while let Some(finished) = self.jobs.next_finished(context.run.interrupts) {
+    pub(super) fn stop_group(&mut self, signal: Signal, context: &RunContext<'_>) -> Result<Event> {
+        while let Some(finished) = self.jobs.next_finished(context.interrupts) {
             self.record_end(finished, context)?;
         }
         let slots = std::mem::take(&mut self.slots);
@@ -252,9 +231,7 @@ impl Children {
             let slot = &mut self.slots[at];
             match started {
                 Ok(id) => slot.job = Some(id),
-                Err(why) => {
-                    slot.result = Some(Acted::plain(result_block(&slot.name, "error").body(why)));
-                }
+                Err(why) => slot.result = Some(slot.error(why)),
             }
         }
     }
@@ -280,15 +257,9 @@ impl Children {
         flag("--parent-conversation", &self.name);
         if let Some(left) = self.left {
             flag("--max-turns", &left.turns.to_string());
-            for (name, value) in [
-                ("--max-seconds", left.seconds.map(|value| value.to_string())),
-                ("--max-tokens", left.tokens.map(|value| value.to_string())),
-                ("--max-cost", left.cost.map(|value| value.to_string())),
-            ] {
-                if let Some(value) = value {
-                    flag(name, &value);
-                }
-            }
+            left.seconds.iter().for_each(|seconds| flag("--max-seconds", &seconds.to_string()));
+            left.tokens.iter().for_each(|tokens| flag("--max-tokens", &tokens.to_string()));
+            left.cost.iter().for_each(|cost| flag("--max-cost", &cost.to_string()));
         }
         let set = [(PARENTS, self.parents_of_commands()), (LINEAGE, slot.lineage.clone())];
         let env = context.env.for_children(&set);
@@ -297,7 +268,7 @@ impl Children {
     }
 
     /// Makes the result of a child that ended.
-    fn record_end(&mut self, finished: Finished, context: &ChildContext<'_>) -> Result<()> {
+    fn record_end(&mut self, finished: Finished, context: &RunContext<'_>) -> Result<()> {
         let answer = ChildAnswer::read(&finished);
         self.draw_on_limits(&answer);
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {
@@ -305,13 +276,7 @@ impl Children {
         };
         let name = answer.conversation().unwrap_or(&slot.name).to_owned();
         let failed = answer.code != 0 || answer.ended_by.is_some();
-        let usage = Usage {
-            input: answer.count("recursive_input_tokens"),
-            cached: answer.count("recursive_cache_read_tokens"),
-            cache_written: answer.count("recursive_cache_write_tokens"),
-            output: answer.count("recursive_output_tokens"),
-            estimated: answer.json.get("estimated") == Some(&true.into()),
-        };
+        let usage = answer.usage();
         let mut block = result_block(&name, if failed { "error" } else { "ok" })
             .with("exit_code", answer.code)
             .with("tokens_in", usage.input)
@@ -320,17 +285,16 @@ impl Children {
         if let Action::Conversation { file: Some(file), .. } = &slot.action {
             block = block.with("file", file);
         }
-        if let Some(sandbox) = &context.run.sandbox {
+        if let Some(sandbox) = &context.sandbox {
             block = with_sandbox(block, sandbox);
         }
         let mut parts: Vec<String> = answer.responses().map(str::to_owned).collect();
         let error = answer.error.as_ref();
         parts.extend(error.map(|error| format!("[the conversation failed: {error}]")));
         parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{}]", problem.message)));
-        let run = context.run;
-        let block = run.redactor.with_text(block, parts.join("\n"), &run.root.outputs())?;
-        let turns = answer.count("recursive_turn_count");
-        slot.result = Some(Acted { block, usage, cost: answer.cost(), turns });
+        let outputs = context.root.outputs();
+        let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
+        slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())
     }
 }

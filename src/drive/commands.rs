@@ -74,17 +74,12 @@ impl Commands {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);
         }
-        let (mut block, signal) = describe_result(block, finished, output, timeout);
-        let mut output = block.body.take().unwrap_or_default();
+        let (block, signal) = describe_result(block, finished, output, timeout);
         let mut notes = outcome.notes;
         if block.get("status") == Some("error") {
-            notes.extend(sandbox.advise(&output));
+            notes.extend(sandbox.advise(block.body.as_deref().unwrap_or_default()));
         }
-        for note in notes {
-            let gap = if output.is_empty() { "" } else { "\n" };
-            output.push_str(&format!("{gap}[{note}]"));
-        }
-        (block.body(output), signal)
+        (with_notes(block, notes), signal)
     }
 
     fn build_job(
@@ -103,6 +98,16 @@ impl Commands {
         job.keep = 0;
         job
     }
+}
+
+/// The block with notes behind the output, each in brackets.
+fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Block {
+    let mut output = block.body.take().unwrap_or_default();
+    for note in notes {
+        let gap = if output.is_empty() { "" } else { "\n" };
+        output.push_str(&format!("{gap}[{note}]"));
+    }
+    block.body(output)
 }
 
 /// The block with the sandbox that the command ran in.
@@ -125,41 +130,34 @@ fn describe_result(
     };
     let (output, masks) = output.finish();
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
-    let (status, code, why) = match finished.outcome {
-        Outcome::Ended { code: 0 } => ("ok", Some(0), None),
-        Outcome::Ended { code } => ("error", Some(code), None),
+    let (code, why) = match finished.outcome {
+        Outcome::Ended { code } => (Some(code), None),
         Outcome::Killed { signal } => {
-            ("error", Some(128 + signal), Some(format!("ended by signal {signal}")))
+            (Some(128 + signal), Some(format!("ended by signal {signal}")))
         }
-        Outcome::TimedOut => (
-            "error",
-            None,
-            Some(format!(
-                "ended at its time limit of {} s, with all it had started (timeout=\"S\" allows more)",
-                timeout.as_secs()
-            )),
-        ),
+        Outcome::TimedOut => {
+            let seconds = timeout.as_secs();
+            let why = format!(
+                "ended at its time limit of {seconds} s, with all it had started (timeout=\"S\" allows more)"
+            );
+            (None, Some(why))
+        }
         Outcome::Interrupted(signal) => {
-            ("error", None, Some(format!("ended because nagent got {}", signal.name())))
+            (None, Some(format!("ended because nagent got {}", signal.name())))
         }
-        Outcome::TooMuch => (
-            "error",
-            None,
-            Some("ended because it wrote too much output; let it print less".to_owned()),
-        ),
-        Outcome::Stopped => ("error", None, Some("ended".to_owned())),
+        Outcome::TooMuch => {
+            (None, Some("ended because it wrote too much output; let it print less".to_owned()))
+        }
+        Outcome::Stopped => (None, Some("ended".to_owned())),
     };
+    let status = if code == Some(0) { "ok" } else { "error" };
     let mut block = block.with("status", status);
     if let Some(code) = code {
         block = block.with("exit_code", code);
     }
     block = truncate::with_output(block.with("seconds", seconds), &output);
     let left = "processes of this command may still run: they could not be ended within a second";
-    for why in why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())) {
-        let output = block.body.take().unwrap_or_default();
-        let gap = if output.is_empty() { "" } else { "\n" };
-        block = block.body(format!("{output}{gap}[{why}]"));
-    }
+    block = with_notes(block, why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())));
     let signal = match finished.outcome {
         Outcome::Interrupted(signal) => Some(signal),
         _ => None,

@@ -10,33 +10,20 @@ use anyhow::Result;
 
 use crate::diff::lines;
 use crate::format::conversation::Block;
+use crate::limits;
 use crate::memory::changes::NO_FILE;
 use crate::sys::file_error::FileErrorKind;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs;
 use crate::sys::read;
 
-/// Maximum size of a file whose content is kept at the start of a run, in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 20;
-
-/// The content of a file: its SHA-256 in hexadecimal digits, or [`NO_FILE`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContentHash(String);
-
-impl ContentHash {
-    /// The hash as attributes have it.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// A change of the file by the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunChange {
-    /// The content before.
-    pub before: ContentHash,
-    /// The content after.
-    pub after: ContentHash,
+    /// The SHA-256 of the content before, or [`NO_FILE`].
+    pub before: String,
+    /// The same of the content after.
+    pub after: String,
 }
 
 /// Tells the run's own changes of its file from those of others.
@@ -46,11 +33,11 @@ pub struct RunChanges {
     file: Option<PathBuf>,
     outputs: PathBuf,
     /// The content when the run began; `None` before that, and where it could not be read.
-    before: Option<ContentHash>,
+    before: Option<String>,
     /// What the file looked like when the model was last asked, and what it held.
-    when_asked: Option<(Option<FileStamp>, ContentHash)>,
+    when_asked: Option<(Option<FileStamp>, String)>,
     /// What somebody else has left there, from which on changes are the run's.
-    since: Option<ContentHash>,
+    since: Option<String>,
     /// The run's changes before that.
     earlier: Vec<RunChange>,
 }
@@ -66,7 +53,7 @@ impl RunChanges {
     ///
     /// # Errors
     /// The content could not be kept.
-    pub fn begin(&mut self, keep: bool) -> Result<Option<&ContentHash>> {
+    pub fn begin(&mut self, keep: bool) -> Result<Option<&String>> {
         if let Some(file) = &self.file {
             self.before = content_hash(file, keep.then_some(&self.outputs))?;
         }
@@ -74,7 +61,7 @@ impl RunChanges {
     }
 
     /// The content when the run began, where the path is that of the file.
-    pub(super) fn begun_with(&self, path: &Path) -> Option<&ContentHash> {
+    pub(super) fn begun_with(&self, path: &Path) -> Option<&String> {
         self.before.as_ref().filter(|_| self.file.as_deref() == Some(path))
     }
 
@@ -145,8 +132,8 @@ impl RunChanges {
         Block::new("system")
             .with("change", "run")
             .with("path", path)
-            .with("before", change.before.as_str())
-            .with("after", change.after.as_str())
+            .with("before", &change.before)
+            .with("after", &change.after)
             .body(text)
     }
 }
@@ -156,22 +143,22 @@ impl RunChanges {
 ///
 /// # Errors
 /// The content could not be kept.
-pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<ContentHash>> {
+pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<String>> {
     let (mut file, metadata) = match read::open_regular(path) {
         Ok(opened) => opened,
         Err(error) if error.kind == FileErrorKind::Missing => {
-            return Ok(Some(ContentHash(NO_FILE.to_owned())));
+            return Ok(Some(NO_FILE.to_owned()));
         }
         Err(_) => return Ok(None),
     };
-    if metadata.len() > MAX_FILE_BYTES {
+    if metadata.len() > limits::TRACKED_FILE {
         return Ok(None);
     }
     let Some(outputs) = outputs else {
-        return Ok(fs::sha256_of_file(file).ok().map(ContentHash));
+        return Ok(fs::sha256_of_file(file).ok());
     };
     let kept = fs::store_file(outputs, &mut file)?;
-    Ok(kept.file_stem().map(|stem| ContentHash(stem.to_string_lossy().into_owned())))
+    Ok(kept.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
 }
 
 /// How many lines were removed and added.

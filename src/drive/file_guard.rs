@@ -169,14 +169,13 @@ impl FileGuard {
             return Ok(block);
         }
         let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
-        let hash = hash.as_str();
-        self.last_seen.record_write(conversation.pieces(), source, hash.to_owned());
+        self.last_seen.record_write(conversation.pieces(), source, hash.clone());
         Ok(block.with("resolved", source.display()).with("after", hash))
     }
 
     /// The hash that the model knew of a file when it wrote its last reply.
     fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<String> {
-        let begun = || self.changes.begun_with(path).map(|hash| hash.as_str().to_owned());
+        let begun = || self.changes.begun_with(path).cloned();
         self.last_seen.known_to_reply(pieces, path).or_else(begun)
     }
 

@@ -12,14 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::diff::file_diff;
 use crate::format::conversation::{Block, Piece};
+use crate::limits::{CHANGE_SHOWN, DIFF_INPUT};
 use crate::memory::changes::NO_FILE;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
-
-/// Maximum size of a file whose change is described by a diff, in bytes.
-const MAX_DIFF_INPUT: usize = 4 << 20;
-/// Maximum length of the description of a change, in bytes.
-const MAX_DESCRIPTION: usize = 6 << 10;
 
 /// Remembers what the model's last reply has written itself.
 #[derive(Debug, Default)]
@@ -93,7 +89,7 @@ pub(super) fn describe_change(
 ) -> (String, bool) {
     let old =
         if seen == NO_FILE { Some(Vec::new()) } else { find_content(conversation, outputs, seen) };
-    let old = old.filter(|old| old.len().max(now.len()) <= MAX_DIFF_INPUT);
+    let old = old.filter(|old| old.len().max(now.len()) <= DIFF_INPUT);
     let (lead, text) = if let Some(old) = old {
         let name = path.file_name().unwrap_or_default().as_bytes();
         let diff = file_diff::unified_diff(name, &old, now).unwrap_or_default();
@@ -101,12 +97,12 @@ pub(super) fn describe_change(
         let text = String::from_utf8_lossy(&diff).into_owned();
         ("What changed:", text.splitn(3, '\n').nth(2).unwrap_or_default().to_owned())
     } else {
-        let head = &now[..now.len().min(MAX_DESCRIPTION + 1)];
+        let head = &now[..now.len().min(CHANGE_SHOWN + 1)];
         ("The file is now:", String::from_utf8_lossy(head).into_owned())
     };
-    if text.len() <= MAX_DESCRIPTION {
+    if text.len() <= CHANGE_SHOWN {
         return (format!("{lead}\n{}", text.trim_end_matches('\n')), true);
     }
-    let end = text[..text.floor_char_boundary(MAX_DESCRIPTION)].rfind('\n').unwrap_or(0);
+    let end = text[..text.floor_char_boundary(CHANGE_SHOWN)].rfind('\n').unwrap_or(0);
     (format!("{lead}\n{}\n[… cut: read the file again]", &text[..end]), false)
 }

@@ -7,7 +7,7 @@ use crate::format::index;
 use crate::limits;
 use crate::protocol::Action;
 use crate::segments::previous_split::edited_segments;
-use crate::sys::{fs, read};
+use crate::sys::fs;
 
 /// Refuses an action that would write a mask in place of the credential.
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
@@ -39,16 +39,14 @@ fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<Str
 
 /// Reads a file to search it for masks, else says why it may not be put back. `Err(None)`: there is no such file.
 fn read_for_masks(path: &Path, limit: u64) -> Result<String, Option<String>> {
-    let (mut file, metadata) = read::open_regular(path).map_err(|_| None)?;
-    if metadata.len() > limit {
-        return Err(Some(format!(
-            "nothing was changed: {} has more than {} MiB, too much to search for masks of credentials; without --redact \
-             it is not searched",
+    match fs::read_bytes(path, limit) {
+        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(None) => Err(None),
+        Err(_) => Err(Some(format!(
+            "nothing was changed: {} cannot be read, or has more than {} MiB, too much to search for masks of credentials; \
+             without --redact it is not searched",
             path.display(),
             limit >> 20
-        )));
+        ))),
     }
-    let bytes = fs::read_all(&mut file).map_err(|error| Some(format!("{error:#}")))?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

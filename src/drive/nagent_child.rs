@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::exit::Exit;
 use crate::limits;
+use crate::llm::Usage;
 use crate::problem::Problem;
 use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 
@@ -106,8 +107,23 @@ impl ChildAnswer {
         self.json.get("cost")?.as_f64()
     }
 
-    /// A count, 0 where there is none.
-    pub fn count(&self, key: &str) -> u64 {
+    /// The turns that it and its own children took.
+    pub fn turns(&self) -> u64 {
+        self.count("recursive_turn_count")
+    }
+
+    /// The tokens that it and its own children used.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            input: self.count("recursive_input_tokens"),
+            cached: self.count("recursive_cache_read_tokens"),
+            cache_written: self.count("recursive_cache_write_tokens"),
+            output: self.count("recursive_output_tokens"),
+            estimated: self.json.get("estimated") == Some(&true.into()),
+        }
+    }
+
+    fn count(&self, key: &str) -> u64 {
         self.json.get(key).and_then(Value::as_u64).unwrap_or(0)
     }
 }

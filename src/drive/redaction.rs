@@ -16,12 +16,9 @@ use crate::limits;
 use crate::redact::{Redactor, Stream};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
+use crate::sys::fs;
 use crate::sys::process::capture::{Capture, Captured};
 use crate::sys::root::Root;
-use crate::sys::{fs, read};
-
-/// Maximum size of a file that is searched for secrets when a piece of it is shown, in bytes.
-const MAX_LEARNED_BYTES: u64 = 16 << 20;
 
 /// Attributes that name files of the toolkit's own.
 const OWN_ATTRIBUTES: [&str; 8] =
@@ -133,10 +130,7 @@ impl ResultRedactor {
         if !redactor.finds_shapes() {
             return;
         }
-        if let Ok((mut file, metadata)) = read::open_regular(path)
-            && metadata.len() <= MAX_LEARNED_BYTES
-            && let Ok(bytes) = fs::read_all(&mut file)
-        {
+        if let Ok(Some(bytes)) = fs::read_bytes(path, limits::SEARCHED_FOR_KEYS) {
             redactor.redact_bytes(&bytes);
         }
     }

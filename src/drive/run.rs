@@ -12,8 +12,7 @@ use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::ApiError;
 use crate::protocol::Action;
-use crate::sys::conversation_file::Appended;
-use crate::sys::{clock, fs};
+use crate::sys::fs;
 use crate::turn::Turn;
 use crate::turn::event::{Acted, Effect, Event, Limits, Outcome};
 use crate::turn::unfinished;
@@ -37,10 +36,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                     .map(|action| unfinished::result_of_unrun(action, "not-run"))
                     .collect(),
             },
-            (Effect::Next, Some(signal)) => {
-                let (children, context) = runner.children();
-                children.stop_group(signal, &context)?
-            }
+            (Effect::Next, Some(signal)) => runner.children.stop_group(signal, &runner.context)?,
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
             }
@@ -81,7 +77,7 @@ impl Runner<'_> {
                 texts.push(format_block(&self.with_true_bytes(block)?, &tag_names));
             }
             let old = self.conversation.name().to_owned();
-            if let Appended::InFork(name) = self.conversation.append(&texts.join("\n"))? {
+            if let Some(name) = self.conversation.append(&texts.join("\n"))? {
                 let note = format!(
                     "another program changed conversation {old} while this run was using it; it was left as it is, and \
                      the run goes on in {name}"
@@ -122,7 +118,7 @@ impl Runner<'_> {
 
     fn wait_to_retry(&mut self, time: Duration, error: &ApiError) -> Event {
         (self.on_progress)(ProgressEvent::Waiting(time, error));
-        match clock::sleep_interruptible(time, self.context.interrupts) {
+        match self.context.interrupts.wait(Some(time)) {
             Some(signal) => interrupted(signal),
             None => Event::Waited,
         }
@@ -147,8 +143,7 @@ impl Runner<'_> {
     }
 
     fn next_child(&mut self) -> Result<Event> {
-        let (children, context) = self.children();
-        let event = children.next_result(&context)?;
+        let event = self.children.next_result(&self.context)?;
         if let Event::Acted(acted) = &event {
             (self.on_progress)(ProgressEvent::ActionEnded(&acted.block));
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::asker::Asker;
-use super::children::{ChildContext, Children};
+use super::children::Children;
 use super::commands::Commands;
 use super::file_guard::FileGuard;
 use super::progress_event::ProgressEvent;
@@ -35,10 +35,5 @@ impl Runner<'_> {
     /// The folder of this conversation's splits.
     pub fn splits_folder(&self) -> PathBuf {
         self.context.root.splits(self.conversation.name())
-    }
-
-    /// The children, and what their results need.
-    pub(super) fn children(&mut self) -> (&mut Children, ChildContext<'_>) {
-        (&mut self.children, ChildContext { run: &self.context })
     }
 }

@@ -18,7 +18,7 @@ use crate::format::conversation::Block;
 use crate::memory::changes::{NO_FILE, RunChange, find_killed_run, list_changes};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::conversation_file::{Appended, ConversationFile};
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::file_error::FileError;
 use crate::sys::names::shown;
 use crate::sys::root::Root;
@@ -342,7 +342,7 @@ fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyh
     blocks.push(block);
     let own = tag_names();
     let texts: Vec<String> = blocks.iter().map(|block| drive::format_block(block, &own)).collect();
-    if let Appended::InFork(name) = journal.append(&texts.join("\n"))? {
+    if let Some(name) = journal.append(&texts.join("\n"))? {
         call.print_note(&format!(
             "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
         ));

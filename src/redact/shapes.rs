@@ -3,6 +3,8 @@
 //! Prefixes and lengths are those that the issuers document, or that they publish for scanners. A shape is here when text
 //! that is no credential hardly ever has it. Where a pattern has a group, the group is the secret, else all of it is.
 
+use std::sync::LazyLock;
+
 /// What a match must be besides matching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likely {
@@ -25,135 +27,72 @@ pub struct Shape {
     pub likely: Likely,
 }
 
-const fn shape(name: &'static str, pattern: &'static str, likely: Likely) -> Shape {
-    Shape { name, pattern, likely }
-}
-
-use Likely::{Always, Mixed, Random};
-
 /// All shapes but private keys, which go over several lines. Of two that match the same text the first counts.
-pub const SHAPES: &[Shape] = &[
-    shape("anthropic-key", r"\bsk-ant-[A-Za-z0-9_-]{16,}", Always),
-    shape("openrouter-key", r"\bsk-or-v1-[A-Za-z0-9]{32,}", Always),
-    shape("api-key", r"\bsk-[A-Za-z0-9_-]{18,}", Mixed),
-    shape("google-key", r"\bAIza[A-Za-z0-9_-]{35}", Always),
-    shape("google-token", r"\bya29\.[A-Za-z0-9_-]{20,}", Always),
-    shape("google-secret", r"\bGOCSPX-[A-Za-z0-9_-]{20,}", Always),
-    shape("github-token", r"\bgh[opusr]_[A-Za-z0-9]{36,}", Always),
-    shape("github-token", r"\bgithub_pat_[A-Za-z0-9_]{22,}", Always),
-    shape(
-        "gitlab-token",
-        r"\bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{20,}",
-        Always,
-    ),
-    shape("slack-token", r"\bxox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}", Always),
-    shape("slack-token", r"\bxapp-[0-9]-[A-Za-z0-9-]{10,}", Always),
-    shape(
-        "slack-webhook",
-        r"\bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,})",
-        Always,
-    ),
-    shape("aws-key-id", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b", Always),
-    shape(
-        "aws-secret",
-        r#"(?i)\bsecret_?access_?key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})"#,
-        Always,
-    ),
-    shape(
-        "aws-secret",
-        r#"(?i)aws_secret_access_key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})"#,
-        Always,
-    ),
-    shape(
-        "aws-session",
-        r#"(?i)session_?token["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+=]{80,})"#,
-        Random,
-    ),
-    shape(
-        "azure-key",
-        r"(?i)\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{43,88}={0,2})",
-        Always,
-    ),
-    shape(
-        "jwt",
-        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)*",
-        Always,
-    ),
-    shape("npm-token", r"\bnpm_[A-Za-z0-9]{36,}", Always),
-    shape(
-        "npm-token",
-        r"(?i)\b_(?:auth|authToken|password)\s*=\s*([A-Za-z0-9+/=_.-]{16,})",
-        Always,
-    ),
-    shape("pypi-token", r"\bpypi-[A-Za-z0-9_-]{32,}", Mixed),
-    shape("cargo-token", r"\bcio[A-Za-z0-9]{32}\b", Mixed),
-    shape("rubygems-key", r"\brubygems_[a-f0-9]{48}", Always),
-    shape("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z0-9]{30,}", Mixed),
-    shape("digitalocean-token", r"\bdo[opr]_v1_[a-f0-9]{64}", Always),
-    shape("stripe-key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}", Always),
-    shape("stripe-key", r"\bwhsec_[A-Za-z0-9+/=]{24,}", Always),
-    shape("sendgrid-key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", Mixed),
-    shape("twilio-key", r"\bSK[a-f0-9]{32}\b", Always),
-    shape("shopify-token", r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}", Always),
-    shape("telegram-token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}", Always),
-    shape("vault-token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}", Mixed),
-    shape("databricks-token", r"\bdapi[a-f0-9]{32}", Always),
-    shape("docker-token", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}", Always),
-    shape("atlassian-token", r"\bATATT3[A-Za-z0-9_=-]{40,}", Always),
-    shape("linear-key", r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}", Always),
-    shape(
-        "provider-key",
-        r"\b(?:gsk_|xai-|nvapi-|pplx-|r8_|tvly-|csk-|fw_)[A-Za-z0-9_-]{24,}",
-        Mixed,
-    ),
-    shape("age-key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{40,}", Always),
-    shape(
-        "authorization",
-        r#"(?i)\b(?:proxy-)?authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic|token|apikey|digest|negotiate)\s+([A-Za-z0-9._~+/=-]{8,})"#,
-        Always,
-    ),
-    shape("authorization", r#"(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{20,})"#, Mixed),
-    shape(
-        "api-key",
-        r#"(?i)\b(?:x-api-key|x-goog-api-key|api-key|apikey|private-token|x-auth-token|x-access-token)["'\\]*\s*:\s*["'\\]*([A-Za-z0-9._~+/=-]{12,})"#,
-        Mixed,
-    ),
-    shape(
-        "cookie",
-        r#"(?i)\b(?:set-)?cookie:\s*[A-Za-z0-9_.-]*(?:session|sess|sid|auth|token)[A-Za-z0-9_.-]*=([A-Za-z0-9._~+/=%-]{16,})"#,
-        Mixed,
-    ),
-    shape(
-        "url-password",
-        r#"\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@"'<>\[\]{}]*:([^\s/@"'<>\[\]{}$]{3,})@"#,
-        Always,
-    ),
-    shape(
-        "netrc-password",
-        r#"\b(?:machine\s+[^\s\[]+|default)\s+(?:(?:login|account)\s+[^\s\[]+\s+)*password\s+([^\s\["'$]{3,})"#,
-        Always,
-    ),
-    shape(
-        "password",
-        r#"(?i)\b[A-Z0-9_.-]*passw(?:or)?d["'\\]*\s*(?:[:=]|=>)\s*["'\\]*([^\s"'\\$`(){}<>\[\];,&|]{8,})"#,
-        Random,
-    ),
-    shape(
-        "secret",
-        r#"\b[A-Z0-9_]*(?:SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?|PASSPHRASE)[A-Z0-9_]*["']?\s*[:=]\s*["']?([^\s"'\\$`(){}<>\[\];,&|]{12,})"#,
-        Random,
-    ),
-    shape(
-        "secret",
-        r#"(?i)\b[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)["'\\]*\s*(?:[:=]|=>|:=)\s*\\?["']([^\s"'\\$`(){}<>\[\];,&|]{16,})["'\\]"#,
-        Random,
-    ),
-    shape(
-        "secret",
-        r#"(?im)^[ \t]*[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)[ \t]*[:=][ \t]*([^\s"'\\$`(){}<>\[\];,&|/]{16,})[ \t]*\r?$"#,
-        Random,
-    ),
-];
+pub static SHAPES: LazyLock<Vec<Shape>> =
+    LazyLock::new(|| TABLE.lines().filter_map(read_shape).collect());
+
+/// A line for each shape: how likely a match is a secret, the name, and the pattern.
+const TABLE: &str = r##"
+always anthropic-key      \bsk-ant-[A-Za-z0-9_-]{16,}
+always openrouter-key     \bsk-or-v1-[A-Za-z0-9]{32,}
+mixed  api-key            \bsk-[A-Za-z0-9_-]{18,}
+always google-key         \bAIza[A-Za-z0-9_-]{35}
+always google-token       \bya29\.[A-Za-z0-9_-]{20,}
+always google-secret      \bGOCSPX-[A-Za-z0-9_-]{20,}
+always github-token       \bgh[opusr]_[A-Za-z0-9]{36,}
+always github-token       \bgithub_pat_[A-Za-z0-9_]{22,}
+always gitlab-token       \bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{20,}
+always slack-token        \bxox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}
+always slack-token        \bxapp-[0-9]-[A-Za-z0-9-]{10,}
+always slack-webhook      \bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,})
+always aws-key-id         \b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b
+always aws-secret         (?i)\bsecret_?access_?key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})
+always aws-secret         (?i)aws_secret_access_key["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+]{40})
+random aws-session        (?i)session_?token["'\\]*\s*[:=]\s*["'\\]*([A-Za-z0-9/+=]{80,})
+always azure-key          (?i)\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{43,88}={0,2})
+always jwt                \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)*
+always npm-token          \bnpm_[A-Za-z0-9]{36,}
+always npm-token          (?i)\b_(?:auth|authToken|password)\s*=\s*([A-Za-z0-9+/=_.-]{16,})
+mixed  pypi-token         \bpypi-[A-Za-z0-9_-]{32,}
+mixed  cargo-token        \bcio[A-Za-z0-9]{32}\b
+always rubygems-key       \brubygems_[a-f0-9]{48}
+mixed  huggingface-token  \b(?:hf|api_org)_[A-Za-z0-9]{30,}
+always digitalocean-token \bdo[opr]_v1_[a-f0-9]{64}
+always stripe-key         \b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}
+always stripe-key         \bwhsec_[A-Za-z0-9+/=]{24,}
+mixed  sendgrid-key       \bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}
+always twilio-key         \bSK[a-f0-9]{32}\b
+always shopify-token      \bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}
+always telegram-token     \b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}
+mixed  vault-token        \bhv[sbr]\.[A-Za-z0-9_-]{24,}
+always databricks-token   \bdapi[a-f0-9]{32}
+always docker-token       \bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}
+always atlassian-token    \bATATT3[A-Za-z0-9_=-]{40,}
+always linear-key         \blin_(?:api|oauth)_[A-Za-z0-9]{32,}
+mixed  provider-key       \b(?:gsk_|xai-|nvapi-|pplx-|r8_|tvly-|csk-|fw_)[A-Za-z0-9_-]{24,}
+always age-key            \bAGE-SECRET-KEY-1[A-Z0-9]{40,}
+always authorization      (?i)\b(?:proxy-)?authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic|token|apikey|digest|negotiate)\s+([A-Za-z0-9._~+/=-]{8,})
+mixed  authorization      (?i)\bbearer\s+([A-Za-z0-9._~+/=-]{20,})
+mixed  api-key            (?i)\b(?:x-api-key|x-goog-api-key|api-key|apikey|private-token|x-auth-token|x-access-token)["'\\]*\s*:\s*["'\\]*([A-Za-z0-9._~+/=-]{12,})
+mixed  cookie             (?i)\b(?:set-)?cookie:\s*[A-Za-z0-9_.-]*(?:session|sess|sid|auth|token)[A-Za-z0-9_.-]*=([A-Za-z0-9._~+/=%-]{16,})
+always url-password       \b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@"'<>\[\]{}]*:([^\s/@"'<>\[\]{}$]{3,})@
+always netrc-password     \b(?:machine\s+[^\s\[]+|default)\s+(?:(?:login|account)\s+[^\s\[]+\s+)*password\s+([^\s\["'$]{3,})
+random password           (?i)\b[A-Z0-9_.-]*passw(?:or)?d["'\\]*\s*(?:[:=]|=>)\s*["'\\]*([^\s"'\\$`(){}<>\[\];,&|]{8,})
+random secret             \b[A-Z0-9_]*(?:SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?|PASSPHRASE)[A-Z0-9_]*["']?\s*[:=]\s*["']?([^\s"'\\$`(){}<>\[\];,&|]{12,})
+random secret             (?i)\b[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)["'\\]*\s*(?:[:=]|=>|:=)\s*\\?["']([^\s"'\\$`(){}<>\[\];,&|]{16,})["'\\]
+random secret             (?im)^[ \t]*[a-z0-9_.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|passphrase)[ \t]*[:=][ \t]*([^\s"'\\$`(){}<>\[\];,&|/]{16,})[ \t]*\r?$
+"##;
+
+fn read_shape(line: &'static str) -> Option<Shape> {
+    let (likely, rest) = line.split_once(' ')?;
+    let (name, pattern) = rest.trim_start().split_once(' ')?;
+    let likely = match likely {
+        "always" => Likely::Always,
+        "mixed" => Likely::Mixed,
+        _ => Likely::Random,
+    };
+    Some(Shape { name, pattern: pattern.trim_start(), likely })
+}
 
 /// Whether a text that matched is likely to be a secret.
 pub fn is_likely(likely: Likely, secret: &[u8]) -> bool {

@@ -114,7 +114,7 @@ impl<'a> FileSummarizer<'a> {
             return Ok(FileSummary { summary, bytes: size, split: None });
         }
         let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
-        let folder = output.or(temporary.as_ref().map(fs::EmptyFolder::path));
+        let folder = output.or(temporary.as_ref().map(tempfile::TempDir::path));
         let mut split = self.split_source(path, folder.unwrap_or(path), sizes.target)?;
         let index_path = output.is_some().then_some(split.index_path.as_path());
         let summary = self.summarize_segments(index_path, &mut split.index, progress)?;

@@ -18,6 +18,7 @@ use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::names::{expand_home, resolve_links, shown};
 use super::sandbox::Sandbox;
+use crate::format::attributes;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -264,7 +265,7 @@ impl Boundary {
         } else {
             format!(" (which is {})", shown(path))
         };
-        let file = attribute(&shown(path));
+        let file = attributes::encode(&shown(path));
         let way =
             format!("<nagent-conversation file=\"{file}\">what to change</nagent-conversation>");
         let instead = match &self.target {
@@ -323,10 +324,6 @@ fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && folder.join("objects").is_dir()
         && folder.join("refs").is_dir()
-}
-
-fn attribute(text: &str) -> String {
-    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -41,15 +41,6 @@ pub struct ConversationFile {
     is_noted: bool,
 }
 
-/// What an append had to do beside appending.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Appended {
-    /// Nothing.
-    Plainly,
-    /// The file had been changed by another program: the run goes on in a fork of this name.
-    InFork(String),
-}
-
 impl ConversationFile {
     /// Opens a conversation for a run: takes its lock, reads it, and moves a torn tail aside.
     ///
@@ -64,7 +55,9 @@ impl ConversationFile {
     ) -> Result<Self, LockError> {
         let mut journal = Self::without_text(root, name);
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
-        journal.load_text(Some(&mut lock))?;
+        journal.read_file(false, lock.is_after_crash())?;
+        // The note of a killed holder has served.
+        lock.settle();
         journal.lock = Some(lock);
         Ok(journal)
     }
@@ -83,8 +76,8 @@ impl ConversationFile {
     ) -> Result<(Lock, Option<PathBuf>), LockError> {
         let mut lock = lock::lock_conversation(root, name, timeout, interrupts, waiting)?;
         let mut journal = Self::without_text(root, name);
-        if lock.is_after_crash() {
-            let _ = journal.load_text(Some(&mut lock));
+        if lock.is_after_crash() && journal.read_file(false, true).is_ok() {
+            lock.settle();
         }
         Ok((lock, journal.torn))
     }
@@ -106,7 +99,7 @@ impl ConversationFile {
     /// Reads a conversation without its lock, for upkeep that only looks. A torn tail is passed over, not moved.
     pub fn read_only(root: &Root, name: &str) -> Result<Self> {
         let mut journal = Self::without_text(root, name);
-        journal.load_text(None)?;
+        journal.read_file(true, false)?;
         journal.file = None;
         Ok(journal)
     }
@@ -136,15 +129,7 @@ impl ConversationFile {
         self.torn.as_deref()
     }
 
-    /// Reads the file; under its lock, a torn tail is moved aside. Only then the note of a killed holder has served.
-    fn load_text(&mut self, lock: Option<&mut Lock>) -> Result<()> {
-        self.read_file(lock.is_none(), lock.as_deref().is_some_and(Lock::is_after_crash))?;
-        if let Some(lock) = lock {
-            lock.settle();
-        }
-        Ok(())
-    }
-
+    /// Reads the file. Unless this only looks, a torn tail is moved aside.
     fn read_file(&mut self, looks_only: bool, after_crash: bool) -> Result<()> {
         let Some((file, bytes)) = self.open_file(looks_only)? else { return Ok(()) };
         let (text, tail) = split_text(bytes);
@@ -261,12 +246,13 @@ impl ConversationFile {
         )
     }
 
-    /// Appends text, durably. On a failed write the file is cut back to its old length.
-    pub fn append(&mut self, blocks: &str) -> Result<Appended> {
-        let mut forked = Appended::Plainly;
+    /// Appends text, durably. On a failed write the file is cut back to its old length. If another program has changed the
+    /// file, the run continues in a fork, whose name is returned.
+    pub fn append(&mut self, blocks: &str) -> Result<Option<String>> {
+        let mut forked = None;
         if self.was_changed() {
             self.continue_in_fork()?;
-            forked = Appended::InFork(self.name.clone());
+            forked = Some(self.name.clone());
         }
         let mut addition = String::with_capacity(blocks.len() + 2);
         if !self.text.is_empty() {
@@ -329,8 +315,7 @@ impl ConversationFile {
                 self.file = None;
                 let _ = fs::remove_file(&self.path);
             }
-            let room = fs::describe_free_space(&self.root.conversations());
-            return Err(error).with_context(|| format!("{}; {state} ({room})", what()));
+            return Err(error).with_context(|| format!("{}; {state}", what()));
         }
         Ok(())
     }

@@ -104,17 +104,13 @@ impl Env {
         if withheld.iter().any(|(name, _)| is_git_setting(name)) {
             withheld.extend(variables.extract_if(.., |(name, _)| name == GIT_SETTINGS));
         }
-        variables.retain(|(name, _)| name != WITHHELD && !set.iter().any(|(n, _)| name == n));
+        variables.retain(|(name, _)| name != WITHHELD);
         if !withheld.is_empty() {
             let names: Vec<String> =
                 withheld.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
             variables.push((OsString::from(WITHHELD), OsString::from(names.join(","))));
         }
-        // Names the conversation of this run, and its caller's wishes: not those of what it starts.
-        variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
-        variables
-            .extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
-        variables
+        set_variables(variables, set)
     }
 
     /// The values of the credentials, and passwords within them, but for the `passed` ones and those of proxies.
@@ -156,16 +152,7 @@ impl Env {
 
     /// All variables, for a child nagent, with `set` put in.
     pub fn for_children(&self, set: &[(&str, String)]) -> Vec<(OsString, OsString)> {
-        let mut variables: Vec<(OsString, OsString)> = self
-            .variables
-            .iter()
-            .filter(|(name, _)| !set.iter().any(|(n, _)| name == n))
-            .cloned()
-            .collect();
-        variables.retain(|(name, _)| name != "NAGENT_CONVERSATION");
-        variables
-            .extend(set.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
-        variables
+        set_variables(self.variables.clone(), set)
     }
 
     /// What tells one shell from another, for the name of its conversation: `STY` and `WINDOW`, `BASHPID`, the leader
@@ -186,6 +173,17 @@ impl Env {
             None => shell,
         }
     }
+}
+
+/// Puts `set` among the variables for a process that is started, and takes out the name of this run's conversation.
+fn set_variables(
+    mut variables: Vec<(OsString, OsString)>,
+    set: &[(&str, String)],
+) -> Vec<(OsString, OsString)> {
+    let is_replaced = |name: &OsStr| set.iter().any(|(other, _)| name == *other);
+    variables.retain(|(name, _)| name != "NAGENT_CONVERSATION" && !is_replaced(name));
+    variables.extend(set.iter().map(|(name, value)| (name.into(), value.into())));
+    variables
 }
 
 /// The name that this executable was called by: the tool that it is to act as.
@@ -281,7 +279,6 @@ fn field(stat: &str, number: usize) -> Option<&str> {
 /// Once, at the start, before there is a second thread.
 pub fn keep_private() {
     // Where it cannot be done there is nothing to do about it.
-    #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let core = rustix::process::getrlimit(Resource::Core);
     let none = Rlimit { current: Some(0), maximum: core.maximum };

@@ -4,20 +4,18 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::FileType;
+
 use super::names::{shown, suggest_paths};
 use crate::problem::Problem;
 
-/// What callers tell apart.
+/// The kinds of errors that callers treat differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileErrorKind {
     /// There is no such file or folder.
     Missing,
-    /// A folder where a file was meant.
-    Folder,
     /// More bytes than are handled as a whole.
     TooLarge,
-    /// Another program has changed or replaced it meanwhile.
-    Changed,
     /// Anything else.
     Other,
 }
@@ -25,7 +23,7 @@ pub enum FileErrorKind {
 /// Why a file is not read, listed, searched or written. `Display` is for the model; people get [`FileError::problem`].
 #[derive(Debug)]
 pub struct FileError {
-    /// What callers tell apart.
+    /// Which kind of error it is.
     pub kind: FileErrorKind,
     problem: String,
     advice: String,
@@ -73,12 +71,25 @@ impl FileError {
 
     /// A folder where a file was meant.
     pub(super) fn folder(path: &Path, advice: impl Into<String>) -> Self {
-        Self::new(format!("{} is a folder", shown(path)), advice).of_kind(FileErrorKind::Folder)
+        Self::new(format!("{} is a folder", shown(path)), advice)
     }
 
-    /// Neither a file nor a folder.
-    pub(super) fn special(path: &Path, kind: &str) -> Self {
-        Self::new(format!("{} is a {kind}, and only regular files are used", shown(path)), "")
+    /// Refuses everything that is not a regular file; `advice` is for a folder.
+    pub(super) fn check_regular(
+        path: &Path,
+        kind: FileType,
+        advice: impl FnOnce() -> String,
+    ) -> Result<(), Self> {
+        let kind = match kind {
+            FileType::RegularFile => return Ok(()),
+            FileType::Directory => return Err(Self::folder(path, advice())),
+            FileType::Symlink => "symbolic link",
+            FileType::Fifo => "FIFO",
+            FileType::Socket => "socket",
+            _ => "device",
+        };
+        let problem = format!("{} is a {kind}, and only regular files are used", shown(path));
+        Err(Self::new(problem, ""))
     }
 
     /// A file of the kernel's.
@@ -93,7 +104,7 @@ impl FileError {
         let problem = format!(
             "{path} was changed or replaced by another program meanwhile, so it was not written"
         );
-        Self::new(problem, "read it again first").of_kind(FileErrorKind::Changed)
+        Self::new(problem, "read it again first")
     }
 
     /// A run that was asked to stop.

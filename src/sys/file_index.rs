@@ -12,7 +12,7 @@
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Map;
 
 use super::atomic_file::AtomicFile;
@@ -52,14 +52,11 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
         })?;
     }
     let mut entries = Vec::new();
-    for name in fs::list_names(&root.conversations())? {
-        let is_old = |name: &str| {
-            name.strip_prefix("file-index-")
-                .is_some_and(|rest| rest.strip_suffix(".json").is_some())
-        };
-        if !is_old(&name) {
-            continue;
-        }
+    let is_old = |name: &String| {
+        let rest = name.strip_prefix("file-index-");
+        rest.is_some_and(|rest| rest.strip_suffix(".json").is_some())
+    };
+    for name in fs::list_names(&root.conversations())?.into_iter().filter(is_old) {
         let path = root.conversations().join(name);
         let read = fs::read_text(&path, limits::FILE_INDEX)
             .map_err(|error| format!("{error:#}"))
@@ -92,23 +89,13 @@ fn take_over_entry(root: &Root, loaded: &mut Loaded, entry: Entry) {
         loaded.notes.push(format!("an older index of files: {error}"));
         return;
     }
-    if loaded.index.at(&entry.path).next().is_some() {
-        return;
-    }
-    let now = fs::file_id(&entry.path);
-    // Its id lacks the time of birth. Where the file is, it has one; where it is not, the inode may be anybody's.
-    let file_id = now
-        .filter(|now| now.strip_prefix(&entry.file_id).is_some_and(|rest| rest.starts_with(':')))
-        .unwrap_or_else(|| path_id(&entry.path));
-    if !loaded.index.by_file_id.contains_key(&file_id) {
-        loaded.index.put(Entry { file_id, conversation: name, ..entry });
+    // By its path: the older id has no time of birth, and the inode may be another file's by now.
+    if loaded.index.at(&entry.path).next().is_none() {
+        loaded.index.put(Entry { file_id: path_id(&entry.path), conversation: name, ..entry });
     }
 }
 
 /// The entry of a file, by its true path. Changes nothing.
-///
-/// # Errors
-/// As of [`load_index`].
 pub fn find_entry(root: &Root, path: &Path) -> Result<Option<Entry>> {
     let index = load_index(root)?.index;
     // Finding the first commit takes long, and mostly no entry could match it.
@@ -124,9 +111,6 @@ pub fn find_entry(root: &Root, path: &Path) -> Result<Option<Entry>> {
 
 /// The entry of a file, by its true path, created or updated where necessary; `new_name` makes the name of a new conversation.
 /// Also notes for the user.
-///
-/// # Errors
-/// As of [`load_index`]; the index cannot be locked or written.
 pub fn register(
     root: &Root,
     path: &Path,
@@ -146,10 +130,10 @@ pub fn register(
     let mut loaded = load_index(root)?;
     let entry = match file.entry(root, &loaded.index) {
         Some(entry) => {
-            let mended = file.updated_entry(entry);
+            let updated = file.updated_entry(entry);
             let old = entry.file_id.clone();
             loaded.index.by_file_id.remove(&old);
-            mended
+            updated
         }
         None => file.updated_entry(&Entry {
             file_id: path_id(path),
@@ -167,25 +151,22 @@ pub fn register(
 
 /// Updates the identity of a conversation's file: writing replaces a file by another one. Called at the end of a run, so that
 /// the file is found by its identity when it is moved afterwards.
-///
-/// # Errors
-/// As of [`register`].
 pub fn update_identity(
     root: &Root,
     conversation: &str,
     wait: IndexWait<'_>,
 ) -> Result<(), LockError> {
-    let is_settled = |entry: &&Entry| {
+    let is_outdated = |entry: &&Entry| {
         entry.conversation == conversation
             && fs::file_id(&entry.path).is_some_and(|id| id != entry.file_id)
     };
-    if !load_index(root)?.index.by_file_id.values().any(|entry| is_settled(&entry)) {
+    if !load_index(root)?.index.by_file_id.values().any(|entry| is_outdated(&entry)) {
         return Ok(());
     }
     let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load_index(root)?;
     let index = &mut loaded.index;
-    let entries: Vec<Entry> = index.by_file_id.values().filter(is_settled).cloned().collect();
+    let entries: Vec<Entry> = index.by_file_id.values().filter(is_outdated).cloned().collect();
     for entry in entries {
         let file = IndexedFile::inspect(index, &entry.path);
         // A file that has a conversation of its own was put there by somebody else.
@@ -201,9 +182,6 @@ pub fn update_identity(
 }
 
 /// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
-///
-/// # Errors
-/// As of [`register`].
 pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
     let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load_index(root)?;
@@ -211,7 +189,7 @@ pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(
     Ok(save_index(root, &loaded)?)
 }
 
-/// Writes the index, then puts older ones that are part of it aside, so that they are folded in once.
+/// Writes the index, then puts older ones that are part of it aside, so that they are taken over once.
 fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     AtomicFile::new(&root.file_index()).write(loaded.index.format().as_bytes())?;
     for path in &loaded.old {
@@ -220,8 +198,7 @@ fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
         if fs::exists(&aside) {
             aside = path.with_file_name(format!("folded-{}-{name}", uuid::Uuid::new_v4().simple()));
         }
-        fs::rename_file(path, &aside)
-            .context("an older index of files, whose entries were taken over")?;
+        fs::rename_file(path, &aside)?;
     }
     Ok(())
 }
@@ -253,8 +230,8 @@ impl<'a> IndexedFile<'a> {
         let may_be_used = |entry: &&Entry| root::check_name(&entry.conversation).is_ok();
         let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
             // A hard link: the other name is still there.
-            let stands = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
-            entry.is_certain() || entry.path == self.path || stands()
+            let is_linked = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
+            entry.is_certain() || entry.path == self.path || is_linked()
         });
         if let Some(entry) = by_id.filter(may_be_used) {
             return Some(entry);

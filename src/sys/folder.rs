@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use super::file_error::FileError;
 use super::file_stamp::FileStamp;
 use super::interrupt::Interrupts;
-use super::lock::{WaitError, wait_lock};
+use super::lock::{LockError, wait_lock};
 use super::names::shown;
-use super::opening::Opened;
+use super::opening::{Opened, READ_FILE};
 use super::temp_files::TempFile;
 use crate::problem::Problem;
 
@@ -83,24 +83,14 @@ impl Folder {
     /// Opens a file for reading; `None` if there is none. Anything but a regular file is refused.
     pub fn open_file(&self, name: &OsStr) -> Result<Option<File>, FileError> {
         let path = self.path.join(name);
-        let special = |kind| Err(FileError::special(&path, kind));
         let failed = |errno: Errno| FileError::io("read", &path, errno);
         let stat = match rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return special("folder"),
-            FileType::Symlink => return special("symbolic link"),
-            FileType::Fifo => return special("FIFO"),
-            FileType::Socket => return special("socket"),
-            _ => return special("device"),
-        }
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name, flags, Mode::empty()).map_err(failed)?;
+        FileError::check_regular(&path, FileType::from_raw_mode(stat.st_mode), String::new)?;
+        let file = rustix::fs::openat(&self.dir, name, READ_FILE, Mode::empty()).map_err(failed)?;
         Ok(Some(File::from(file)))
     }
 
@@ -142,16 +132,16 @@ impl Folder {
     ) -> Result<FolderLock, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
-        let failed = |error: io::Error| FileError::io("lock", &self.path, error);
-        let file = File::from(file.map_err(|errno| failed(errno.into()))?);
-        match wait_lock(&file, patience, interrupts, &mut |_| ()) {
-            Ok(()) => Ok(FolderLock(file)),
-            Err(WaitError::TimedOut) => Err(Problem::failed(format!(
+        let file = file.map_err(|errno| FileError::io("lock", &self.path, errno))?;
+        let file = File::from(file);
+        match wait_lock(&file, &self.path, patience, interrupts, &mut |_| ()) {
+            Ok(true) => Ok(FolderLock(file)),
+            Ok(false) => Err(Problem::failed(format!(
                 "another process is working on {}; run the same command again when it has finished",
                 shown(&self.path)
             ))),
-            Err(WaitError::Interrupted(signal)) => Err(Problem::interrupted(signal)),
-            Err(WaitError::Failed(error)) => Err(failed(error).into()),
+            Err(LockError::Interrupted(signal)) => Err(Problem::interrupted(signal)),
+            Err(error) => Err(Problem::failed(format!("{error:#}"))),
         }
     }
 }

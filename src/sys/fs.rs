@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 pub use crate::format::hex::hex;
 
@@ -49,16 +50,6 @@ pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-}
-
-/// Describes how much space is left on the disk of a folder.
-pub fn describe_free_space(folder: &Path) -> String {
-    rustix::fs::statvfs(folder).map_or_else(
-        |_| "free disk space unknown".to_owned(),
-        |stat| {
-            format!("its disk has {} KiB free", stat.f_bavail.saturating_mul(stat.f_frsize) >> 10)
-        },
-    )
 }
 
 /// The size of a regular file in bytes, or `None`.
@@ -110,21 +101,10 @@ pub(super) fn nonblock() -> i32 {
     i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default()
 }
 
-/// An empty folder, removed when it is dropped.
-#[derive(Debug)]
-pub struct EmptyFolder(tempfile::TempDir);
-
-impl EmptyFolder {
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-/// Makes an empty folder for its owner alone, among the temporary ones.
-pub fn empty_folder() -> Result<EmptyFolder> {
+/// Makes an empty folder for its owner alone, among the temporary ones. It is removed when it is dropped.
+pub fn empty_folder() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("nagent-").tempdir();
-    folder.map(EmptyFolder).context("cannot make a temporary folder")
+    folder.context("cannot make a temporary folder")
 }
 
 /// Copies a file to a name that is still free, private and durable.
@@ -134,13 +114,6 @@ pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
         AtomicFile::new(to).write_with(true, &mut |new| copy_rest(&mut old, new))
     };
     copy().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
-}
-
-/// Reads an open file to its end.
-pub fn read_all(file: &mut File) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).context("cannot read an open file")?;
-    Ok(bytes)
 }
 
 /// Appends text to a regular file, private when it is new. Never waits at a FIFO.

@@ -13,7 +13,6 @@ use super::names::shown;
 use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::{DirEntry, WalkBuilder};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, FileType, Metadata};
 use std::io;
@@ -22,8 +21,8 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
-/// Lines between two questions whether to stop.
-pub(super) const STOP_EVERY: usize = 4_096;
+/// Entries between two checks whether to stop.
+const STOP_EVERY: u64 = 4_096;
 
 /// How a search is done.
 #[derive(Clone, Copy)]
@@ -45,10 +44,6 @@ pub struct Found {
     pub shown: u64,
     /// Lines that there are; more than `shown` where a limit was met.
     pub total: u64,
-    /// Files that hold a match; 0 for a list or a glob.
-    pub files: u64,
-    /// Files that were searched; 0 for a list or a glob.
-    pub searched: u64,
     /// What was left out and why, a sentence each.
     pub notes: Vec<String>,
     /// The run was asked to stop, and the counts are those up to then.
@@ -78,53 +73,35 @@ impl Found {
 /// `asked` is relative to the search's folder.
 pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
     let stop = search.stop;
-    let root = search.cwd.join(asked);
-    if !check_type(asked, &root)?.is_dir() {
-        return Err(not_a_folder(asked));
-    }
+    let root = find_folder(search.cwd, asked)?;
     let failed = |source: io::Error| FileError::io("look at", asked, source);
     let mut found = Found::default();
-    let mut names = BTreeSet::new();
-    for entry in fs::read_dir(&root).map_err(failed)? {
-        if names.len() >= FOLDER_LIMIT {
-            found
-                .notes
-                .push(format!("there are more than {FOLDER_LIMIT} entries; the rest was not read"));
-            break;
-        }
-        if names.len() % STOP_EVERY == 0 && stop() {
+    let mut all = 0;
+    for entry in fs::read_dir(&root).map_err(failed)?.take(FOLDER_LIMIT) {
+        all += u64::from(entry.map_err(failed)?.file_name() != ".git");
+    }
+    if all >= FOLDER_LIMIT as u64 {
+        found
+            .notes
+            .push(format!("there are {FOLDER_LIMIT} entries or more; the rest was not read"));
+    }
+    let entries =
+        build_walk(&root, search.hidden).max_depth(Some(1)).build().filter_map(Result::ok);
+    for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
+        if found.total % STOP_EVERY == 0 && stop() {
             found.stopped = true;
             break;
         }
-        let name = entry.map_err(failed)?.file_name();
-        if name != ".git" {
-            names.insert(name);
+        found.total += 1;
+        if found.total <= limits::LISTED_ENTRIES as u64 {
+            let name = shown(entry.file_name());
+            let line = match fs::symlink_metadata(entry.path()) {
+                Ok(meta) => entry_line(&name, &meta, entry.path()),
+                // It went away, or the folder may be listed but not entered.
+                Err(error) => format!("{name}\t{error}"),
+            };
+            found.push_line(&line);
         }
-    }
-    let all = names.len();
-    let mut kept = BTreeSet::new();
-    for entry in build_walk(&root, search.hidden)
-        .max_depth(Some(1))
-        .build()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.depth() == 1)
-    {
-        if kept.len() % STOP_EVERY == 0 && stop() {
-            found.stopped = true;
-            break;
-        }
-        kept.insert(entry.file_name().to_owned());
-    }
-    names.retain(|name| kept.contains(name));
-    found.total = names.len() as u64;
-    for name in names.iter().take(limits::LISTED_ENTRIES) {
-        let path = root.join(name);
-        let line = match fs::symlink_metadata(&path) {
-            Ok(meta) => entry_line(&shown(name), &meta, &path),
-            // It went away, or the folder may be listed but not entered.
-            Err(error) => format!("{}\t{error}", shown(name)),
-        };
-        found.push_line(&line);
     }
     if found.total > found.shown {
         found.notes.push(format!(
@@ -132,7 +109,7 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
             found.total - found.shown
         ));
     }
-    let ignored = all - names.len();
+    let ignored = all.saturating_sub(found.total);
     if ignored > 0 && !found.stopped {
         found.notes.push(format!(
             "{ignored} more ignored by .gitignore; `ls` in <nagent-shell> shows all"
@@ -163,10 +140,7 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
 /// that start with `asked`. At most 1,000 are shown.
 pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<Found, FileError> {
     let stop = search.stop;
-    let root = search.cwd.join(asked);
-    if !check_type(asked, &root)?.is_dir() {
-        return Err(not_a_folder(asked));
-    }
+    let root = find_folder(search.cwd, asked)?;
     let matcher = Matcher::new(&root, pattern)?;
     let mut found = Found::default();
     let mut entries = 0;
@@ -281,10 +255,15 @@ pub(super) fn last_line(text: &str) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-fn not_a_folder(asked: &Path) -> FileError {
+/// The full path of a folder that is listed.
+fn find_folder(cwd: &Path, asked: &Path) -> Result<PathBuf, FileError> {
+    let root = cwd.join(asked);
+    if check_type(asked, &root)?.is_dir() {
+        return Ok(root);
+    }
     let path = shown(asked);
     let advice = format!("read a file with <nagent-read path=\"{path}\"/>");
-    FileError::new(format!("{path} is not a folder"), advice)
+    Err(FileError::new(format!("{path} is not a folder"), advice))
 }
 
 /// What is at `root`, a symbolic link followed.

@@ -55,19 +55,9 @@ impl Lock {
 /// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It did not come free in time.
-    #[error(
-        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
-             --conversation NAME uses another)"
-    )]
-    Busy {
-        /// The conversation.
-        name: String,
-        /// " by process 12 on host, since …", when that is known.
-        by: String,
-        /// How long was waited.
-        seconds: f64,
-    },
+    /// It did not come free in time. The message says who holds it and what to do.
+    #[error("{0}")]
+    Busy(String),
     /// A signal came while waiting.
     #[error("interrupted by {} while waiting for a lock", .0.name())]
     Interrupted(Signal),
@@ -79,8 +69,10 @@ pub enum LockError {
 impl From<LockError> for Problem {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Interrupted(signal) => Self::new(Exit::Signal(signal), error.to_string()),
-            LockError::Busy { .. } => Self::failed(error.to_string()),
+            LockError::Interrupted(signal) => {
+                Self::new(Exit::Signal(signal), LockError::Interrupted(signal).to_string())
+            }
+            LockError::Busy(message) => Self::failed(message),
             LockError::Failed(error) => root::explain_refusal(&error),
         }
     }
@@ -98,20 +90,19 @@ pub fn lock_conversation(
     let file = open_lock_file(&path)?;
     let run = root.run_note(name);
     let mut is_reported = false;
-    let waited = wait_lock(&file, timeout, interrupts, &mut |_| {
+    let is_taken = wait_lock(&file, &path, timeout, interrupts, &mut |_| {
         if !std::mem::replace(&mut is_reported, true) {
-            waiting(&holder(&run));
+            waiting(&describe_holder(&run));
         }
-    });
-    match waited {
-        Ok(()) => Ok(leave_note(file, run)?),
-        Err(WaitError::TimedOut) => Err(LockError::Busy {
-            name: name.to_owned(),
-            by: holder(&run),
-            seconds: timeout.as_secs_f64(),
-        }),
-        Err(error) => Err(error.of_lock(&path)),
+    })?;
+    if is_taken {
+        return Ok(leave_note(file, run)?);
     }
+    let (by, seconds) = (describe_holder(&run), timeout.as_secs_f64());
+    Err(LockError::Busy(format!(
+        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
+         --conversation NAME uses another)"
+    )))
 }
 
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
@@ -144,7 +135,7 @@ fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
 /// How long an index's lock is waited for, which is held for moments only. A process that was stopped keeps it.
 const INDEX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long of that passes before the user is told.
+/// How long of that passes before the wait is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// How the wait for an index is ended and reported.
@@ -165,51 +156,22 @@ pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, 
     let file = open_lock_file(&path)?;
     let seconds = INDEX_PATIENCE.as_secs();
     let mut is_reported = false;
-    let waited = wait_lock(&file, INDEX_PATIENCE, wait.interrupts, &mut |waited| {
+    let is_taken = wait_lock(&file, &path, INDEX_PATIENCE, wait.interrupts, &mut |waited| {
         if waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
             (wait.tell)(&format!(
                 "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
                 path.display()
             ));
         }
-    });
-    match waited {
-        Ok(()) => Ok(file),
-        Err(WaitError::TimedOut) => Err(LockError::Failed(anyhow::anyhow!(
-            "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
-             process, or continue it",
-            path.display()
-        ))),
-        Err(error) => Err(error.of_lock(&path)),
+    })?;
+    if is_taken {
+        return Ok(file);
     }
-}
-
-/// Why the wait for a lock ended without it.
-#[derive(Debug)]
-pub enum WaitError {
-    /// Another process kept the lock for all of the time.
-    TimedOut,
-    /// A signal came.
-    Interrupted(Signal),
-    /// The file system has no locks, or refused.
-    Failed(io::Error),
-}
-
-impl WaitError {
-    fn of_lock(self, path: &Path) -> LockError {
-        match self {
-            Self::TimedOut => {
-                LockError::Failed(anyhow::anyhow!("cannot lock {}: it is in use", path.display()))
-            }
-            Self::Interrupted(signal) => LockError::Interrupted(signal),
-            // Nothing is written without the lock: two runs on one conversation would mix.
-            Self::Failed(error) => LockError::Failed(anyhow::anyhow!(
-                "cannot lock {}: {error}; where its file system has no locks, keep the root on another (--root DIR, or \
-                 NAGENT_ROOT)",
-                path.display()
-            )),
-        }
-    }
+    Err(LockError::Busy(format!(
+        "cannot lock {}: another process has held it for {seconds} s, though it is needed for moments only (fuser names it); end that \
+         process, or continue it",
+        path.display()
+    )))
 }
 
 /// How long a wait lasts at least before a signal ends it: what a run notes at its end is not lost to the signal that ended
@@ -219,36 +181,42 @@ const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 /// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_millis(25);
 
-/// Takes the exclusive lock of an open file, waiting up to `patience`. The lock lasts until the file is closed.
+/// Takes the exclusive lock of an open file, waiting up to `patience`. The lock lasts until the file is closed. Returns false
+/// if another process keeps it.
 ///
-/// `report` is called after each try in vain, with the time waited so far; not where there is no patience at all.
+/// `report` is called after each try in vain, with the time waited so far; not where there is no patience at all. Without
+/// the lock nothing is written: where a file system has no locks, that is an error.
 pub fn wait_lock(
     file: &File,
+    path: &Path,
     patience: Duration,
     interrupts: &Interrupts,
     report: &mut dyn FnMut(Duration),
-) -> Result<(), WaitError> {
+) -> Result<bool, LockError> {
     let watch = Stopwatch::start();
     let mut pause = Duration::from_millis(1);
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
                 continue;
             }
-            Err(TryLockError::Error(error)) => return Err(WaitError::Failed(error)),
+            Err(TryLockError::Error(error)) => {
+                let context = format!("cannot lock {}", path.display());
+                return Err(anyhow::Error::new(error).context(context).into());
+            }
         }
         let waited = watch.elapsed();
         if waited >= patience {
-            return Err(WaitError::TimedOut);
+            return Ok(false);
         }
         report(waited);
         pause = pause.min(patience.saturating_sub(waited));
         if waited < SIGNAL_GRACE {
             std::thread::sleep(pause);
-        } else if let Some(signal) = clock::sleep_interruptible(pause, interrupts) {
-            return Err(WaitError::Interrupted(signal));
+        } else if let Some(signal) = interrupts.wait(Some(pause)) {
+            return Err(LockError::Interrupted(signal));
         }
         pause = (2 * pause).min(MAX_PAUSE);
     }
@@ -265,7 +233,8 @@ fn open_lock_file(path: &Path) -> Result<File> {
         .with_context(|| format!("cannot open the lock {}", path.display()))
 }
 
-fn holder(run: &Path) -> String {
+/// " by process 12 on host, since …", where that is known.
+fn describe_holder(run: &Path) -> String {
     let text = fs::read_text(run, 4096).ok().flatten().unwrap_or_default();
     serde_json::from_str::<Holder>(&text).map_or_else(
         |_| String::new(),

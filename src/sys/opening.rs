@@ -24,6 +24,13 @@ const LINKS: usize = 40;
 /// How a folder is opened to be used as a base for paths.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
+/// How a file in an open folder is opened: no link is followed, and no FIFO waited for.
+pub(super) const READ_FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
 /// A file that may be written, by the folder that was opened and its name in there.
 #[derive(Debug)]
 pub struct Opened {
@@ -103,8 +110,8 @@ impl Boundary {
         let mut path = self.absolute(asked)?;
         for _ in 0..LINKS {
             match self.open_name(asked, &path)? {
-                Step::Opened(opened) => return Ok(*opened),
-                Step::Link(target) => path = target,
+                Ok(opened) => return Ok(opened),
+                Err(target) => path = target,
             }
         }
         Err(FileError::io("open", asked, Errno::LOOP))
@@ -131,8 +138,8 @@ impl Boundary {
         Ok(self.cwd.join(expand_home(asked, self.home.as_deref())))
     }
 
-    /// Opens the last component of an absolute path, unless it is a link.
-    fn open_name(&self, asked: &Path, path: &Path) -> Result<Step, FileError> {
+    /// Opens the last component of an absolute path; where that is a link, gives the path that it leads to.
+    fn open_name(&self, asked: &Path, path: &Path) -> Result<Result<Opened, PathBuf>, FileError> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(FileError::folder(asked, "name a file in it"));
         };
@@ -141,74 +148,49 @@ impl Boundary {
         }
         let (dir, folder, missing) = open_folder(asked, parent)?;
         let path = missing.iter().fold(folder.clone(), |path, name| path.join(name)).join(name);
-        let permit = |stat: Option<&Stat>| self.permit(asked, &folder, &path, stat);
-        if !missing.is_empty() {
-            permit(None)?;
-            let (name, old) = (name.to_owned(), None);
-            return Ok(Step::Opened(Box::new(Opened {
-                dir,
-                missing,
-                name,
-                path,
-                old,
-                is_target: false,
-            })));
-        }
         let stat = match rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => {
-                permit(None)?;
-                let (name, old) = (name.to_owned(), None);
-                return Ok(Step::Opened(Box::new(Opened {
-                    dir,
-                    missing,
-                    name,
-                    path,
-                    old,
-                    is_target: false,
-                })));
-            }
+            _ if !missing.is_empty() => None,
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
             Err(errno) => return Err(FileError::io("look at", asked, errno)),
         };
-        let special = |kind| Err(FileError::special(asked, kind));
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Symlink => return follow(&dir, &folder, name, &stat).map(Step::Link),
-            FileType::Directory => return Err(FileError::folder(asked, "name a file in it")),
-            FileType::Fifo => return special("FIFO"),
-            FileType::Socket => return special("socket"),
-            _ => return special("device"),
+        if let Some(stat) = &stat {
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if kind == FileType::Symlink {
+                return follow_link(&dir, &folder, name, stat).map(Err);
+            }
+            FileError::check_regular(asked, kind, || "name a file in it".to_owned())?;
         }
-        permit(Some(&stat))?;
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&dir, name, flags, Mode::empty())
-            .map_err(|errno| FileError::io("open", asked, errno))?;
-        let opened =
-            rustix::fs::fstat(&file).map_err(|errno| FileError::io("look at", asked, errno))?;
-        if !FileStamp::from(&stat).same_file(&FileStamp::from(&opened)) {
-            return Err(FileError::changed(asked));
-        }
-        let writable =
-            rustix::fs::accessat(&dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
-        let mode = Mode::from_raw_mode(opened.st_mode);
-        // Nothing is read-only to root, but a file without any write bit is meant to stay.
-        if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
-            let problem = format!("{} is read-only (mode {:04o})", shown(asked), mode.bits());
-            let advice = "if it is meant to be changed, run `chmod u+w` on it first";
-            return Err(FileError::new(problem, advice));
-        }
-        let is_target = self.is_target(&opened);
-        let old = Some((File::from(file), opened));
-        Ok(Step::Opened(Box::new(Opened {
-            dir,
-            missing,
-            name: name.to_owned(),
-            path,
-            old,
-            is_target,
-        })))
+        self.permit(asked, &folder, &path, stat.as_ref())?;
+        let old = stat.map(|stat| open_file(asked, &dir, name, &stat)).transpose()?;
+        let is_target = old.as_ref().is_some_and(|(_, stat)| self.is_target(stat));
+        let name = name.to_owned();
+        Ok(Ok(Opened { dir, missing, name, path, old, is_target }))
     }
+}
+
+/// Opens a file that was found in a folder, and checks that it is that file and may be written.
+fn open_file(
+    asked: &Path,
+    dir: &OwnedFd,
+    name: &OsStr,
+    found: &Stat,
+) -> Result<(File, Stat), FileError> {
+    let file = rustix::fs::openat(dir, name, READ_FILE, Mode::empty())
+        .map_err(|errno| FileError::io("open", asked, errno))?;
+    let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::io("look at", asked, errno))?;
+    if !FileStamp::from(found).same_file(&FileStamp::from(&stat)) {
+        return Err(FileError::changed(asked));
+    }
+    let writable = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, AtFlags::empty());
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    // Nothing is read-only to root, but a file without any write bit is meant to stay.
+    if writable.is_err() || !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
+        let problem = format!("{} is read-only (mode {:04o})", shown(asked), mode.bits());
+        let advice = "if it is meant to be changed, run `chmod u+w` on it first";
+        return Err(FileError::new(problem, advice));
+    }
+    Ok((File::from(file), stat))
 }
 
 /// Opens the folder of a file and finds its true path; where the folder is missing, the nearest one that exists, with the
@@ -244,11 +226,6 @@ fn open_folder(
     Ok((dir, folder, missing))
 }
 
-enum Step {
-    Opened(Box<Opened>),
-    Link(PathBuf),
-}
-
 fn no_file_path(path: &Path, why: &str) -> FileError {
     FileError::new(format!("the path {} cannot be written: {why}", shown(path)), "")
 }
@@ -259,7 +236,12 @@ fn not_followed(link: &Path, why: &str) -> FileError {
 }
 
 /// Where a last component that is a link leads to.
-fn follow(dir: &OwnedFd, folder: &Path, name: &OsStr, link: &Stat) -> Result<PathBuf, FileError> {
+fn follow_link(
+    dir: &OwnedFd,
+    folder: &Path,
+    name: &OsStr,
+    link: &Stat,
+) -> Result<PathBuf, FileError> {
     let path = folder.join(name);
     let failed = |errno: Errno| FileError::io("follow the link", &path, errno);
     // As the kernel does it in folders like /tmp: what another user planted there is not followed.

@@ -6,10 +6,10 @@
 use super::file_error::{FileError, FileErrorKind};
 use super::names::shown;
 use crate::limits::{self, READ_SEEK};
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File, FileType, Metadata};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// How far lines are counted for the error about a file that is too large, in bytes.
@@ -56,31 +56,22 @@ pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
         _ => FileError::io("read", path, source),
     };
     // Opening a device can already act on it, so its kind is asked first; and asked again of what was opened.
-    check_regular(path, fs::metadata(path).map_err(failed)?.file_type())?;
+    check_regular(path, &fs::metadata(path).map_err(failed)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?,
     );
     let meta = file.metadata().map_err(failed)?;
-    check_regular(path, meta.file_type())?;
+    check_regular(path, &meta)?;
     match virtual_filesystem(&file) {
         Some(filesystem) => Err(FileError::of_kernel(path, filesystem)),
         None => Ok((file, meta)),
     }
 }
 
-fn check_regular(path: &Path, kind: FileType) -> Result<(), FileError> {
-    if kind.is_file() {
-        return Ok(());
-    }
-    Err(match () {
-        () if kind.is_dir() => {
-            let list = format!("use <nagent-list path=\"{}\"/> to see what is in it", shown(path));
-            FileError::folder(path, list)
-        }
-        () if kind.is_fifo() => FileError::special(path, "FIFO"),
-        () if kind.is_socket() => FileError::special(path, "socket"),
-        () => FileError::special(path, "device"),
+fn check_regular(path: &Path, meta: &Metadata) -> Result<(), FileError> {
+    FileError::check_regular(path, FileType::from_raw_mode(meta.mode()), || {
+        format!("use <nagent-list path=\"{}\"/> to see what is in it", shown(path))
     })
 }
 

@@ -11,12 +11,12 @@ use super::file_error::{FileError, FileErrorKind};
 use super::file_stamp::FileStamp;
 use super::fs;
 use super::names::shown;
-use super::opening::{Opened, true_path};
+use super::opening::{Opened, READ_FILE, true_path};
 use super::read::count_lines;
 use super::temp_files::TempFile;
 use crate::limits::{self, EDITED_FILE};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsFd;
@@ -94,12 +94,8 @@ pub fn replace_file(
     bytes: &[u8],
     keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
 ) -> Result<Written, FileError> {
-    let mut content = Content {
-        write: &mut |file| file.write_all(bytes),
-        bytes: bytes.len() as u64,
-        keep_previous,
-        keep: Keep::Always,
-    };
+    let mut content =
+        Content { write: &mut |file| file.write_all(bytes), keep_previous, keeps_always: true };
     let (path, created, parted) =
         (opened.path.clone(), opened.old.is_none(), opened.parted_names());
     let previous = write_content(opened, &mut content)?;
@@ -115,8 +111,7 @@ pub fn remove_file(
     if !opened.exists() {
         return Ok(None);
     }
-    let mut content =
-        Content { write: &mut |_| Ok(()), bytes: 0, keep_previous, keep: Keep::Always };
+    let mut content = Content { write: &mut |_| Ok(()), keep_previous, keeps_always: true };
     let previous = keep_old(&mut opened, &mut content)?;
     check_unchanged(&opened)?;
     rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
@@ -129,27 +124,17 @@ pub fn remove_file(
 pub struct Content<'a> {
     /// Writes all of it to a file that is positioned at its start. Called once.
     pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
-    /// How much that is, in bytes.
-    pub bytes: u64,
     /// Keeps the old file's content, from its start, and says where.
     pub keep_previous: &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
-    /// When to keep it.
-    pub keep: Keep,
-}
-
-/// When a file's previous content is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// Before each replacement.
-    Always,
-    /// Where the file is written in place, which a kill can leave half done.
-    InPlace,
+    /// Whether to keep it before each replacement. Where the file is written in place, which a kill can leave half done, it
+    /// always is.
+    pub keeps_always: bool,
 }
 
 /// Like [`replace_file`], for content of any size. Gives where the previous content was kept, when it was.
 ///
 /// The conversation's own file where it has several hard links, and one whose owner cannot be given to a new file, are
-/// written in place: `write` must not read from them then. Room for the content is made before the first byte is written.
+/// written in place: `write` must not read from them then.
 pub fn write_content(
     mut opened: Opened,
     content: &mut Content<'_>,
@@ -157,7 +142,7 @@ pub fn write_content(
     opened.create_folders()?;
     let is_in_place = opened.is_target && opened.is_linked();
     let mut previous = None;
-    if is_in_place || content.keep == Keep::Always {
+    if is_in_place || content.keeps_always {
         previous = keep_old(&mut opened, content)?;
     }
     check_unchanged(&opened)?;
@@ -226,8 +211,7 @@ fn write_in_place(
         return Err(FileError::changed(&opened.path));
     };
     let failed = |error: std::io::Error| FileError::io("write", &opened.path, error);
-    let flags =
-        OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = READ_FILE | OFlags::WRONLY;
     let file = rustix::fs::openat(&opened.dir, &opened.name, flags, Mode::empty())
         .map_err(|errno| failed(errno.into()))?;
     let now = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
@@ -235,10 +219,10 @@ fn write_in_place(
         return Err(FileError::changed(&opened.path));
     }
     let mut file = File::from(file);
-    make_room(&file, content.bytes).map_err(failed)?;
     // The length comes last: until then, what is cut short is at most as short as the new content.
     (content.write)(&mut file)
-        .and_then(|()| file.set_len(content.bytes))
+        .and_then(|()| file.stream_position())
+        .and_then(|end| file.set_len(end))
         .and_then(|()| sync(&file))
         .map_err(|source| {
             let path = shown(&opened.path);
@@ -252,23 +236,6 @@ fn write_in_place(
             );
             FileError::new(problem, previous)
         })
-}
-
-/// Fails where this many bytes would not fit, before any is written.
-fn make_room(file: &File, bytes: u64) -> std::io::Result<()> {
-    use rustix::fs::FallocateFlags;
-    let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    if most.is_some_and(|most| bytes > most) {
-        return Err(Errno::FBIG.into());
-    }
-    if bytes == 0 {
-        return Ok(());
-    }
-    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes)) {
-        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno.into()),
-        // Not every file system can; the write itself tells then.
-        _ => Ok(()),
-    }
 }
 
 /// Writes a new file and gives it the name. False where the owner cannot be given to a new file.

@@ -32,9 +32,8 @@ pub type IsDisposable<'a> = &'a dyn Fn(&Path) -> bool;
 pub struct StagedFolder {
     path: PathBuf,
     place: PathBuf,
-    /// Parents that were created for the place, the outermost first.
-    new_parents: Vec<PathBuf>,
     is_published: bool,
+    _new_parents: NewParents,
     /// The locks on the new folder and on the one in its place.
     _locks: (File, Option<File>),
 }
@@ -49,25 +48,7 @@ impl StagedFolder {
         is_disposable: IsDisposable<'_>,
     ) -> io::Result<Self> {
         let mode = if private { 0o700 } else { 0o777 };
-        let mut new_parents = Vec::new();
-        match Self::create_beside(place, mode, &mut new_parents, is_disposable) {
-            Ok(mut folder) => {
-                folder.new_parents = new_parents;
-                Ok(folder)
-            }
-            Err(error) => {
-                remove_empty(&new_parents);
-                Err(error)
-            }
-        }
-    }
-
-    fn create_beside(
-        place: &Path,
-        mode: u32,
-        new_parents: &mut Vec<PathBuf>,
-        is_disposable: IsDisposable<'_>,
-    ) -> io::Result<Self> {
+        let mut new_parents = NewParents(Vec::new());
         let is_there = fs::symlink_metadata(place).is_ok();
         let place = if is_there {
             fs::canonicalize(place)?
@@ -75,7 +56,7 @@ impl StagedFolder {
             let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
             let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
             let parent = parent.unwrap_or(Path::new("."));
-            make_folders(parent, mode, new_parents)?;
+            make_folders(parent, mode, &mut new_parents.0)?;
             fs::canonicalize(parent)?.join(name)
         };
         if is_there && !fs::metadata(&place)?.is_dir() {
@@ -99,7 +80,7 @@ impl StagedFolder {
             fs::set_permissions(&path, fs::metadata(&place)?.permissions())?;
         }
         let locks = (lock, place_lock);
-        Ok(Self { path, place, new_parents: Vec::new(), is_published: false, _locks: locks })
+        Ok(Self { path, place, is_published: false, _new_parents: new_parents, _locks: locks })
     }
 
     /// The true path that the folder will have.
@@ -167,12 +148,23 @@ impl StagedFolder {
     }
 }
 
+/// Parents that were created for a place, the outermost first. Those that are still empty at the end are removed.
+#[derive(Debug)]
+struct NewParents(Vec<PathBuf>);
+
+impl Drop for NewParents {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
 impl Drop for StagedFolder {
     fn drop(&mut self) {
         if !self.is_published {
             // The error that led here says more than one about this would.
             let _ = fs::remove_dir_all(&self.path);
-            remove_empty(&self.new_parents);
         }
     }
 }
@@ -231,12 +223,6 @@ fn rename_to_before(path: &Path, place: &Path) -> io::Result<PathBuf> {
 /// Lists the names in a folder, whatever their bytes are.
 pub fn list_names(folder: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
-}
-
-fn remove_empty(folders: &[PathBuf]) {
-    for folder in folders.iter().rev() {
-        let _ = fs::remove_dir(folder);
-    }
 }
 
 #[cfg(test)]

@@ -31,10 +31,8 @@ pub fn width() -> Option<u16> {
 /// Whether lines on the terminal are to be written once and stay: `NO_COLOR` is set and not empty (no-color.org), or
 /// the terminal is one that cannot move back.
 pub fn is_plain() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    is_set("NO_COLOR")
-        || !is_set("TERM")
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    value("NO_COLOR").is_some() || value("TERM").is_none_or(|term| term == "dumb")
 }
 
 /// Whether stdin holds input that could be read now, without waiting and without reading it.

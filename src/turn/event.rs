@@ -163,19 +163,3 @@ pub struct Rules {
     /// The number of turns that the conversation already has, for the numbers in its file.
     pub first_turn: u64,
 }
-
-impl Event {
-    pub(super) fn describe(&self) -> &'static str {
-        match self {
-            Self::Appended { .. } => "appended",
-            Self::Replied { .. } => "replied",
-            Self::Failed { .. } => "failed",
-            Self::Waited => "waited",
-            Self::Kept { .. } => "kept",
-            Self::Said => "said",
-            Self::Acted(_) => "acted",
-            Self::Checked { .. } => "checked",
-            Self::Interrupted { .. } => "interrupted",
-        }
-    }
-}

@@ -19,7 +19,7 @@ pub mod unfinished;
 use std::collections::VecDeque;
 
 use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals};
-use self::groups::ActionGroups;
+use self::groups::{ActionGroups, group_actions};
 use self::unfinished::result_of_unrun;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
@@ -75,8 +75,8 @@ enum NextStep {
 #[derive(Debug)]
 struct BadReply {
     status: Block,
-    /// The valid part of a forged reply.
-    stands: Option<(String, Vec<Item>)>,
+    /// The part of a forged reply before the forged block.
+    valid: Option<(String, Vec<Item>)>,
     message: String,
 }
 
@@ -149,8 +149,7 @@ impl Turn {
                 self.after_check(answer, passed, block)
             }
             (state, event) => {
-                let message =
-                    format!("the driver answered {} with {}", state.describe(), event.describe());
+                let message = format!("bug in nagent: {event:?} is not an answer to {state:?}");
                 self.end_with_error(Exit::Failed, &message)
             }
         }
@@ -164,6 +163,19 @@ impl Turn {
     fn end_with_error(&mut self, exit: Exit, message: &str) -> Effect {
         self.state = State::Over;
         Effect::Done(Outcome { exit, responses: Vec::new(), error: Some(message.to_owned()) })
+    }
+
+    /// Appends the last blocks of a run without an answer, and after them the block that records how it ended.
+    fn end_without_answer(
+        &mut self,
+        exit: Exit,
+        mut blocks: Vec<Block>,
+        message: String,
+        error: String,
+    ) -> Effect {
+        blocks.push(Block::new("system").with("exit", exit.code()).body(message));
+        let outcome = Outcome { exit, responses: Vec::new(), error: Some(error) };
+        self.append(blocks, NextStep::Done(outcome))
     }
 
     fn continue_with(&mut self, then: NextStep) -> Effect {
@@ -207,8 +219,7 @@ impl Turn {
             return self.ask_model();
         };
         let message = format!("the run ended: {limit}");
-        let outcome = Outcome { exit: Exit::Limit, responses: Vec::new(), error: Some(limit) };
-        self.append(vec![ending(Exit::Limit, message)], NextStep::Done(outcome))
+        self.end_without_answer(Exit::Limit, Vec::new(), message, limit)
     }
 
     /// Describes the limit that has been reached, with the flag that raises it.
@@ -240,13 +251,9 @@ impl Turn {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
-        let message = self.retry.final_message(&error);
-        let outcome =
-            Outcome { exit: Exit::Provider, responses: Vec::new(), error: Some(message.clone()) };
-        self.append(
-            vec![ending(Exit::Provider, format!("the model gave no reply: {message}"))],
-            NextStep::Done(outcome),
-        )
+        let error = self.retry.final_message(&error);
+        let message = format!("the model gave no reply: {error}");
+        self.end_without_answer(Exit::Provider, Vec::new(), message, error)
     }
 
     fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
@@ -263,7 +270,7 @@ impl Turn {
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
                            Send a shorter one: fewer or smaller tags, and large files in several steps"
                 .to_owned();
-            return self.keep_reply(reply.text, BadReply { status, stands: None, message });
+            return self.keep_reply(reply.text, BadReply { status, valid: None, message });
         }
         match protocol::parse_reply(&reply.text) {
             ParsedReply::Whole(items) => {
@@ -276,13 +283,13 @@ impl Turn {
                     "at byte {offset} you wrote <{block}>, which only nagent writes. The part of your reply before it \
                      was stored and run, the rest was not. Results follow your reply; never write them yourself"
                 );
-                let stands = Some((kept.to_owned(), items));
-                self.keep_reply(reply.text, BadReply { status, stands, message })
+                let valid = Some((kept.to_owned(), items));
+                self.keep_reply(reply.text, BadReply { status, valid, message })
             }
             ParsedReply::Malformed(malformed) => {
                 let message =
                     format!("your reply is malformed, and nothing in it was run: {malformed}");
-                self.keep_reply(reply.text, BadReply { status, stands: None, message })
+                self.keep_reply(reply.text, BadReply { status, valid: None, message })
             }
         }
     }
@@ -293,10 +300,10 @@ impl Turn {
     }
 
     fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
-        let BadReply { status, stands, message } = kept;
+        let BadReply { status, valid, message } = kept;
         let status = status.with("invalid", path);
         let has_action =
-            stands.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
+            valid.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
         if !has_action {
             self.bad += 1;
         }
@@ -304,12 +311,9 @@ impl Turn {
         if self.bad >= limits::MALFORMED_REPLIES {
             let error =
                 format!("the model sent {MALFORMED_REPLIES} malformed replies in a row: {message}");
-            let outcome =
-                Outcome { exit: Exit::Malformed, responses: Vec::new(), error: Some(error) };
-            return self
-                .append(vec![status, ending(Exit::Malformed, message)], NextStep::Done(outcome));
+            return self.end_without_answer(Exit::Malformed, vec![status], message, error);
         }
-        match stands {
+        match valid {
             None => self.append(vec![status, note], NextStep::Ask),
             Some((text, items)) => {
                 let blocks = vec![Block::new("agent-response").body(text), status, note];
@@ -332,15 +336,15 @@ impl Turn {
             (true, false) => NextStep::Answer(responses),
             (true, true) => NextStep::Ask,
             (false, _) if responses.is_empty() => {
-                NextStep::Results { running: VecDeque::new(), rest: ActionGroups::new(actions) }
+                NextStep::Results { running: VecDeque::new(), rest: group_actions(actions) }
             }
-            (false, _) => NextStep::Say { notes: responses, rest: ActionGroups::new(actions) },
+            (false, _) => NextStep::Say { notes: responses, rest: group_actions(actions) },
         };
         self.append(blocks, then)
     }
 
     fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {
-        let Some(group) = rest.next_group() else { return self.ask_within_limits() };
+        let Some(group) = rest.pop_front() else { return self.ask_within_limits() };
         self.state = State::Acting { running: group.iter().cloned().collect(), rest };
         Effect::Act(group)
     }
@@ -370,9 +374,8 @@ impl Turn {
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
         let error = format!("the check failed {FAILED_CHECKS} times: {check}");
-        let note = ending(Exit::Unchecked, format!("the run ended: {error}"));
-        let outcome = Outcome { exit: Exit::Unchecked, responses: Vec::new(), error: Some(error) };
-        self.append(vec![block, note], NextStep::Done(outcome))
+        let message = format!("the run ended: {error}");
+        self.end_without_answer(Exit::Unchecked, vec![block], message, error)
     }
 
     fn interrupted(&mut self, state: State, signal: Signal, results: Vec<Block>) -> Effect {
@@ -388,15 +391,12 @@ impl Turn {
             .into_iter()
             .skip(results.len())
             .map(|action| result_of_unrun(&action, "unknown"));
-        let never = rest.into_iter().flat_map(ActionGroups::into_actions);
+        let never = rest.into_iter().flatten().flatten();
         let mut blocks = results;
         blocks.extend(unanswered);
         blocks.extend(never.map(|action| result_of_unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
-        blocks.push(ending(Exit::Signal(signal), message.clone()));
-        let outcome =
-            Outcome { exit: Exit::Signal(signal), responses: Vec::new(), error: Some(message) };
-        self.append(blocks, NextStep::Done(outcome))
+        self.end_without_answer(Exit::Signal(signal), blocks, message.clone(), message)
     }
 
     fn status_block(&self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
@@ -414,26 +414,6 @@ impl Turn {
             block = block.with("estimated", "true");
         }
         block
-    }
-}
-
-/// The block that records how a run ended without an answer. All results of the run come before it.
-fn ending(exit: Exit, message: String) -> Block {
-    Block::new("system").with("exit", exit.code()).body(message)
-}
-
-impl State {
-    fn describe(&self) -> &'static str {
-        match self {
-            Self::Appending(_) => "an append",
-            Self::Asking => "a request",
-            Self::Waiting => "a wait",
-            Self::Keeping(_) => "a reply to keep",
-            Self::Saying(_) => "a text to show",
-            Self::Acting { .. } => "an action",
-            Self::Checking(_) => "a check",
-            Self::Over => "the end",
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nothing here runs an action again. A missing result is filled in with one that says that the action may have run, or
 //! did not.
 
-use super::groups::ActionGroups;
+use super::groups::{group_actions, remove_answered};
 use crate::format::conversation::{Block, Piece};
 use crate::protocol::{self, Action, Item, ParsedReply};
 
@@ -49,12 +49,12 @@ fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
         Item::Action(action) => Some(action),
         Item::Response(_) => None,
     });
-    let mut groups = ActionGroups::new(actions.collect());
+    let mut groups = group_actions(actions.collect());
     for result in results {
-        groups.remove_answered(result);
+        remove_answered(&mut groups, result);
     }
     let mut blocks = Vec::new();
-    for (index, group) in groups.groups().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
         let status = if index == 0 { "unknown" } else { "not-run" };
         blocks.extend(group.iter().map(|action| result_of_unrun(action, status)));
     }

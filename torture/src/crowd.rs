@@ -42,7 +42,7 @@ pub(crate) fn member() -> Option<()> {
                 let padding = "x".repeat(n * 37 % 300);
                 let text = format!("<system>\nwriter {number} says {n}. {padding}\n</system>\n");
                 let done = journal.append(&text).expect("it is appended");
-                assert_eq!(done, nagent::sys::conversation_file::Appended::Plainly);
+                assert_eq!(done, None);
             }
         }
         // As loading and editing do it: under the lock, a new file in the place of the old.

@@ -19,7 +19,7 @@ use crate::sys::folder::{Folder, NewFile};
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
-use crate::sys::replace::{self, Content, Keep};
+use crate::sys::replace::{self, Content};
 
 /// Bytes that are copied between two checks for signals.
 const COPY: u64 = 32 << 20;
@@ -58,9 +58,8 @@ pub(super) fn write_patch_file(
         opened,
         &mut Content {
             write: &mut |file| file.write_all(text),
-            bytes: text.len() as u64,
             keep_previous: &mut |_| Ok(PathBuf::new()),
-            keep: Keep::InPlace,
+            keeps_always: false,
         },
     )?;
     Ok(path)
@@ -221,8 +220,7 @@ fn replace_source(
     let new = original.as_file_mut();
     let bytes = new.metadata()?.len();
     let name = source.path.file_name().unwrap_or_default();
-    let keep =
-        if hooks.keep.is_some() || outcome.keeps_previous { Keep::Always } else { Keep::InPlace };
+    let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
     let mut keep_previous = |file: &mut File| match &mut hooks.keep {
         Some(keep) => keep(file),
         None => keep_beside(&split.folder, name, file),
@@ -230,9 +228,8 @@ fn replace_source(
     let mut content = Content {
         // Not from the source: one with hard links is written in place.
         write: &mut |to| copy_range(new, to, 0, bytes, interrupts),
-        bytes,
         keep_previous: &mut keep_previous,
-        keep,
+        keeps_always,
     };
     Ok(replace::write_content(opened, &mut content)?)
 }

@@ -11,75 +11,20 @@ use std::os::unix::ffi::OsStrExt;
 use crate::redact::{self, shapes};
 
 /// What the words of credentials are.
-const WORDS: &[&str] = &[
-    "KEY",
-    "KEYS",
-    "PAT",
-    "PASS",
-    "PW",
-    "PWD",
-    "AUTH",
-    "AUTHORIZATION",
-    "CRED",
-    "CREDS",
-    "JWT",
-    "PASSCODE",
-    "BEARER",
-    "COOKIE",
-    "DSN",
-    "MNEMONIC",
-    "SAS",
-    "WEBHOOK",
-];
+const WORDS: &str = "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
+    MNEMONIC SAS WEBHOOK";
 
 /// What such words end in when they are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
-const ENDS: &[&str] = &[
-    "TOKEN",
-    "TOKENS",
-    "SECRET",
-    "SECRETS",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "PASSWORD",
-    "PASSWORDS",
-    "PASSWD",
-    "PASSPHRASE",
-    "PASS",
-    "PWD",
-    "AUTH",
-    "APIKEY",
-    "APIKEYS",
-    "ACCESSKEY",
-    "ACCOUNTKEY",
-    "AUTHKEY",
-    "DEPLOYKEY",
-    "ENCRYPTIONKEY",
-    "LICENSEKEY",
-    "MASTERKEY",
-    "PRIVATEKEY",
-    "PRIVKEY",
-    "SECRETKEY",
-    "SIGNINGKEY",
-    "SSHKEY",
-];
+const ENDS: &str = "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
+    PASSPHRASE PASS PWD AUTH APIKEY APIKEYS ACCESSKEY ACCOUNTKEY AUTHKEY DEPLOYKEY \
+    ENCRYPTIONKEY LICENSEKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY";
 
 /// Other words with the same ends. `ASKPASS` is a program.
-const OTHERS: &[&str] = &[
-    "ASKPASS",
-    "BYPASS",
-    "COMPASS",
-    "ENCOMPASS",
-    "OAUTH",
-    "OLDPWD",
-    "OVERPASS",
-    "SURPASS",
-    "TRESPASS",
-    "UNDERPASS",
-    "XAUTH",
-];
+const OTHERS: &str = "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS \
+    XAUTH";
 
 /// With one of these at its end a name is of something about a credential.
-const ABOUT: &[&str] = &["ALGORITHM", "METHOD", "MODE", "NAME", "PROVIDER", "SOCK", "TYPE"];
+const ABOUT: &str = "ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE";
 
 /// What a variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +124,7 @@ fn classify_name(name: &str) -> Word {
     if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;
     }
-    if ABOUT.contains(last) {
+    if is_in(last, ABOUT) {
         return Word::None;
     }
     if !is_credential_word(last) {
@@ -196,7 +141,12 @@ fn classify_name(name: &str) -> Word {
 }
 
 fn is_credential_word(word: &str) -> bool {
-    WORDS.contains(&word) || ENDS.iter().any(|end| word.ends_with(end)) && !OTHERS.contains(&word)
+    let has_end = || ENDS.split(' ').any(|end| word.ends_with(end));
+    is_in(word, WORDS) || has_end() && !is_in(word, OTHERS)
+}
+
+fn is_in(word: &str, list: &str) -> bool {
+    list.split(' ').any(|other| other == word)
 }
 
 /// Yes, no, or nothing.

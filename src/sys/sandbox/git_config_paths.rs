@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use super::scan::PROTECTED_IN_GIT;
 use crate::sys::git;
 use crate::sys::names::expand_home;
-use crate::sys::read::open_regular;
 
 /// Maximum number of paths that are taken from a config.
 const MAX_PATHS: usize = 100;
@@ -138,9 +137,7 @@ pub(super) fn runs_nothing(folder: &Path) -> bool {
 
 fn has_plain_config(config: &Path) -> bool {
     let is_link = fs::symlink_metadata(config).is_ok_and(|there| there.is_symlink());
-    let Ok((mut file, there)) = open_regular(config) else { return false };
-    let Ok(text) = crate::sys::fs::read_all(&mut file) else { return false };
-    let (Ok(text), false) = (String::from_utf8(text), is_link || there.len() > 1 << 16) else {
+    let (Ok(Some(text)), false) = (crate::sys::fs::read_text(config, 1 << 16), is_link) else {
         return false;
     };
     let mut names = "";
