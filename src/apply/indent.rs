@@ -11,7 +11,7 @@ pub(super) enum Shift {
     Deeper(String),
     /// The search's lines have this before the file's indentation.
     Shallower(String),
-    /// Tabs stand for spaces, a tab for `width` columns; the file is `delta` columns deeper.
+    /// Tabs instead of spaces, `width` columns each; the file is `delta` columns deeper.
     Columns { width: usize, delta: isize },
 }
 

@@ -90,7 +90,7 @@ pub(super) fn is_blank(text: &str) -> bool {
     trim_end(text).is_empty()
 }
 
-/// The plain character that a typographic one stands for; all others stand for themselves.
+/// The plain form of a typographic character; all others are unchanged.
 pub(super) fn plain_char(c: char) -> char {
     match c {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' | '\u{2bc}' => '\'',

@@ -34,9 +34,9 @@ pub enum How {
     LineEnds,
     /// Blanks at ends of lines differ.
     Trailing,
-    /// One common indentation is between the two, or tabs stand for spaces.
+    /// All lines are indented by the same amount more or less, or with tabs instead of spaces.
     Indent,
-    /// Typographic quotes, dashes or spaces stand for plain ones, or the other way round.
+    /// Typographic quotes, dashes or spaces instead of plain ones, or the reverse.
     Quotes,
     /// A blank line too many or too few.
     BlankLines,

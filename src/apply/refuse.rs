@@ -121,8 +121,8 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     let part = part_of_line(search, file);
     if let Some(reason) = refuse_if_replaced(search, replace, file) {
         // That a single line is somewhere else says less than the line that contains the search.
-        let stands = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
-        let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(stands));
+        let is_quoted = |quote: &Quote| reason.near.iter().any(|other| other.line == quote.line);
+        let other = part.filter(|part| replace.len() == 1 && !part.near.iter().any(is_quoted));
         return other.unwrap_or(reason);
     }
     let cores = find::find_cores(search, file);

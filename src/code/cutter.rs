@@ -135,7 +135,7 @@ impl Cutter {
             _ => None,
         };
         let length = piece.len();
-        // A window without progress would be read for ever.
+        // A window without progress would be read again and again.
         let found = found.filter(|window| window.end > 0 && window.end <= length || length == 0);
         if let Some(window) = found {
             for boundary in window.boundaries {

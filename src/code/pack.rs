@@ -123,7 +123,7 @@ impl Packer {
             let cut = self.best_cut().unwrap_or_else(|| {
                 let furthest = self.start.saturating_add(self.rules.target);
                 let at = character::find_start(view, self.unit, furthest);
-                // A place that does not get on would be found again for ever.
+                // Without progress, the same place would be found again and again.
                 let at = if at > self.start { at } else { furthest };
                 Boundary { at, level: level::CHARACTER }
             });

@@ -148,7 +148,7 @@ mod tests {
     fn paragraphs_stay_whole_and_blank_lines_stand_behind_them() {
         check(Text, 16, "one\ntwo\n\nthree\nfour\n", &["one\ntwo\n\n", "three\nfour\n"]);
         check(Text, 16, "one two\r\n \t\r\n\r\nthree\n", &["one two\r\n \t\r\n\r\n", "three\n"]);
-        // A blank is no paragraph's end where nothing stood before it.
+        // A blank line at the very start does not end a paragraph.
         check(Text, 16, "\n\n\n\n\n\none two three", &["\n\n\n\n\n\n", "one two three"]);
         check(Text, 16, "a\n\nb\n\nc\n\nd\n\ne\n\nf\n\n", &["a\n\nb\n\nc\n\nd\n\ne\n\n", "f\n\n"]);
     }

@@ -65,7 +65,7 @@ pub fn add_part(
     }
 }
 
-/// Compares what a file held with what it holds now; `None` stands for no file. Returns `None` if both are equal.
+/// Compares what a file held with what it holds now, `None` if there is no file. Returns `None` if both are equal.
 pub fn diff_contents(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Option<DiffText> {
     if old == new {
         return None;

@@ -191,7 +191,7 @@ impl Entry {
         self.path.to_str().is_none().then(|| hex(self.path.as_os_str().as_bytes()))
     }
 
-    /// Whether the id tells this file from one that got its inode later.
+    /// Whether the id distinguishes this file from one that got its inode later.
     pub fn is_certain(&self) -> bool {
         is_certain(&self.file_id)
     }

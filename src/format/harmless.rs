@@ -1,4 +1,4 @@
-//! Text that anybody wrote, made fit to stand beside text of our own: on its line, in its cell, within its block.
+//! Makes untrusted text safe beside text of our own: on its line, in its cell, within its block.
 //!
 //! ```text
 //! hidden     control characters (C0, C1), direction marks, zero-width characters, fillers and tag characters: shown as
@@ -10,7 +10,7 @@
 
 use std::fmt::Write as _;
 
-/// The letters of the markers that delimit what a conversation is told of its file.
+/// The letters of the markers around what a conversation reads of its file.
 const MARKERS: [&str; 3] = ["filehistory", "filesummary", "fileknowledge"];
 
 /// Whether a character moves the cursor, reorders the line or cannot be seen.
@@ -29,7 +29,7 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with control
-/// characters, invisible ones, and bytes that are no UTF-8 escaped.
+/// characters, invisible ones, and bytes that are not UTF-8 escaped.
 pub fn escape_name(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.chars().any(is_hidden)
@@ -118,7 +118,7 @@ fn opens_marker(rest: &str) -> bool {
         if c == '{' {
             return false;
         }
-        // Every way to write a letter counts as it; letters of no marker stand between like blanks.
+        // Every way to write a letter counts as it; letters of other scripts count as blanks.
         let folded = c.to_uppercase().flat_map(char::to_lowercase);
         for letter in folded.filter(char::is_ascii_alphanumeric) {
             letters.push(letter);

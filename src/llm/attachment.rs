@@ -112,7 +112,6 @@ impl FileFormat {
         }
     }
 
-    /// The usual ending of its names; `None` for text, which has any.
     fn usual_ending(self) -> Option<&'static str> {
         self.table_row().map(|row| row.3[0])
     }
@@ -154,7 +153,6 @@ impl Attachment<'_> {
         }
     }
 
-    /// The length of its base64.
     pub(super) fn base64_len(&self) -> usize {
         match self.payload {
             Payload::Bytes(bytes) => bytes.len().div_ceil(3) * 4,

@@ -204,9 +204,7 @@ struct ProgramOutput {
     usage: Option<Usage>,
     model: Option<String>,
     is_cut: bool,
-    /// Some event had a known form.
     is_known: bool,
-    /// The last event came.
     is_done: bool,
 }
 

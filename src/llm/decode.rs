@@ -23,20 +23,17 @@ pub struct Decoder {
     reply: PartialReply,
     /// How much of the text `on_text` has got.
     reported: usize,
-    /// Bytes read so far.
     bytes: u64,
     failed: Option<ApiError>,
 }
 
 /// What the body turned out to be.
 enum BodyReader {
-    /// Nothing but blanks so far.
+    /// Only blanks so far.
     Start,
     /// The body of an error response, or a web page.
     Failure(Vec<u8>),
-    /// Server-sent events.
     Events(EventReader),
-    /// One JSON value a line.
     Lines(LineReader),
     /// JSON where a stream was requested.
     Json(Vec<u8>),
@@ -252,7 +249,7 @@ fn read_event(
         reply.is_done = reply.stop.is_some();
         return Ok(());
     }
-    // Invalid UTF-8 becomes replacement characters: it is no reason to lose a reply.
+    // Invalid UTF-8 becomes replacement characters: a reply is not lost over it.
     let text = String::from_utf8_lossy(data);
     match serde_json::from_str::<Value>(&text) {
         Ok(value) if is_error => Err(error::from_value(&value, None).into()),

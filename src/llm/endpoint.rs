@@ -79,7 +79,6 @@ impl Endpoint {
         })
     }
 
-    /// The error, without the key.
     pub(super) fn clean(&self, error: ApiError) -> ApiError {
         error.cleaned(self.key.as_deref())
     }

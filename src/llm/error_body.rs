@@ -25,12 +25,10 @@ pub(super) struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// A body that is only a sentence.
     pub(super) fn from_message(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }
     }
 
-    /// Reads a JSON value.
     pub(super) fn from_json(value: &Value) -> Self {
         let value = match value {
             Value::Array(items) => items.iter().find(|item| item.is_object()).unwrap_or(value),

@@ -49,7 +49,7 @@ pub struct Attribute {
     pub required: bool,
     /// What values it takes.
     pub value: Value,
-    /// The word that stands for the value in the text for the model.
+    /// The word for the value in the text for the model.
     pub placeholder: &'static str,
     /// Attributes that cannot be given together with it.
     pub excludes: &'static [&'static str],
@@ -73,7 +73,7 @@ pub enum Body {
     None,
     /// Raw text.
     Raw {
-        /// The word that stands for it in the text for the model.
+        /// The word for it in the text for the model.
         placeholder: &'static str,
         /// Whether it may be empty. If not, it must hold more than white space.
         may_be_empty: bool,

@@ -117,7 +117,7 @@ impl<'a> Walk<'a> {
         work: &mut Vec<(Node<'t>, u32)>,
     ) {
         let groups = self.groups(children);
-        // A container with one member is no level of its own: the one object of a document, a document in a stream.
+        // A container with one member does not count as a level: the one object of a document, a document in a stream.
         let deeper = if groups.len() > 1 { (depth + 1).min(DEEPEST) } else { depth };
         let first = groups.first().map_or(children.len(), |group| group.0);
         for (number, (from, to)) in groups.iter().enumerate() {
