@@ -1,14 +1,14 @@
-//! What every executable's `main` shares: `--description`, parsing, reporting, the exit code, the last resort.
+//! What all tools share: parsing, `--description`, `--json`, the report at the end and its exit code, panics.
 //!
-//! A tool is its `Args` (whose doc comment is its help), its description, and a `run` that gives a [`Report`]. All
-//! printing at the end happens here, once.
+//! A tool is its `Args` (whose doc comment is its help), its description, and a `run` that returns a [`Report`], which is
+//! printed here.
 
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command, Parser};
 
 use crate::exit::Exit;
 use crate::out::{self, Report};
@@ -21,31 +21,42 @@ pub trait Tool: Parser {
     /// Explains to a model when and how to call the tool. The first sentence appears alone in the first context.
     const DESCRIPTION: &'static str;
 
-    /// Whether `--json` was given.
-    fn wants_json(&self) -> bool;
-
     /// Does the work.
     fn run(self) -> Result<Report, Problem>;
 }
 
-/// The whole of a `main`.
+/// The command line of a tool: its own flags, and what all tools have.
+pub fn command<T: Tool>() -> Command {
+    let description = Arg::new("description").long("description").action(ArgAction::SetTrue);
+    T::command().name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100).arg(
+        description
+            .help("Print where this program is and what it is for")
+            .help_heading("Information"),
+    )
+}
+
+/// Does all that a tool's `main` does.
 pub fn main<T: Tool>() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    if is_asked(&words, "--description") {
+    let report = if is_asked(&words, "--description") {
         let text = describe::<T>(&words);
-        let report = Report::done(text.clone()).with("description", text);
-        return ExitCode::from(out::emit(T::NAME, is_asked(&words, "--json"), &report).code());
-    }
-    let args = match T::try_parse_from(&words) {
-        Ok(args) => args,
-        Err(error) => return ExitCode::from(refuse::<T>(&words, &error).code()),
+        Report::done(text.clone()).with("description", text)
+    } else {
+        let matches = command::<T>().try_get_matches_from(&words);
+        match matches.and_then(|matches| T::from_arg_matches(&matches)) {
+            Ok(args) => run_tool(args),
+            Err(error) => report_usage(&error),
+        }
     };
-    let json = args.wants_json();
+    ExitCode::from(out::emit(T::NAME, is_asked(&words, "--json"), report).code())
+}
+
+/// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.
+fn run_tool<T: Tool>(args: T) -> Report {
     crate::sys::env::keep_private();
-    // A panic is a fault of ours. It must not spill a backtrace over the user's terminal, and it must not exit 0.
     panic::set_hook(Box::new(|_| ()));
-    let report = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)))
-    .unwrap_or_else(|cause| {
+    let result = panic::catch_unwind(AssertUnwindSafe(|| args.run().unwrap_or_else(Report::from)));
+    result.unwrap_or_else(|cause| {
         let cause = cause
             .downcast_ref::<String>()
             .map(String::as_str)
@@ -55,19 +66,12 @@ pub fn main<T: Tool>() -> ExitCode {
             Exit::Failed,
             format!("bug in nagent: {cause}; what was appended to the conversation is safe. Please report it"),
         )
-    });
-    ExitCode::from(out::emit(T::NAME, json, &report).code())
+    })
 }
 
 /// Whether a flag is among the words, before any `--`.
 fn is_asked(words: &[OsString], flag: &str) -> bool {
-    words.iter().skip(1).take_while(|word| *word != "--").any(|word| {
-        word == flag
-            || word
-                .to_str()
-                .and_then(|word| word.strip_prefix(flag))
-                .is_some_and(|rest| rest.starts_with('='))
-    })
+    words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == flag)
 }
 
 /// What `--description` prints: the absolute path, then prose for a model.
@@ -80,13 +84,11 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
 }
 
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
-fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let text = error.render().to_string();
-        let report = Report::done(text.clone()).with("help", text);
-        return out::emit(T::NAME, is_asked(words, "--json"), &report);
-    }
+fn report_usage(error: &clap::Error) -> Report {
     let rendered = error.render().to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Report::done(rendered.clone()).with("help", rendered);
+    }
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
@@ -95,6 +97,5 @@ fn refuse<T: Tool>(words: &[OsString], error: &clap::Error) -> Exit {
         .split("\n\n")
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    let report = Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")));
-    out::emit(T::NAME, is_asked(words, "--json"), &report)
+    Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")))
 }

@@ -1,12 +1,11 @@
-//! What reaches the user: one report with two faces (text, and JSON), and lines on stderr.
+//! What reaches the user: one report, as text or as JSON, and lines on stderr.
 //!
-//! Text that goes to a terminal passes [`harmless::escape_text`], all of it, here; text that goes to a pipe or a file is
-//! untouched. A pipe that was closed is not an error. It decides nothing and reads nothing.
+//! All text that goes to a terminal passes [`harmless::escape_text`] here; text that goes to a pipe or a file is unchanged. A
+//! closed pipe is not an error.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
@@ -14,7 +13,7 @@ use crate::format::harmless;
 use crate::problem::Problem;
 use crate::sys::terminal;
 
-/// What a command has to say at its end.
+/// What a command reports at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The exit code.
@@ -51,25 +50,18 @@ impl Report {
 
     /// A report of failure: nothing on stdout but the JSON document that says so.
     pub fn failed(exit: Exit, error: impl Into<String>) -> Self {
-        Self {
-            exit,
-            text: String::new(),
-            json: Map::new(),
-            error: Some(error.into()),
-            exact: false,
-            last_line: None,
-        }
+        Self { exit, error: Some(error.into()), ..Self::done("") }
     }
 
-    /// The same with one more key.
+    /// Adds a key.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.json.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Does the next thing, unless this one failed, and puts its report behind this one's: what was done is reported even
-    /// when what came after it failed.
+    /// Does the next thing, unless this one failed, and appends its report: what was done is reported even when what came
+    /// after it failed.
     #[must_use]
     pub fn then_try<E: Into<Self>>(self, next: impl FnOnce() -> Result<Self, E>) -> Self {
         if self.error.is_some() {
@@ -78,7 +70,7 @@ impl Report {
         self.then(next().unwrap_or_else(Into::into))
     }
 
-    /// Puts another report's text and keys behind this one's; the last exit code and error count.
+    /// Appends another report's text and keys; the last exit code and error count.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         // An answer may have no line end of its own.
@@ -102,29 +94,16 @@ impl From<Problem> for Report {
     }
 }
 
-/// A report as one JSON document. A key of its own with one of the two names wins.
-struct Document<'a>(&'a Report);
-
-impl Serialize for Document<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let report = self.0;
-        let code = Some(Value::from(report.exit.code()));
-        let error = report.error.as_deref().map(Value::from);
-        let ours = [("exit_code", code), ("error", error)];
-        let ours = ours.iter().filter(|(key, _)| !report.json.contains_key(*key));
-        let ours = ours.filter_map(|(key, value)| Some((*key, value.as_ref()?)));
-        serializer
-            .collect_map(ours.chain(report.json.iter().map(|(key, value)| (key.as_str(), value))))
-    }
-}
-
-/// Writes a report to stdout, its error to stderr. Gives the exit code: an answer that did not go out is a failure.
-pub fn emit(tool: &str, json: bool, report: &Report) -> Exit {
+/// Writes a report to stdout, its error to stderr. Returns the exit code: an answer that could not be written is a failure.
+pub fn emit(tool: &str, json: bool, report: Report) -> Exit {
     if let Some(error) = &report.error {
         line(&format!("{tool}: {error}"));
     }
     let went_out = if json {
-        let mut text = serde_json::to_string_pretty(&Document(report)).unwrap_or_default();
+        let mut document = Map::from_iter([("exit_code".to_owned(), report.exit.code().into())]);
+        document.extend(report.error.map(|error| ("error".to_owned(), error.into())));
+        document.extend(report.json);
+        let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
         if terminal::stdout_is_terminal() {
             text = escaped(&text);
         }
@@ -176,32 +155,12 @@ pub fn line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
-/// What a line of a diff is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tint {
-    /// The name of a file.
-    Name,
-    /// A place in it.
-    Place,
-    /// A line that went.
-    Removed,
-    /// A line that came.
-    Added,
-}
-
-/// Writes a line to stderr, in colour where that is a terminal which takes it.
-pub fn tinted(text: &str, tint: Option<Tint>) {
-    let colour = match tint {
-        Some(Tint::Name) => "1",
-        Some(Tint::Place) => "36",
-        Some(Tint::Removed) => "31",
-        Some(Tint::Added) => "32",
-        None => return line(text),
-    };
+/// Writes a line to stderr, in a colour (the number of an SGR sequence) where that is a terminal that takes colours.
+pub fn coloured_line(text: &str, colour: u8) {
     if !terminal::stderr_is_terminal() || terminal::is_plain() {
         return line(text);
     }
-    // The last step, behind everything that makes the text harmless.
+    // Comes after everything that makes the text harmless.
     let _ = writeln!(io::stderr().lock(), "\x1b[{colour}m{}\x1b[0m", fit(text, true));
 }
 
@@ -211,7 +170,7 @@ pub fn overwrite(text: &str) {
     let _ = write!(err, "\r\x1b[K{}", fit(text, true)).and_then(|()| err.flush());
 }
 
-/// The text as a stream gets it: a terminal nothing that could steer it or deceive its reader, anything else every byte.
+/// The text for a stream: a terminal gets nothing that could steer it or deceive its reader, anything else gets every byte.
 fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Owned(harmless::escape_text(text)) } else { Cow::Borrowed(text) }
 }

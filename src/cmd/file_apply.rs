@@ -12,15 +12,13 @@ use crate::diff::file_diff;
 use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
+use crate::ops::file_conversation::file_boundary;
 use crate::ops::settings::find_root;
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
-use crate::sys::file_error::FileError;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::{expand_home, shown};
-use crate::sys::root::Root;
+use crate::sys::names::shown;
 use crate::sys::{fs, replace, stdin, terminal};
 
 /// What the input should look like, for complaints.
@@ -46,7 +44,7 @@ or stdin holds neither blocks nor a diff";
 /// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Lines that stay keep the
 /// file's bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-apply", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// The file to change; one block with an empty search, or a diff from /dev/null, creates it
     #[arg(long, value_name = "FILE")]
@@ -60,9 +58,6 @@ pub struct Args {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -73,10 +68,6 @@ impl Tool for Args {
         numbers and counts may be off; its context must be right. --dry-run prints what would change and writes nothing. \
         A refusal says why and quotes the nearest lines with their numbers: copy those and try again. Exit codes: 0 done, \
         1 refused and nothing was changed, 2 wrong usage or input that is neither.";
-
-    fn wants_json(&self) -> bool {
-        self.json
-    }
 
     fn run(self) -> Result<Report, Problem> {
         apply_input(&self)
@@ -89,14 +80,6 @@ enum Edits {
     Hunks(FileDiff),
 }
 
-fn refused(message: impl Into<String>) -> Problem {
-    Problem::failed(message.into())
-}
-
-fn denied(denied: FileError) -> Problem {
-    refused(denied.problem())
-}
-
 /// Reads blocks or a diff from stdin.
 fn read_edits() -> Result<Edits, Problem> {
     if terminal::stdin_is_terminal() {
@@ -104,87 +87,79 @@ fn read_edits() -> Result<Edits, Problem> {
     }
     let input = stdin::read_to_end(&Interrupts::install()?)?;
     let input = input.map_err(|signal| Problem::new(Exit::Signal(signal), "interrupted"))?;
-    parse_edits(&Bytes::decode(&input)?.text)
+    parse_edits(&decode_bytes(&input)?)
 }
 
 fn apply_input(args: &Args) -> Result<Report, Problem> {
     let edits = read_edits()?;
     let env = Env::read();
-    let home = env.home();
-    let folder = env
-        .folder
-        .clone()
-        .map_err(|error| refused(format!("cannot determine the current directory: {error}")))?;
-    let target = folder.join(expand_home(&args.file, home.as_deref()));
-    let root = find_root(args.root.as_deref(), &env)?.value.folder;
-    let outputs = Root { folder: root.clone() }.outputs();
-    let places =
-        Places { cwd: &folder, toplevel: None, home: home.as_deref(), root: &root, tmpdir: None };
-    let boundary = Boundary::for_file(places, &target).map_err(denied)?;
-    let creates = match &edits {
+    let target = env.absolute_path(&args.file)?;
+    let root = find_root(args.root.as_deref(), &env)?.value;
+    let boundary = file_boundary(&env, &root, &target)?;
+    // A link to nowhere is no file.
+    let is_there = fs::real_path(&target).is_some();
+    check_target(args, &edits, &target, is_there)?;
+    // Opening makes missing folders, which a dry run does not.
+    let opened = match is_there || !args.dry_run {
+        true => Some(boundary.open_for_write(&target)?),
+        false => None,
+    };
+    let old = match &opened {
+        Some(opened) if opened.exists() => replace::read_target(opened)?,
+        _ => Vec::new(),
+    };
+    let text = decode_bytes(&old)?;
+    let applied = match &edits {
+        Edits::Blocks(blocks) => apply::apply(&text, blocks),
+        Edits::Hunks(file) => apply::apply_hunks(&text, &file.hunks),
+    };
+    let path = opened.as_ref().map_or(target.as_path(), |opened| opened.path());
+    let report = |report: Report| {
+        report.with("file", path.display().to_string()).with("dry_run", args.dry_run)
+    };
+    let applied = match applied {
+        Err(refusals) => return Ok(report(report_refusals(&refusals))),
+        Ok(applied) => applied,
+    };
+    let new = encode_text(&applied.text);
+    // The name as it was given, from the folder that `patch -p1` is run in.
+    let name = args.file.to_string_lossy();
+    let name = name.trim_start_matches("./").trim_start_matches('/');
+    let diff = file_diff::unified_diff(name.as_bytes(), &old, &new).unwrap_or_default();
+    let report = report(report_applied(args, &applied, &diff));
+    let previous = match opened.filter(|_| !args.dry_run) {
+        Some(opened) => {
+            let mut keep = |file: &mut File| fs::store_file(&root.outputs(), file);
+            replace::replace_file(opened, &new, &mut keep)?.previous
+        }
+        None => None,
+    };
+    Ok(report.with("previous_path", previous.map(|path| path.display().to_string())))
+}
+
+/// Refuses edits that do not fit a file that exists or not.
+fn check_target(args: &Args, edits: &Edits, target: &Path, is_there: bool) -> Result<(), Problem> {
+    let file = shown(&args.file);
+    let creates = match edits {
         Edits::Blocks(blocks) => blocks.len() == 1 && blocks[0].search.trim().is_empty(),
         Edits::Hunks(file) => file.hunks.len() == 1 && file.hunks[0].old.is_empty(),
     };
-    // A link to nowhere is no file.
-    let is_there = fs::real_path(&target).is_some();
     if !is_there && !creates {
-        return Err(refused(format!(
-            "{} does not exist; one block with an empty search creates it, or a diff from /dev/null",
-            shown(&args.file)
+        return Err(Problem::failed(format!(
+            "{file} does not exist; one block with an empty search creates it, or a diff from /dev/null"
         )));
     }
-    if let Edits::Hunks(FileDiff { deletes: true, .. }) = &edits {
-        return Err(refused(
+    match edits {
+        Edits::Hunks(FileDiff { deletes: true, .. }) => Err(Problem::failed(
             "the diff deletes the file, which this tool does not do: remove it yourself",
-        ));
-    }
-    if let Edits::Hunks(FileDiff { creates: true, .. }) = &edits
-        && is_there
-        && fs::file_size(&target).is_some_and(|size| size > 0)
-    {
-        return Err(refused(format!(
-            "the diff creates {}, which already exists",
-            shown(&args.file)
-        )));
-    }
-    // Opening makes missing folders, which a dry run does not.
-    let opened = if !is_there && args.dry_run {
-        None
-    } else {
-        Some(boundary.open_for_write(&target).map_err(denied)?)
-    };
-    let old = match &opened {
-        Some(opened) if opened.exists() => replace::read_target(opened).map_err(denied)?,
-        _ => Vec::new(),
-    };
-    let text = Bytes::decode(&old)?;
-    let applied = match &edits {
-        Edits::Blocks(blocks) => apply::apply(&text.text, blocks),
-        Edits::Hunks(file) => apply::apply_hunks(&text.text, &file.hunks),
-    };
-    let path = opened.as_ref().map_or(target.as_path(), |opened| opened.path()).to_owned();
-    match applied {
-        Err(refusals) => Ok(report_refusals(args, &path, &refusals)),
-        Ok(applied) => {
-            let new = Bytes { text: applied.text.clone() }.bytes();
-            let name = diff_name(&args.file);
-            let changes = file_diff::unified_diff(name.as_bytes(), &old, &new).unwrap_or_default();
-            let mut previous = None;
-            if !args.dry_run
-                && let Some(opened) = opened
-            {
-                let mut keep = |file: &mut File| fs::store_file(&outputs, file);
-                previous = replace::replace_file(opened, &new, &mut keep).map_err(denied)?.previous;
-            }
-            Ok(report_applied(args, &path, &applied, &changes, previous.as_deref()))
+        )),
+        Edits::Hunks(FileDiff { creates: true, .. })
+            if is_there && fs::file_size(target).is_some_and(|size| size > 0) =>
+        {
+            Err(Problem::failed(format!("the diff creates {file}, which already exists")))
         }
+        _ => Ok(()),
     }
-}
-
-/// The name in a diff: as it was given, from the folder that `patch -p1` is run in.
-fn diff_name(file: &Path) -> String {
-    let text = file.to_string_lossy();
-    text.trim_start_matches("./").trim_start_matches('/').to_owned()
 }
 
 /// Parses blocks or a diff: each has marks that the other lacks.
@@ -200,7 +175,7 @@ fn parse_edits(text: &str) -> Result<Edits, Problem> {
         let files = parse::parse_diff(text).map_err(|complaint| {
             Problem::usage(format!("line {} of the diff: {}", complaint.line, complaint.message))
         })?;
-        return one_file(files).map(Edits::Hunks);
+        return take_single_file(files).map(Edits::Hunks);
     }
     if !text
         .lines()
@@ -214,12 +189,12 @@ fn parse_edits(text: &str) -> Result<Edits, Problem> {
 }
 
 /// The one file that a diff changes.
-fn one_file(mut files: Vec<FileDiff>) -> Result<FileDiff, Problem> {
+fn take_single_file(mut files: Vec<FileDiff>) -> Result<FileDiff, Problem> {
     files.retain(|file| !file.hunks.is_empty());
     if files.len() > 1 {
         let names: Vec<_> =
             files.iter().filter_map(|file| file.new.as_deref().or(file.old.as_deref())).collect();
-        return Err(refused(format!(
+        return Err(Problem::failed(format!(
             "a diff of {} files ({}), and one --file: give the diff of that file alone",
             files.len(),
             names.join(", ")
@@ -228,120 +203,78 @@ fn one_file(mut files: Vec<FileDiff>) -> Result<FileDiff, Problem> {
     files.pop().ok_or_else(|| Problem::usage(format!("no hunk in the diff: {SHAPES}")))
 }
 
-/// A text whose bytes need not be UTF-8: each byte that belongs to no character is one character of a range that is
-/// nobody's.
-struct Bytes {
-    text: String,
+/// The character that stands for byte 0. Text need not be UTF-8: each byte that belongs to no character is one of the 256
+/// private characters from here on.
+const FIRST_BYTE: u32 = 0x0010_ff00;
+
+fn decode_bytes(bytes: &[u8]) -> Result<String, Problem> {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        if chunk.valid().chars().any(|c| u32::from(c) >= FIRST_BYTE) {
+            return Err(Problem::failed(
+                "the text has private characters from U+10FF00 on: change it with a command instead",
+            ));
+        }
+        text.push_str(chunk.valid());
+        let bytes = chunk.invalid().iter();
+        text.extend(bytes.filter_map(|byte| char::from_u32(FIRST_BYTE + u32::from(*byte))));
+    }
+    Ok(text)
 }
 
-/// The character that stands for byte 0.
-const FOREIGN: u32 = 0x0010_ff00;
-
-impl Bytes {
-    fn decode(bytes: &[u8]) -> Result<Self, Problem> {
-        let mut text = String::with_capacity(bytes.len());
-        for chunk in bytes.utf8_chunks() {
-            if chunk.valid().chars().any(|c| u32::from(c) >= FOREIGN) {
-                return Err(refused(
-                    "the text holds characters from U+10FF00 on, which belong to nobody: change it with a command instead",
-                ));
-            }
-            text.push_str(chunk.valid());
-            text.extend(
-                chunk
-                    .invalid()
-                    .iter()
-                    .filter_map(|byte| char::from_u32(FOREIGN + u32::from(*byte))),
-            );
+fn encode_text(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match u32::from(c).checked_sub(FIRST_BYTE).and_then(|byte| u8::try_from(byte).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
         }
-        Ok(Self { text })
     }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.text.len());
-        let mut buffer = [0; 4];
-        for c in self.text.chars() {
-            match u32::from(c).checked_sub(FOREIGN).and_then(|byte| u8::try_from(byte).ok()) {
-                Some(byte) => bytes.push(byte),
-                None => bytes.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes()),
-            }
-        }
-        bytes
-    }
+    bytes
 }
 
-/// A text of ours that may quote such bytes.
+/// A message that may quote such bytes.
 fn readable(text: &str) -> String {
-    text.chars().map(|c| if u32::from(c) >= FOREIGN { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if u32::from(c) >= FIRST_BYTE { '\u{fffd}' } else { c }).collect()
 }
 
-fn report_refusals(args: &Args, path: &Path, refusals: &[Refusal]) -> Report {
+fn report_refusals(refusals: &[Refusal]) -> Report {
     let mut text = "nothing was changed".to_owned();
     for refusal in refusals {
         text.push('\n');
         text.push_str(&readable(&refusal.to_string()));
     }
-    let near = |refusal: &Refusal| -> Vec<Value> {
+    let list = refusals.iter().map(|refusal| {
         let near = refusal.near.iter();
-        near.map(|quote| json!({"line": quote.line, "text": readable(&quote.text)})).collect()
-    };
-    let list: Vec<Value> = refusals
-        .iter()
-        .map(|refusal| {
-            json!({
-                "block": refusal.block, "line": refusal.line, "cause": refusal.cause.as_str(),
-                "message": readable(&refusal.message), "near": near(refusal),
-            })
+        let near = near.map(|quote| json!({"line": quote.line, "text": readable(&quote.text)}));
+        json!({
+            "block": refusal.block, "line": refusal.line, "cause": refusal.cause.as_str(),
+            "message": readable(&refusal.message), "near": near.collect::<Vec<_>>(),
         })
-        .collect();
+    });
     Report::failed(Exit::Failed, text)
-        .with("file", path.display().to_string())
         .with("changed", false)
         .with("applied", false)
-        .with("dry_run", args.dry_run)
         .with("blocks", Vec::<Value>::new())
-        .with("refusals", list)
+        .with("refusals", list.collect::<Vec<_>>())
         .with("diff", Value::Null)
         .with("previous_path", Value::Null)
 }
 
-fn report_applied(
-    args: &Args,
-    path: &Path,
-    applied: &Applied,
-    diff: &[u8],
-    previous: Option<&Path>,
-) -> Report {
+fn report_applied(args: &Args, applied: &Applied, diff: &[u8]) -> Report {
     let diff = String::from_utf8_lossy(diff).into_owned();
-    let blocks = applied.changes.iter();
-    let list: Vec<Value> = blocks
-        .clone()
-        .map(|change| {
-            json!({
-                "first_line": change.first_line, "removed": change.removed, "added": change.added,
-                "how": change.how.as_str(),
-            })
-        })
-        .collect();
-    let text = if args.dry_run {
-        diff.clone()
-    } else {
-        let lines = blocks.map(|change| {
-            let (line, removed, added) = (change.first_line, change.removed, change.added);
-            format!(
-                "line {line}: -{removed} +{added} ({})\n",
-                change.how.as_str().replace('_', " ")
-            )
-        });
-        lines.collect()
-    };
-    Report::exactly(text)
-        .with("file", path.display().to_string())
+    let mut lines = String::new();
+    let list = applied.changes.iter().map(|change| {
+        let (line, removed, added) = (change.first_line, change.removed, change.added);
+        let how = change.how.as_str();
+        lines.push_str(&format!("line {line}: -{removed} +{added} ({})\n", how.replace('_', " ")));
+        json!({"first_line": line, "removed": removed, "added": added, "how": how})
+    });
+    let list: Vec<Value> = list.collect();
+    Report::exactly(if args.dry_run { diff.clone() } else { lines })
         .with("changed", !diff.is_empty())
         .with("applied", !args.dry_run)
-        .with("dry_run", args.dry_run)
         .with("blocks", list)
         .with("refusals", Vec::<Value>::new())
         .with("diff", diff)
-        .with("previous_path", previous.map(|path| path.display().to_string()))
 }

@@ -42,7 +42,7 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what
 /// With several --file each is edited in its own conversation, side by side, and all get the same prompt. Limits apply to each
 /// file separately.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-edit", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// The file to change (can be repeated; --check and --show-request need a single file)
     #[arg(long, value_name = "PATH", required = true)]
@@ -75,9 +75,6 @@ pub struct Args {
     /// Ignored; accepted for compatibility
     #[arg(long, value_name = "ID", hide = true)]
     pub pid: Option<String>,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -90,10 +87,6 @@ impl Tool for Args {
         lists them; --history prints who changed the file and what was changed with it; neither needs a model. \
         Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed, 4 malformed replies, 5 limit, \
         6 check never passed.";
-
-    fn wants_json(&self) -> bool {
-        self.run.json
-    }
 
     fn run(self) -> Result<Report, Problem> {
         // The parser does not check `requires` beside a prompt, which --undo conflicts with.

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::Tool;
+use crate::ops::file_conversation::file_boundary;
 use crate::ops::progress_line::{ProgressLine, Unit};
 use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
-use crate::sys::boundary::{Boundary, Places};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
 
 /// Put edited segments of a file back into the file that nagent-file-split cut
 ///
@@ -21,7 +20,6 @@ use crate::sys::names::expand_home;
 /// and put back again and again. Prints the path of the patch, or nothing if nothing has changed. After a kill, the same
 /// command finishes the work. To remove the text of a segment, empty the file; a missing file is an error.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-patch", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// The index.json of the split
@@ -51,9 +49,6 @@ pub struct Args {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -65,32 +60,21 @@ impl Tool for Args {
         alone. When the source was changed elsewhere meanwhile it stops: --merge puts both changes together. Exit codes: \
         0 done, 1 it cannot be done and nothing was changed, 2 wrong usage.";
 
-    fn wants_json(&self) -> bool {
-        self.json
-    }
-
     fn run(self) -> Result<Report, Problem> {
         patch_file(&self).map(|patched| report(&patched))
     }
 }
 
 fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
-    let interrupts = Interrupts::install()
-        .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
+    let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let home = env.home();
-    let folder = env.folder.clone().map_err(|error| {
-        Problem::failed(format!("cannot determine the current directory: {error}"))
-    })?;
-    let absolute = |path: &Path| folder.join(expand_home(path, home.as_deref()));
-    let (index, source) = find_source(&absolute(&args.index))?;
-    let patch_path = args.patch.as_deref().map(absolute);
-    let root = find_root(None, &env)?.value.folder;
-    let places =
-        Places { cwd: &folder, toplevel: None, home: home.as_deref(), root: &root, tmpdir: None };
+    let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
+    let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let root = find_root(None, &env)?.value;
     // A source that is not written need not be writable.
     let target = if args.dry_run || args.no_apply { &index } else { &source };
-    let mut boundary = Boundary::for_file(places, target)?;
+    let mut boundary = file_boundary(&env, &root, target)?;
+    // Both were named by the user. Nothing is written there but the split and the patch.
     let named = [Some(index.as_path()), patch_path.as_deref()];
     for folder in named.into_iter().flatten().filter_map(Path::parent) {
         boundary.allow_splits(folder);

@@ -1,6 +1,6 @@
 //! `nagent-file-split`: a large file into segments and their index. What is done is [`crate::segments::split`]'s.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use serde_json::Value;
@@ -14,8 +14,9 @@ use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::segments::file_summary::FileSummarizer;
+use crate::segments::file_summary::summarize_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
+use crate::segments::summary_queue::SummaryQueue;
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
@@ -25,7 +26,6 @@ use crate::sys::names::expand_home;
 /// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
 /// Edit segments in place; nagent-file-patch puts them back.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-split", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Split this file
@@ -63,9 +63,6 @@ pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 /// The type that a word means.
@@ -85,10 +82,6 @@ impl Tool for Args {
         --refresh INDEX splits again after the file has changed, --summarize adds a model's summaries. Edit the segment files, then put them back with \
         nagent-file-patch. Exit codes: 0 done, 1 file trouble, edited segments or a foreign index in the way, 2 wrong usage, \
         3 provider failed with --summarize.";
-
-    fn wants_json(&self) -> bool {
-        self.json
-    }
 
     fn run(self) -> Result<Report, Problem> {
         split_file(&self)
@@ -110,24 +103,29 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
         (None, file) => {
             let source = file.as_ref().map(expand).unwrap_or_default();
             let temp = || {
-                let temp =
-                    env.get_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-                temp.join(split::default_folder_name(&source))
+                let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
+                Path::new(temp).join(split::default_folder_name(&source))
             };
+            let output = args.output.as_ref().map_or_else(temp, expand);
             let request = SplitRequest {
-                source: &source,
-                output: &args.output.as_ref().map_or_else(temp, expand),
                 private: args.output.is_none(),
                 language: args.split,
                 target: args.target_bytes,
                 natural: args.natural,
                 force: args.force,
+                ..SplitRequest::new(&source, &output)
             };
             split::split(&request, &mut hooks)
         }
     };
     line.clear();
-    let mut split = result.map_err(|problem| failed(problem, &interrupts))?;
+    let mut split = result.map_err(|problem| match interrupts.pending() {
+        Some(signal) => Problem::new(
+            Exit::Signal(signal),
+            format!("{} by {}; nothing was changed", problem.message, signal.name()),
+        ),
+        None => problem,
+    })?;
     for note in &split.notes {
         out::line(&format!("nagent-file-split: note: {note}"));
     }
@@ -141,37 +139,23 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
 fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split) -> Report {
     let settings = match Settings::resolve(&args.model, env) {
         Ok(settings) => settings,
-        Err(problem) => return in_vain(report(split), problem.exit, problem.message),
+        Err(problem) => {
+            return Report { exit: problem.exit, error: Some(problem.message), ..report(split) };
+        }
     };
-    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
-    let writers =
-        Writers { tool: Args::NAME, settings: &settings, env, folder: &folder, interrupts };
-    for note in &settings.notes {
-        writers.print_line(&format!("note: {note}"));
-    }
-    let voice = || writers.connect();
-    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
-    let summarizer =
-        FileSummarizer::new(summaries::rules(&writers, &voice, &tell, usize::from(args.jobs)));
+    let writers = Writers { tool: Args::NAME, settings: &settings, env, interrupts };
+    writers.print_notes();
+    let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     let mut line = ProgressLine::new(Args::NAME);
-    let result = summarizer.summarize_segments(
-        Some(&split.index_path),
-        &mut split.index,
-        &mut |done, all| {
-            line.show_progress(done, all, Unit::Count("segments"));
-        },
-    );
+    let mut progress = |done, all| line.show_progress(done, all, Unit::Count("segments"));
+    let path = split.index_path.clone();
+    let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
     line.clear();
-    let report = match result {
-        Ok(_) => report(split),
-        Err(failure) => in_vain(report(split), failure.exit, failure.message),
+    let (exit, error) = match result {
+        Ok(_) => (Exit::Done, None),
+        Err(problem) => (problem.exit, Some(problem.message)),
     };
-    summaries::with_totals(report, &summarizer.totals())
-}
-
-/// The report of a split whose summaries did not all come.
-fn in_vain(report: Report, exit: Exit, message: String) -> Report {
-    Report { exit, error: Some(message), ..report }
+    summaries::with_totals(Report { exit, error, ..report(split) }, &queue.totals())
 }
 
 /// The path of the index, and in JSON all that it holds.
@@ -182,11 +166,4 @@ fn report(split: &Split) -> Report {
         report.json.extend(index);
     }
     report
-}
-
-/// What the split failed with, which is the signal if there was one.
-fn failed(problem: Problem, interrupts: &Interrupts) -> Problem {
-    let Some(signal) = interrupts.pending() else { return problem };
-    let message = format!("{} by {}; nothing was changed", problem.message, signal.name());
-    Problem::new(Exit::Signal(signal), message)
 }

@@ -1,6 +1,6 @@
 //! `nagent-file-summarize`: a file in, its summary out; a large file by way of its segments.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
 use serde_json::{Value, json};
@@ -12,30 +12,27 @@ use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::segments::file_summary::{FileSummarizer, FileSummary};
+use crate::segments::file_summary::{FileSummary, summarize_file};
 use crate::segments::split::Split;
-use crate::segments::summary_queue::SummaryRules;
+use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
 use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
 
 /// Print a summary of a file, by way of segments when it is large
 ///
 /// Summaries are cached by the hash of the text, so that the same content is not paid for again.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-file-summarize", version, max_term_width = 100)]
 pub struct Args {
-    /// Summarise this file
+    /// Summarize this file
     #[arg(long, value_name = "PATH")]
     pub file: PathBuf,
     /// Split a large file into this folder and leave the segments there
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Ask for at most N summaries at the same time
-    #[arg(long, value_name = "N", default_value_t = summaries::JOBS as u64,
-        value_parser = clap::value_parser!(u64).range(1..=16))]
-    pub jobs: u64,
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub jobs: u8,
     /// Reject a summary of more than N words; without this flag the model is asked for about 300
     #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
         value_parser = clap::value_parser!(u64).range(1..))]
@@ -49,9 +46,6 @@ pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -63,62 +57,45 @@ impl Tool for Args {
         in its environment. Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or no \
         credential, 3 provider failed.";
 
-    fn wants_json(&self) -> bool {
-        self.json
-    }
-
     fn run(self) -> Result<Report, Problem> {
-        summarize_file(&self)
+        summarize_path(&self)
     }
 }
 
-fn summarize_file(args: &Args) -> Result<Report, Problem> {
+fn summarize_path(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
-    let absolute = |path: &Path| folder.join(expand_home(path, env.home().as_deref()));
-    let path = absolute(&args.file);
+    let path = env.absolute_path(&args.file)?;
     let path = fs::real_path(&path).unwrap_or(path);
-    let output = args.output.as_deref().map(absolute);
+    let output = args.output.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let settings = Settings::resolve(&args.model, &env)?;
-    let writers = Writers {
-        tool: Args::NAME,
-        settings: &settings,
-        env: &env,
-        folder: &folder,
-        interrupts: &interrupts,
-    };
-    for note in &settings.notes {
-        writers.print_line(&format!("note: {note}"));
-    }
-    let voice = || writers.connect();
-    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
-    let jobs = usize::try_from(args.jobs).unwrap_or(summaries::JOBS);
-    let rules = SummaryRules {
+    let writers =
+        Writers { tool: Args::NAME, settings: &settings, env: &env, interrupts: &interrupts };
+    writers.print_notes();
+    let queue = SummaryQueue::new(SummaryRules {
         words: args.limit_word_count,
         again: args.again,
-        ..summaries::rules(&writers, &voice, &tell, jobs)
-    };
-    let summarizer = FileSummarizer::new(rules);
-    let mut line = ProgressLine::new(Args::NAME);
-    let result = summarizer.summarize_file(&path, output.as_deref(), &mut |done, all| {
-        line.show_progress(done, all, Unit::Count("segments"));
+        ..writers.rules(usize::from(args.jobs))
     });
+    let mut line = ProgressLine::new(Args::NAME);
+    let mut progress = |done, all| line.show_progress(done, all, Unit::Count("segments"));
+    let result = summarize_file(&queue, &path, output.as_deref(), &mut progress);
     drop(line);
     let report = match result {
-        Ok(done) => report(&done, &path, output.is_some()),
-        Err(problem) => {
-            failed(problem, summarizer.rejected()).with("file", path.display().to_string())
-        }
+        Ok(done) => report(&done, output.is_some()),
+        Err(problem) => match queue.rejected() {
+            Some(summary) => Report::from(problem).with("summary", summary),
+            None => Report::from(problem),
+        },
     };
-    Ok(summaries::with_totals(report, &summarizer.totals()))
+    let report = report.with("file", path.display().to_string());
+    Ok(summaries::with_totals(report, &queue.totals()))
 }
 
-fn report(done: &FileSummary, path: &Path, is_kept: bool) -> Report {
+fn report(done: &FileSummary, is_kept: bool) -> Report {
     let (provider, model) = done.summary.by.clone().unzip();
     let report = Report::done(done.summary.text.clone())
         .with("mode", if done.split.is_some() { "split" } else { "inline" })
-        .with("file", path.display().to_string())
         .with("size_bytes", done.bytes)
         .with("summary", done.summary.text.clone())
         .with("provider", provider)
@@ -134,25 +111,9 @@ fn report(done: &FileSummary, path: &Path, is_kept: bool) -> Report {
 
 /// The segments as the index has them; without their paths where the files are gone.
 fn segments(split: &Split, is_kept: bool) -> Value {
-    let all = split.index.segments.iter().map(|segment| {
-        json!({
-            "segment_index": segment.segment_index,
-            "path": is_kept.then_some(&segment.path),
-            "start_line_num": segment.start_line_num,
-            "end_line_num": segment.end_line_num,
-            "start_byte": segment.start_byte,
-            "end_byte": segment.end_byte,
-            "sha256": segment.sha256,
-            "summary": segment.summary,
-        })
-    });
-    all.collect()
-}
-
-fn failed(problem: Problem, rejected: Option<String>) -> Report {
-    let report = Report::failed(problem.exit, problem.message);
-    match rejected {
-        Some(summary) => report.with("summary", summary),
-        None => report,
+    let mut segments = json!(split.index.segments);
+    for segment in segments.as_array_mut().into_iter().flatten().filter(|_| !is_kept) {
+        segment["path"] = Value::Null;
     }
+    segments
 }

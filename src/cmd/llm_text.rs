@@ -8,7 +8,7 @@ use crate::cli::Tool;
 use crate::format::conversation::{self, Trouble};
 use crate::llm::{Message, Role};
 use crate::ops::flags::ModelArgs;
-use crate::ops::one_shot::{OneShot, print_line};
+use crate::ops::one_shot::{OneShot, print_line, report_request};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
@@ -18,7 +18,6 @@ use crate::sys::fs;
 ///
 /// The whole file is one user message. With --as-conversation a conversation file is sent with its roles.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-llm-text", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Send this file
@@ -36,9 +35,6 @@ pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -48,10 +44,6 @@ impl Tool for Args {
         --as-conversation sends a conversation file with its roles. It needs the provider's credential in its \
         environment. Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
         by the length limit.";
-
-    fn wants_json(&self) -> bool {
-        self.json
-    }
 
     fn run(self) -> Result<Report, Problem> {
         send_text(&self)
@@ -68,29 +60,24 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
         )));
     }
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
-    let parsed = if args.as_conversation {
-        conversation::parse(&text)
-    } else {
-        conversation::Parsed::default()
-    };
-    if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
-        return Err(Problem::failed(format!(
-            "{} is damaged at line {line}: {message}",
-            args.file.display()
-        )));
-    }
+    let parsed;
     let (system, messages) = if args.as_conversation {
+        parsed = conversation::parse(&text);
+        if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
+            let file = args.file.display();
+            return Err(Problem::failed(format!("{file} is damaged at line {line}: {message}")));
+        }
         prompt::messages(&text, &parsed.pieces)
     } else {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
-    let OneShot { settings, source, model, interrupts, .. } = &mut one_shot;
-    let ask = OneShot::build_request(settings, model, system, messages);
+    let OneShot { settings, source, model, interrupts } = &mut one_shot;
+    let ask = settings.build_request(model, system, messages);
     if args.show_request {
-        return OneShot::report_request(source.show_request(&ask));
+        return report_request(source.show_request(&ask));
     }
     let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut |line| {
         print_line(Args::NAME, line);
     })?;
-    Ok(one_shot.report_reply(reply, &args.file, Report::done("")))
+    one_shot.report_reply(reply, &args.file)
 }

@@ -7,11 +7,12 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::client::upload;
+use crate::limits::UPLOADED_FILE;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
 use crate::llm::{Message, Role, sniff};
 use crate::ops::flags::ModelArgs;
-use crate::ops::one_shot::{OneShot, print_line};
+use crate::ops::one_shot::{OneShot, print_line, report_request};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::read;
@@ -26,7 +27,6 @@ use crate::sys::read;
 /// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif
 /// and pdf; google takes png, jpeg, webp, heic, heif and pdf; ollama takes png, jpeg and webp.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-llm-upload", version, max_term_width = 100)]
 pub struct Args {
     /// Send this file
     #[arg(long, value_name = "FILE")]
@@ -43,9 +43,6 @@ pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 impl Tool for Args {
@@ -55,10 +52,6 @@ impl Tool for Args {
         adds token counts and what the file is, --provider and --model choose the model. It needs the provider's \
         credential in its environment. Exit codes: 0 done, 1 file trouble or a file that the provider does not take, 2 \
         wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit.";
-
-    fn wants_json(&self) -> bool {
-        self.json
-    }
 
     fn run(self) -> Result<Report, Problem> {
         send_file(&self)
@@ -72,7 +65,7 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
     }
-    let bytes = bytes_of(&args.file)?;
+    let bytes = read_upload(&args.file)?;
     let full_name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
     let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
@@ -80,26 +73,23 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     if let Some(note) = &found.note {
         print_line(Args::NAME, &format!("note: {note}"));
     }
-    let OneShot { settings, source, model, interrupts, .. } = &mut one_shot;
+    let OneShot { settings, source, model, interrupts } = &mut one_shot;
     let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
     let file = Attachment { name: &name, format: kind, payload: Payload::Bytes(&bytes) };
-    let mut ask =
-        OneShot::build_request(settings, model, None, vec![Message { role: Role::User, parts }]);
+    let mut ask = settings.build_request(model, None, vec![Message { role: Role::User, parts }]);
     ask.file = (route == FileRoute::Inline).then_some(file);
     if args.show_request {
         let nobody = RemoteFile { id: NO_ID.to_owned(), uri: None };
         if route == FileRoute::Upload {
-            print_line(
-                Args::NAME,
-                &format!(
-                    "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
-                ),
+            let note = format!(
+                "note: the file is uploaded first, through the provider's files API; its id then replaces {NO_ID}"
             );
+            print_line(Args::NAME, &note);
             ask.file = Some(Attachment { payload: Payload::Remote(&nobody), ..file });
         }
-        return OneShot::report_request(source.show_request(&ask));
+        return report_request(source.show_request(&ask));
     }
     let patience = settings.patience();
     let mut tell = |text: &str| print_line(Args::NAME, text);
@@ -109,38 +99,29 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
         }
         _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell)?,
     };
-    let own = Report::done("")
+    Ok(one_shot
+        .report_reply(reply, &args.file)?
         .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())
         .with("sent", route.name())
-        .with("prompt", args.prompt.as_str());
-    Ok(one_shot.report_reply(reply, &args.file, own))
+        .with("prompt", args.prompt.as_str()))
 }
 
-/// The whole of a regular file, one byte over the limit at most.
-fn bytes_of(path: &Path) -> Result<Vec<u8>, Problem> {
-    let shown = path.display();
-    let too_large = |size: u64| {
-        Problem::failed(format!(
-            "{shown} has {}, and files of up to 50 MB ({} bytes) are sent; make it smaller, or split it with \
-             nagent-file-split where it is text",
-            out::bytes(size),
-            crate::limits::UPLOADED_FILE
-        ))
-    };
-    let (file, meta) =
-        read::open_regular(path).map_err(|error| Problem::failed(error.problem()))?;
-    if meta.len() > crate::limits::UPLOADED_FILE {
-        return Err(too_large(meta.len()));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
-    // The size was true a moment ago; a file that grows is noticed here.
-    file.take(crate::limits::UPLOADED_FILE + 1)
+/// The whole of a regular file.
+fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
+    let (file, metadata) = read::open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.take(UPLOADED_FILE + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| Problem::failed(format!("cannot read {shown}: {error}")))?;
-    if bytes.len() as u64 > crate::limits::UPLOADED_FILE {
-        return Err(too_large(bytes.len() as u64));
+        .map_err(|error| Problem::failed(format!("cannot read {}: {error}", path.display())))?;
+    if bytes.len() as u64 > UPLOADED_FILE {
+        return Err(Problem::failed(format!(
+            "{} has {}, and files of up to 50 MB ({UPLOADED_FILE} bytes) are sent; make it smaller, or split it with \
+             nagent-file-split where it is text",
+            path.display(),
+            out::bytes(metadata.len().max(UPLOADED_FILE + 1))
+        )));
     }
     Ok(bytes)
 }

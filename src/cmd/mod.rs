@@ -20,7 +20,7 @@ macro_rules! tools {
     ($($name:literal => $args:ty,)*) => {
         /// Every tool's command line, for documents and tests.
         pub fn all() -> Vec<clap::Command> {
-            vec![$(<$args as clap::CommandFactory>::command()),*]
+            vec![$(cli::command::<$args>()),*]
         }
 
         /// Runs the tool by whose name this executable was called; under any other name it is `nagent`.

@@ -41,7 +41,7 @@ const NO_PROMPT: &str =
 /// Commands run with your own permissions unless you restrict them with --sandbox: --write only limits the files that the
 /// model edits directly.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
@@ -72,9 +72,6 @@ pub struct Args {
     /// Print the protocol: as text, or as a grammar for constrained decoding
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]
     pub print_protocol: Option<Form>,
-    /// Print where this program is and what it is for
-    #[arg(long, help_heading = "Information")]
-    pub description: bool,
 }
 
 /// A form of the protocol.
@@ -96,10 +93,6 @@ impl Tool for Args {
         --read PATH shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
         another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
         credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
-
-    fn wants_json(&self) -> bool {
-        self.run.json
-    }
 
     /// Does what the flags say; several commands in one call make one report, in this order.
     fn run(self) -> Result<Report, Problem> {

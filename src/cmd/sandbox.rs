@@ -27,7 +27,6 @@ use crate::sys::{fs, git};
 /// and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
 /// through.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "nagent-sandbox", version, max_term_width = 100)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its
@@ -76,10 +75,6 @@ impl Tool for Args {
     const NAME: &'static str = "nagent-sandbox";
     const DESCRIPTION: &'static str = "Runs a command that can write in the working tree and in temp folders and nowhere else. Call it as `nagent-sandbox --no-network -- COMMAND ARG…` for code that you do not trust; --sandbox read-only lets it write only in $TMPDIR, --write DIR also in that folder. Its output and exit code are the command's; 1 with a message on stderr: the sandbox cannot be built, and nothing ran.";
 
-    fn wants_json(&self) -> bool {
-        self.json
-    }
-
     fn run(self) -> Result<Report, Problem> {
         match &self.within {
             Some(descriptor) => inner::enter(descriptor, &self.command)
@@ -113,9 +108,7 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
         ));
     }
     let env = Env::read();
-    let folder = env.folder.clone().map_err(|error| {
-        Problem::usage(format!("cannot determine the current directory: {error}"))
-    })?;
+    let folder = env.current_folder()?;
     let root = find_root(args.root.as_deref(), &env)?.value.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
@@ -141,8 +134,7 @@ fn run_command(
     sandbox: &Sandbox,
     folder: &Path,
 ) -> Result<Report, Problem> {
-    let interrupts = Interrupts::install()
-        .map_err(|error| Problem::failed(format!("cannot catch signals: {error}")))?;
+    let interrupts = Interrupts::install()?;
     // Where stdin is closed, there is nothing to change.
     let _ = pipe_stdin();
     let variables = env.for_commands(&args.pass_env, &[]);
@@ -165,17 +157,14 @@ fn run_command(
         Outcome::Interrupted(signal) => Exit::Signal(signal),
         Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
     };
-    match outcome.refused {
-        Some(why) if why == NO_REASON && !matches!(exit, Exit::Signal(_)) => {
-            Err(Problem::failed(format!(
-                "{NO_REASON}, and the command did not run; nagent-sandbox --status prints what the sandbox is built with here"
-            )))
-        }
+    let was_interrupted = matches!(exit, Exit::Signal(_));
+    match outcome.refused.filter(|_| !was_interrupted) {
+        None => Ok(Report { exit, ..Report::done("") }),
+        Some(why) if why == NO_REASON => Err(Problem::failed(format!(
+            "{NO_REASON}, and the command did not run; nagent-sandbox --status prints what the sandbox is built with here"
+        ))),
         // The inner stage has printed why.
-        Some(_) if !matches!(exit, Exit::Signal(_)) => {
-            Ok(Report { exit: Exit::Failed, ..Report::done("") })
-        }
-        _ => Ok(Report { exit, ..Report::done("") }),
+        Some(_) => Ok(Report { exit: Exit::Failed, ..Report::done("") }),
     }
 }
 

@@ -20,69 +20,52 @@ pub struct RunChange {
     pub after: Option<String>,
 }
 
-/// A run that is being read.
-struct Run {
-    change: RunChange,
-    is_settled: bool,
-}
-
-impl Run {
-    /// Returns what the run changed. A run that was killed has no block at its end; then its results count.
-    fn into_change(self) -> Option<RunChange> {
-        (!self.is_settled && self.change.before != self.change.after).then_some(self.change)
+impl RunChange {
+    fn new(prompt: &str, at: &str, before: &str, after: &str) -> Self {
+        Self {
+            prompt: prompt.to_owned(),
+            at: at.to_owned(),
+            before: parse_content(before),
+            after: parse_content(after),
+        }
     }
 }
 
-/// Lists the changes that were not undone, oldest first.
+/// Lists the changes that were not undone, oldest first. A run that was killed has no block at its end; then its results count.
 pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
     let mut changes: Vec<RunChange> = Vec::new();
-    let mut run: Option<Run> = None;
+    // The last run, while no block says what it changed.
+    let mut open: Option<RunChange> = None;
+    let (mut prompt, mut at) = ("", "");
+    let is_change = |change: &RunChange| change.before != change.after;
     for piece in pieces {
         match (piece.name(), piece.get("change")) {
             (Some("user-prompt"), _) => {
-                changes.extend(run.take().and_then(Run::into_change));
-                run = piece.get("before").map(|before| {
-                    let change = RunChange {
-                        prompt: piece.text(text).to_owned(),
-                        at: piece.get("at").unwrap_or_default().to_owned(),
-                        before: parse_content(before),
-                        after: parse_content(before),
-                    };
-                    Run { change, is_settled: false }
-                });
+                changes.extend(open.take().filter(is_change));
+                (prompt, at) = (piece.text(text), piece.get("at").unwrap_or_default());
+                let before = piece.get("before");
+                open = before.map(|before| RunChange::new(prompt, at, before, before));
             }
             (Some("system"), Some("run")) => {
-                let (Some(before), Some(after)) = (piece.get("before"), piece.get("after")) else {
-                    continue;
-                };
-                let (prompt, at) = match run.as_mut() {
-                    Some(run) => {
-                        run.is_settled = true;
-                        (run.change.prompt.clone(), run.change.at.clone())
-                    }
-                    None => (String::new(), String::new()),
-                };
-                changes.push(RunChange {
-                    prompt,
-                    at,
-                    before: parse_content(before),
-                    after: parse_content(after),
-                });
+                if let (Some(before), Some(after)) = (piece.get("before"), piece.get("after")) {
+                    changes.push(RunChange::new(prompt, at, before, after));
+                    open = None;
+                }
             }
             (Some("system"), Some("undo")) => {
-                changes.extend(run.take().and_then(Run::into_change));
+                changes.extend(open.take().filter(is_change));
                 let count = piece.get("count").and_then(|count| count.parse().ok()).unwrap_or(1);
                 changes.truncate(changes.len().saturating_sub(count));
             }
             (Some(name), _) if name.ends_with("-result") => {
-                if let (Some(run), Some(after)) = (run.as_mut(), piece.get("after")) {
-                    run.change.after = parse_content(after);
+                if let (Some(open), Some(after)) = (open.as_mut(), piece.get("after")) {
+                    open.after = parse_content(after);
                 }
             }
             _ => {}
         }
     }
-    changes.extend(run.and_then(Run::into_change));
+    changes.extend(open.filter(is_change));
     changes
 }
 
@@ -104,14 +87,12 @@ pub fn find_killed_run(text: &str, pieces: &[Piece]) -> Option<RunChange> {
     if !items.iter().any(|item| matches!(item, Item::Action(_))) {
         return None;
     }
-    let before = parse_content(prompt.get("before")?);
+    let before = prompt.get("before")?;
     let last_after = run.iter().rev().find_map(|piece| piece.get("after"));
-    last_after.is_none_or(|after| parse_content(after) == before).then(|| RunChange {
-        prompt: prompt.text(text).to_owned(),
-        at: prompt.get("at").unwrap_or_default().to_owned(),
-        before: before.clone(),
-        after: before,
-    })
+    let at = prompt.get("at").unwrap_or_default();
+    last_after
+        .is_none_or(|after| after == before)
+        .then(|| RunChange::new(prompt.text(text), at, before, before))
 }
 
 /// Reads an attribute that names a content.

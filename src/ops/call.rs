@@ -1,6 +1,5 @@
 //! One call of `nagent` or `nagent-file-edit`: its flags, the settings in force, and which conversation it is about.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::flags::{ConversationArgs, Invocation, RunArgs};
@@ -76,15 +75,6 @@ impl<'a> Call<'a> {
         &self.settings.root.value
     }
 
-    /// The working folder.
-    pub fn folder(&self) -> Result<PathBuf, Problem> {
-        self.env.folder.clone().map_err(|error| {
-            Problem::failed(format!(
-                "cannot determine the current directory ({error}); cd to one that exists"
-            ))
-        })
-    }
-
     /// Prints a line to stderr that must not be missed.
     pub fn print_note(&self, text: &str) {
         out::line(&format!("{}: note: {text}", self.tool));
@@ -119,11 +109,6 @@ impl<'a> Call<'a> {
             &mut waiting,
         );
         Ok(opened?)
-    }
-
-    /// The path of a file that the user named.
-    pub fn expand(&self, path: &Path) -> Result<PathBuf, Problem> {
-        Ok(self.folder()?.join(crate::sys::names::expand_home(path, self.env.home().as_deref())))
     }
 }
 

@@ -1,7 +1,4 @@
-//! Reports what a run or an undo did to a file: as a diff on a terminal, as keys in `--json`. It writes nothing but lines on
-//! stderr.
-//!
-//! Shared by `nagent --file-edit` and `nagent-file-edit`.
+//! Reports what a run or an undo did to a file: as a diff on a terminal, as keys in `--json`.
 
 use std::path::Path;
 
@@ -10,7 +7,7 @@ use serde_json::Value;
 use super::call::Call;
 use crate::diff::file_diff::{DiffText, diff_contents, name_in_tree};
 use crate::memory::changes::NO_FILE;
-use crate::out::{self, Report, Tint};
+use crate::out::{self, Report};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{file_index, fs, git, terminal};
@@ -20,26 +17,26 @@ const LINES: usize = 200;
 
 /// The content of a file at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FileVersion {
+pub(super) struct FileVersion {
     /// Its SHA-256; `None`: there was no file.
-    pub(crate) sha256: Option<String>,
+    pub(super) sha256: Option<String>,
     /// Its bytes; `None` also where they are no longer stored.
-    pub(crate) bytes: Option<Vec<u8>>,
+    pub(super) bytes: Option<Vec<u8>>,
 }
 
 impl FileVersion {
     /// The version with these bytes; `None`: there is no file.
-    pub(crate) fn from_bytes(bytes: Option<Vec<u8>>) -> Self {
+    pub(super) fn from_bytes(bytes: Option<Vec<u8>>) -> Self {
         Self { sha256: bytes.as_deref().map(fs::sha256), bytes }
     }
 
     /// Its hash as blocks and `--json` show it.
-    pub(crate) fn hash_or_none(&self) -> &str {
+    pub(super) fn hash_or_none(&self) -> &str {
         self.sha256.as_deref().unwrap_or(NO_FILE)
     }
 
     /// The version of this hash, with its bytes if they are still in `outputs/`.
-    pub(crate) fn stored(root: &Root, sha256: Option<&str>) -> Self {
+    pub(super) fn stored(root: &Root, sha256: Option<&str>) -> Self {
         let bytes = sha256.and_then(|hash| fs::read_stored(&root.outputs(), hash).ok());
         Self { sha256: sha256.map(str::to_owned), bytes }
     }
@@ -47,18 +44,18 @@ impl FileVersion {
 
 /// A file before and after a change.
 #[derive(Debug)]
-pub(crate) struct FileChange<'a> {
+pub(super) struct FileChange<'a> {
     /// The file.
-    pub(crate) path: &'a Path,
+    pub(super) path: &'a Path,
     /// Before.
-    pub(crate) before: &'a FileVersion,
+    pub(super) before: &'a FileVersion,
     /// After.
-    pub(crate) after: &'a FileVersion,
+    pub(super) after: &'a FileVersion,
 }
 
 impl FileChange<'_> {
     /// The diff; `None` where both are the same.
-    pub(crate) fn text_diff(&self) -> Option<DiffText> {
+    pub(super) fn text_diff(&self) -> Option<DiffText> {
         let (before, after) = (self.before, self.after);
         if before.sha256 == after.sha256 {
             return None;
@@ -82,63 +79,58 @@ impl FileChange<'_> {
     }
 
     /// Prints the diff to stderr.
-    pub(crate) fn print(&self, root: &Root, diff: &DiffText) {
+    pub(super) fn print(&self, root: &Root, diff: &DiffText) {
         let previous = self.before.sha256.as_ref();
         let previous = previous.map(|hash| root.outputs().join(format!("{hash}.txt")));
         print_diff(self.path, previous.filter(|path| fs::exists(path)).as_deref(), diff);
     }
 }
 
-/// Adds a diff's keys to a report.
-pub(crate) fn with_diff(report: Report, diff: Option<&DiffText>) -> Report {
-    report
-        .with("diff", diff.map(|diff| diff.text.clone()))
-        .with("diff_cut", diff.is_some_and(|diff| diff.is_cut))
+/// Adds the diff of a change to a report, and prints it on a terminal.
+pub(super) fn with_diff(
+    call: &Call<'_>,
+    report: Report,
+    change: &FileChange<'_>,
+    diff: Option<DiffText>,
+) -> Report {
+    if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal()) {
+        change.print(call.root(), diff);
+    }
+    let is_cut = diff.as_ref().is_some_and(|diff| diff.is_cut);
+    report.with("diff", diff.map(|diff| diff.text)).with("diff_cut", is_cut)
 }
 
 /// Shows what a run did to its file, and adds it to the report.
-pub(super) fn with_changes(call: &Call<'_>, path: &Path, report: Report) -> Report {
-    let root = call.root();
-    let is_changed = report.json.get("changed").and_then(Value::as_bool).unwrap_or(false);
-    let diff = if is_changed {
-        let content = |key: &str| {
-            let hash = report.json.get(key).and_then(Value::as_str);
-            FileVersion::stored(root, hash.filter(|hash| *hash != NO_FILE))
-        };
-        let (before, after) = (content("before_sha256"), content("after_sha256"));
-        let changed = FileChange { path, before: &before, after: &after };
-        let diff = changed.text_diff();
-        if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal())
-        {
-            changed.print(root, diff);
-        }
-        diff
-    } else {
-        None
-    };
-    let report = with_diff(with_file(call, path, report), diff.as_ref());
-    if report.json.contains_key("changed") {
-        return report;
+pub(super) fn with_changes(call: &Call<'_>, path: &Path, mut report: Report) -> Report {
+    if !report.json.contains_key("changed") {
+        // The run did not come so far.
+        report = report
+            .with("before_sha256", Value::Null)
+            .with("after_sha256", Value::Null)
+            .with("changed", false);
     }
-    // The run did not come so far.
-    report
-        .with("before_sha256", Value::Null)
-        .with("after_sha256", Value::Null)
-        .with("changed", false)
+    let version = |key: &str| {
+        let hash = report.json.get(key).and_then(Value::as_str);
+        FileVersion::stored(call.root(), hash.filter(|hash| *hash != NO_FILE))
+    };
+    let (before, after) = (version("before_sha256"), version("after_sha256"));
+    let change = FileChange { path, before: &before, after: &after };
+    with_diff(call, with_file(call, path, report), &change, change.text_diff())
 }
 
-/// Writes a diff to stderr, in colour where that is a terminal that takes it, and says how to see all of a long one.
-pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
+/// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
+pub(super) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
     let mut lines = diff.text.lines();
     for line in lines.by_ref().take(LINES) {
-        let tint = match line.as_bytes() {
-            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => Some(Tint::Name),
-            [b'-', ..] => Some(Tint::Removed),
-            [b'+', ..] => Some(Tint::Added),
-            [b'@', ..] => Some(Tint::Place),
-            _ => None,
-        };
-        out::tinted(line, tint);
+        match line.as_bytes() {
+            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => {
+                out::coloured_line(line, 1);
+            }
+            [b'-', ..] => out::coloured_line(line, 31),
+            [b'+', ..] => out::coloured_line(line, 32),
+            [b'@', ..] => out::coloured_line(line, 36),
+            _ => out::line(line),
+        }
     }
     let left = lines.count();
     if left > 0 || diff.is_cut {
@@ -154,23 +146,19 @@ pub(crate) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) 
 /// Adds to a report which file and which conversation it is about.
 pub(super) fn with_file(call: &Call<'_>, path: &Path, report: Report) -> Report {
     let root = call.root();
-    let name = report
-        .json
-        .get("conversation_path")
-        .and_then(|path| path.as_str()?.rsplit('/').next())
-        .unwrap_or(&call.name)
-        .to_owned();
-    let file_id = file_id(root, &call.name);
+    let conversation = report.json.get("conversation_path").and_then(Value::as_str);
+    let name = conversation.and_then(|path| path.rsplit('/').next()).unwrap_or(&call.name);
+    let name = name.to_owned();
     report
         .with("source_path", path.display().to_string())
-        .with("file_id", file_id)
+        .with("file_id", file_id(root, &call.name))
         .with("conversation_name", name)
         .with("file_index_path", root.file_index().display().to_string())
         .with("cleared", call.args.clear)
 }
 
 /// The id that the index has for the file of a conversation.
-pub(crate) fn file_id(root: &Root, conversation: &str) -> Option<String> {
+pub(super) fn file_id(root: &Root, conversation: &str) -> Option<String> {
     let index = file_index::load_index(root).ok()?.index;
     let mut entries = index.by_file_id.into_values();
     entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)

@@ -1,6 +1,7 @@
 //! The flags that a nagent passes on to the nagents that it starts.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use super::call::Call;
 use crate::drive::children::Children;
@@ -8,7 +9,7 @@ use crate::sys::{env, fs};
 
 /// What every child is given: root, config, provider, model, and what it may do. Each flag in one word, since values may begin
 /// with a dash.
-pub(super) fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
+fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     let (args, settings) = (call.args, &call.settings);
     let mut flags: Vec<OsString> = Vec::new();
     let mut flag = |name: &str, value: &OsStr| {
@@ -48,6 +49,18 @@ pub(super) fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString>
         flags.extend(is_set.then(|| name.into()));
     }
     flags
+}
+
+/// How a nagent is called that edits a file in the file's own conversation, with the limits of this call.
+pub(super) fn file_edit_words(call: &Call<'_>, file: &Path) -> Vec<OsString> {
+    let model = call.settings.model.as_ref().map(|model| model.value.as_str());
+    let mut words = vec![call.env.tool("nagent").into_os_string()];
+    words.extend(child_flags(call, model));
+    let mut target = OsString::from("--file-edit=");
+    target.push(file);
+    words.push(target);
+    words.extend(call.args.limits.words().map(OsString::from));
+    words
 }
 
 /// The child conversations of a run, none of them started yet.

@@ -12,6 +12,7 @@ use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
+use crate::llm::{ChatRequest, Message};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
@@ -61,22 +62,16 @@ impl Settings {
     }
 
     /// The connection to the model, and what names its credential.
-    /// Without `needs_key` a missing credential is no error: nothing will be sent.
-    pub fn source(
-        &self,
-        env: &Env,
-        folder: &Path,
-        needs_key: bool,
-    ) -> Result<ModelClient, Problem> {
+    /// Without `needs_key` a missing credential is not an error: nothing will be sent.
+    pub fn source(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
         let provider = self.provider()?;
         let key = match self.find_key(env, provider) {
             Err(_) if !needs_key => None,
             key => key?,
         };
-        let credential = key.as_ref().map(|(_, name)| (*name).to_owned());
-        let model = self.model.as_ref().map(|model| model.value.clone());
-        let mut client = self.connect(provider, key.map(|(key, _)| key), env, folder)?;
-        client.model_id = model;
+        let (key, credential) = key.map(|(key, name)| (key, name.to_owned())).unzip();
+        let mut client = self.connect(provider, key, env)?;
+        client.model_id = self.model.as_ref().map(|model| model.value.clone());
         client.credential = credential;
         Ok(client)
     }
@@ -86,8 +81,9 @@ impl Settings {
         provider: Provider,
         key: Option<String>,
         env: &Env,
-        folder: &Path,
     ) -> Result<ModelClient, Problem> {
+        let seconds =
+            |value: Option<f64>, default| Duration::from_secs_f64(value.unwrap_or(default));
         if let Some(preset) = provider.preset() {
             let words = self.config.command.clone().unwrap_or_default();
             if provider == Provider::Command && words.is_empty() {
@@ -96,7 +92,10 @@ impl Settings {
                     self.config_path.value.display()
                 )));
             }
-            return Ok(ModelClient::program(preset, words, env, folder, self.program_timeout()));
+            // A program may give all of its reply at its end.
+            let timeout = seconds(self.config.read_timeout, 1800.0);
+            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
+            return Ok(ModelClient::program(preset, words, env, &folder, timeout));
         }
         if provider == Provider::Replay {
             let path = self.model.as_ref().ok_or_else(|| {
@@ -112,15 +111,27 @@ impl Settings {
         {
             endpoint.api = self.parse_api(api)?;
         }
-        let connect =
-            Duration::from_secs_f64(self.config.connect_timeout.unwrap_or(CONNECT_TIMEOUT));
-        let read = Duration::from_secs_f64(self.config.read_timeout.unwrap_or(READ_TIMEOUT));
+        let connect = seconds(self.config.connect_timeout, CONNECT_TIMEOUT);
+        let read = seconds(self.config.read_timeout, READ_TIMEOUT);
         Ok(ModelClient::server(endpoint, connect, read))
     }
 
-    /// How long a command-line program may take for a reply, which it may give all at once at its end.
-    fn program_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.config.read_timeout.unwrap_or(1800.0))
+    /// A request for a reply to these messages.
+    pub fn build_request<'a>(
+        &self,
+        model: &'a str,
+        system: Option<&'a str>,
+        messages: Vec<Message<'a>>,
+    ) -> ChatRequest<'a> {
+        ChatRequest {
+            model,
+            system,
+            messages,
+            file: None,
+            cache_key: None,
+            max_output: self.config.max_output_tokens,
+            window: self.window(model),
+        }
     }
 
     /// The API that `api` names.

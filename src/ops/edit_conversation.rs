@@ -4,13 +4,12 @@
 //! Until the last step, which is one rename, the conversation's file is not touched: a child that fails, a copy that is no
 //! longer a conversation, a signal or a kill leave it as it was. The first context is not part of the copy.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::call::Call;
-use super::child_flags::child_flags;
+use super::child_flags::file_edit_words;
 use super::manage::{lock_conversation, replace_conversation, report_paths};
 use super::{file_conversation, opening};
 use crate::drive::nagent_child::{ChildAnswer, child_job};
@@ -130,25 +129,19 @@ fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) ->
 
 /// The child's process.
 fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
-    let model = call.settings.model.as_ref().map(|model| model.value.as_str());
-    let mut words = vec![call.env.tool("nagent").into_os_string()];
-    words.extend(child_flags(call, model));
-    let mut file = OsString::from("--file-edit=");
-    file.push(copy);
-    words.push(file);
+    let mut words = file_edit_words(call, copy);
     // Nobody pays for summaries of a working copy.
     if !call.args.no_summaries {
         words.push("--no-summaries".into());
     }
     words.push(format!("--parent-conversation={}", call.name).into());
-    words.extend(call.args.limits.words().map(OsString::from));
     words.push(format!("--jobs={}", call.settings.jobs.value).into());
     words.push("--invocation=delegated".into());
     let mut parents = call.parents.clone();
     parents.push(call.name.clone());
     let env = call.env.for_children(&[(PARENTS, parents.join("/"))]);
     let input = [preface(copy).as_bytes(), prompt].concat();
-    Ok(child_job(words, Some(input), call.folder()?, env))
+    Ok(child_job(words, Some(input), call.env.current_folder()?, env))
 }
 
 /// Tells the model that edits what the file is.

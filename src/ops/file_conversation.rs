@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::call::Call;
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
+use crate::sys::env::Env;
 use crate::sys::names::shown;
+use crate::sys::root::Root;
 use crate::sys::{file_index, fs, names, read, root};
 
 /// The name of the file's conversation, or a new name for one. Writes nothing.
@@ -19,7 +21,7 @@ pub(super) fn find_conversation(call: &Call<'_>, path: &Path) -> Result<String, 
 /// Records in the index that this call's conversation belongs to the file, and returns its name: another, where the file got
 /// one meanwhile. Refuses a file that no tag could write.
 pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> {
-    let boundary = boundary(call, path)?;
+    let boundary = file_boundary(&call.env, call.root(), path)?;
     check_target(call, &boundary)?;
     let (entry, notes) =
         file_index::register(call.root(), path, || call.name.clone(), call.index_wait())?;
@@ -37,16 +39,16 @@ pub(super) fn register(call: &Call<'_>, path: &Path) -> Result<String, Problem> 
 }
 
 /// The boundary of a run that may write this file alone.
-pub(super) fn boundary(call: &Call<'_>, path: &Path) -> Result<Boundary, Problem> {
-    let (folder, home) = (call.folder()?, call.env.home());
+pub fn file_boundary(env: &Env, root: &Root, path: &Path) -> Result<Boundary, Problem> {
+    let (folder, home) = (env.current_folder()?, env.home());
     let places = Places {
         cwd: &folder,
         toplevel: None,
         home: home.as_deref(),
-        root: call.root().path(),
+        root: root.path(),
         tmpdir: None,
     };
-    Boundary::for_file(places, path).map_err(|denied| Problem::failed(denied.problem()))
+    Ok(Boundary::for_file(places, path)?)
 }
 
 /// Refuses one of nagent's own files, unless the user names it. A call from another run was named by a model; it may name the
@@ -56,7 +58,7 @@ pub(super) fn check_target(call: &Call<'_>, boundary: &Boundary) -> Result<(), P
     {
         return Ok(());
     }
-    boundary.target_is_no_own_file().map_err(|denied| Problem::failed(denied.problem()))
+    Ok(boundary.target_is_no_own_file()?)
 }
 
 /// A new path for a copy of the conversation that a model is to edit.
@@ -82,12 +84,10 @@ pub(super) fn update_index(call: &Call<'_>) {
 
 /// The true path of the file that a conversation is to belong to.
 pub(super) fn resolve_target(call: &Call<'_>, path: &Path) -> Result<PathBuf, Problem> {
-    let path = call.expand(path)?;
+    let path = call.env.absolute_path(path)?;
     if let Some(real) = fs::real_path(&path) {
-        return match read::open_regular(&real) {
-            Ok(_) => Ok(real),
-            Err(error) => Err(Problem::failed(error.problem())),
-        };
+        read::open_regular(&real)?;
+        return Ok(real);
     }
     let parent = path.parent().and_then(fs::real_path).filter(|parent| parent.is_dir());
     match (parent, path.file_name()) {

@@ -8,29 +8,28 @@ mod commits;
 mod report;
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use self::commits::CommitSummaries;
 pub use self::report::report_history;
+use super::call::Call;
 use super::progress_line::ProgressLine;
 use super::settings::{Setting, Settings};
-use super::summaries::{self, JOBS, Writers};
-use crate::exit::Exit;
+use super::summaries::{JOBS, Writers};
 use crate::format::conversation::Piece;
+use crate::history::History;
 use crate::history::text::{self, Extent};
-use crate::history::{FileCommit, History};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
 use crate::out;
 use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
-use crate::segments::file_summary::FileSummarizer;
-use crate::sys::env::Env;
+use crate::segments::file_summary;
+use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
 use crate::sys::git::{self, ReadingTime};
-use crate::sys::interrupt::Interrupts;
-use crate::sys::names::{expand_home, shown};
+use crate::sys::names::shown;
 use crate::sys::{fs, read_range};
 
 /// Files up to this many bytes get no summary: the model reads the file at the same cost.
@@ -44,30 +43,6 @@ const REFUSED: &str =
     "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
 /// How often the line on a terminal is updated.
 const TICK: Duration = Duration::from_millis(250);
-
-/// What to gather, and by what means.
-pub struct GatherOptions<'a> {
-    /// The name of the tool, which begins each line on stderr.
-    pub tool: &'static str,
-    /// The settings in force.
-    pub settings: &'a Settings,
-    /// The environment, credentials included.
-    pub env: &'a Env,
-    /// The working folder.
-    pub folder: &'a Path,
-    /// Signals.
-    pub interrupts: &'a Interrupts,
-    /// The file, as the user names it; it need not exist.
-    pub file: &'a Path,
-    /// The run's model, where it is known.
-    pub model: Option<&'a str>,
-    /// Whether to ask the model for summaries that are not cached.
-    pub may_ask: bool,
-    /// Whether to show progress on a terminal.
-    pub shows_progress: bool,
-    /// What the conversation has already.
-    pub previous: PreviousMemory,
-}
 
 /// What a conversation has already of its file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -112,22 +87,26 @@ enum ContentBlock {
     Unavailable(String),
 }
 
-/// Gathers the section on a file. After a signal it is the one that the conversation has already.
-pub fn gather_memory(options: &GatherOptions<'_>) -> FileMemory {
-    let home = options.env.home();
-    let file = options.folder.join(expand_home(options.file, home.as_deref()));
-    let file = fs::real_path(&file).unwrap_or(file);
-    let root = &options.settings.root.value;
-    let is_interrupted = || options.interrupts.pending().is_some();
-    let mut line = options.shows_progress.then(|| ProgressLine::new(options.tool));
-    let words = format!("reading the history of {}", shown(&file));
+/// Gathers the section on a file, asking `model` for what is not cached if `may_ask`. After a signal it is the section that the
+/// conversation has already.
+pub(super) fn gather_memory(
+    call: &Call<'_>,
+    file: &Path,
+    model: Option<&str>,
+    may_ask: bool,
+    previous: &PreviousMemory,
+) -> FileMemory {
+    let root = call.root();
+    let is_interrupted = || call.interrupts.pending().is_some();
+    let mut line = (!call.quiet).then(|| ProgressLine::new(call.tool));
+    let words = format!("reading the history of {}", shown(file));
     let mut keep_waiting = || {
         if let Some(line) = &mut line {
             line.show_text(&words);
         }
         !is_interrupted()
     };
-    let lookup = git::read_history(&file, &root.history(), ReadingTime::START, &mut keep_waiting);
+    let lookup = git::read_history(file, &root.history(), ReadingTime::START, &mut keep_waiting);
     let history = lookup.history.unwrap_or_default();
     // A file outside of a repository, or one that was never committed, needs no note.
     let notes = if lookup.is_trouble { lookup.notes } else { Vec::new() };
@@ -136,41 +115,46 @@ pub fn gather_memory(options: &GatherOptions<'_>) -> FileMemory {
 
     let (mut commits, missing) =
         commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
-    let block = choose_block(options, &file, &history);
+    let block = choose_block(file, &history, previous);
     // A recording has answers to the run's own requests only.
-    let provider = options.settings.provider.as_ref().map(|provider| provider.value);
-    let may_ask = options.may_ask && provider.is_some_and(|provider| provider != Provider::Replay);
-    let settings = request_settings(options);
+    let provider = call.settings.provider.as_ref().map(|provider| provider.value);
+    let may_ask = may_ask && provider.is_some_and(|provider| provider != Provider::Replay);
+    let settings = request_settings(&call.settings, model);
     let writers = Writers {
-        tool: options.tool,
+        tool: call.tool,
         settings: &settings,
-        env: options.env,
-        folder: options.folder,
-        interrupts: options.interrupts,
+        env: &call.env,
+        interrupts: &call.interrupts,
     };
-    let requests =
-        SummaryRequests { writers: &writers, file: &file, history: &history, missing: &missing };
-    let answers = requests.send(may_ask, matches!(block, ContentBlock::Summary), line.as_mut());
-    drop(line);
-    memory.requests = answers.commits.requests + answers.file.requests;
-    memory.usage = answers.commits.usage;
-    memory.usage.add(&answers.file.usage);
+    let wants_file = matches!(block, ContentBlock::Summary);
+    let ask_commits = || commits::request_summaries(&writers, &history, &missing);
+    let (asked_commits, asked_file) = run_side_by_side(
+        (may_ask && !missing.is_empty()).then_some(ask_commits),
+        wants_file.then_some(|| summarize_file(&writers, file, may_ask)),
+        line.filter(|_| may_ask),
+        &format!("asking for summaries of {} and its commits", shown(file)),
+    );
+    let CommitSummaries { summaries, notes, requests, usage } = asked_commits.unwrap_or_default();
+    let (summary, totals) = asked_file.unwrap_or_default();
+    memory.requests = requests + totals.requests;
+    memory.usage = usage;
+    memory.usage.add(&totals.usage);
     if is_interrupted() {
-        memory.text = options.previous.section.clone().unwrap_or_default();
+        memory.text = previous.section.clone().unwrap_or_default();
         return memory;
     }
-    memory.notes.extend(answers.commits.notes);
-    commits.extend(answers.commits.summaries);
+    memory.notes.extend(notes);
+    commits.extend(summaries);
 
     let path = file.as_os_str().as_encoded_bytes();
-    let summary = match (block, answers.file.summary) {
+    let summary = match (block, summary) {
         (ContentBlock::Unchanged(block), _) => Some(block),
         (ContentBlock::Unavailable(why), _) => Some(text::format_summary(path, Err(&why))),
         (ContentBlock::Summary, Some(Ok(summary))) => {
             Some(text::format_summary(path, Ok(&summary)))
         }
         (ContentBlock::Summary, Some(Err(why))) => {
-            memory.notes.push(format!("no summary of {} this time: {why}", shown(&file)));
+            memory.notes.push(format!("no summary of {} this time: {why}", shown(file)));
             Some(text::format_summary(path, Err(REFUSED)))
         }
         (ContentBlock::None | ContentBlock::Summary, _) => None,
@@ -183,17 +167,17 @@ pub fn gather_memory(options: &GatherOptions<'_>) -> FileMemory {
 }
 
 /// Returns the settings for these requests: with the run's model, and little patience.
-fn request_settings(options: &GatherOptions<'_>) -> Settings {
-    let mut settings = options.settings.clone();
+fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
+    let mut settings = settings.clone();
     settings.patience.value = settings.patience.value.min(PATIENCE.as_secs_f64());
-    if let Some(model) = options.model.filter(|model| !model.is_empty()) {
+    if let Some(model) = model.filter(|model| !model.is_empty()) {
         settings.model = Some(Setting { value: model.to_owned(), from: "run".to_owned() });
     }
     settings
 }
 
 /// Decides what the section says about the content of the file.
-fn choose_block(options: &GatherOptions<'_>, file: &Path, history: &History) -> ContentBlock {
+fn choose_block(file: &Path, history: &History, previous: &PreviousMemory) -> ContentBlock {
     // If the file cannot be read, the run itself reports it.
     let Ok((size, head)) = read_range::read_range(file, 0, content::HEAD) else {
         return ContentBlock::None;
@@ -211,113 +195,60 @@ fn choose_block(options: &GatherOptions<'_>, file: &Path, history: &History) -> 
             out::bytes(MIN_LONG)
         ));
     }
-    find_unchanged(options, file, history).map_or(ContentBlock::Summary, ContentBlock::Unchanged)
+    find_unchanged(file, history, previous).map_or(ContentBlock::Summary, ContentBlock::Unchanged)
 }
 
 /// Finds the summary that the conversation has, if nobody else has changed the file and no commit has touched it since.
-fn find_unchanged(options: &GatherOptions<'_>, file: &Path, history: &History) -> Option<String> {
-    let section = options.previous.section.as_deref()?;
+fn find_unchanged(file: &Path, history: &History, previous: &PreviousMemory) -> Option<String> {
+    let section = previous.section.as_deref()?;
     let block = text::find_summary(section, file.as_os_str().as_encoded_bytes())?;
     let is_known = history.commits.first().is_none_or(|commit| text::lists_commit(section, commit));
     let (_, bytes) = read_range::read_range(file, 0, MIN_LONG).ok()?;
-    (is_known && options.previous.sha256.as_deref() == Some(&fs::sha256(&bytes)))
-        .then(|| block.to_owned())
+    (is_known && previous.sha256.as_deref() == Some(&fs::sha256(&bytes))).then(|| block.to_owned())
 }
 
-/// The requests for summaries, which are sent at the same time.
-struct SummaryRequests<'a> {
-    writers: &'a Writers<'a>,
-    file: &'a Path,
-    history: &'a History,
-    missing: &'a [&'a FileCommit],
-}
-
-/// The answers to them.
-#[derive(Default)]
-struct SummaryAnswers {
-    commits: CommitSummaries,
-    file: FileAnswer,
-}
-
-/// The file's summary, or why there is none; `None` where it is not cached and may not be requested.
-#[derive(Default)]
-struct FileAnswer {
-    summary: Option<Result<String, String>>,
-    requests: u64,
-    usage: Usage,
-}
-
-impl SummaryRequests<'_> {
-    /// Asks for what is missing, if `may_ask`; else the file's summary can come from the cache only.
-    fn send(
-        &self,
-        may_ask: bool,
-        wants_file: bool,
-        line: Option<&mut ProgressLine>,
-    ) -> SummaryAnswers {
-        let mut answers = SummaryAnswers::default();
-        let wants_commits = may_ask && !self.missing.is_empty();
-        if !wants_commits && !wants_file {
-            return answers;
-        }
-        thread::scope(|scope| {
-            // Each thread drops its sender at its end.
-            let (sender, ended) = channel::<()>();
-            let commits = wants_commits.then(|| {
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    let _sender = sender;
-                    commits::request_summaries(self.writers, self.history, self.missing)
-                })
-            });
-            let file = wants_file.then(|| {
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    let _sender = sender;
-                    self.summarize_file(may_ask)
-                })
-            });
-            drop(sender);
-            let words = format!("asking for summaries of {} and its commits", shown(self.file));
-            wait_for_threads(&ended, line.filter(|_| may_ask), &words);
-            answers.commits = commits.and_then(|thread| thread.join().ok()).unwrap_or_default();
-            answers.file = file.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        });
-        answers
-    }
-
-    fn summarize_file(&self, may_ask: bool) -> FileAnswer {
-        let voice = || {
-            let refusal = || Problem::new(Exit::Failed, "the summary is not cached");
-            if may_ask { self.writers.connect() } else { Err(refusal()) }
-        };
-        let tell = |note: &str| {
-            if may_ask {
-                self.writers.print_line(&format!("note: {note}"));
+/// Runs two functions, if they are given, at the same time, and shows on a terminal what they do.
+fn run_side_by_side<A: Send, B: Send>(
+    first: Option<impl FnOnce() -> A + Send>,
+    second: Option<impl FnOnce() -> B + Send>,
+    mut line: Option<ProgressLine>,
+    words: &str,
+) -> (Option<A>, Option<B>) {
+    thread::scope(|scope| {
+        // Each thread drops its sender at its end.
+        let (sender, ended) = channel::<()>();
+        let other = sender.clone();
+        let first = first.map(|run| scope.spawn(move || (run(), sender).0));
+        let second = second.map(|run| scope.spawn(move || (run(), other).0));
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+            if let Some(line) = &mut line {
+                line.show_text(words);
             }
-        };
-        if !may_ask && !fs::exists(&self.writers.cache_folder()) {
-            return FileAnswer::default();
         }
-        let summarizer = FileSummarizer::new(summaries::rules(self.writers, &voice, &tell, JOBS));
-        let result = summarizer.summarize_file(self.file, None, &mut |_, _| ());
-        let totals = summarizer.totals();
-        let summary = match result {
-            Ok(done) => Some(Ok(done.summary.text)),
-            Err(_) if !may_ask => None,
-            Err(problem) => Some(Err(problem.message)),
-        };
-        FileAnswer { summary, requests: totals.requests, usage: totals.usage }
-    }
+        (first.and_then(|thread| thread.join().ok()), second.and_then(|thread| thread.join().ok()))
+    })
 }
 
-/// Waits until all threads have ended, and shows on a terminal what they do.
-fn wait_for_threads(ended: &Receiver<()>, mut line: Option<&mut ProgressLine>, words: &str) {
-    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-        if let Some(line) = &mut line {
-            line.show_text(words);
+/// The file's summary, or why there is none, and what it cost. Without `may_ask` it can come from the cache only.
+fn summarize_file(
+    writers: &Writers<'_>,
+    file: &Path,
+    may_ask: bool,
+) -> (Option<Result<String, String>>, SummaryTotals) {
+    let mut rules = writers.rules(JOBS);
+    if !may_ask {
+        if !fs::exists(&rules.folder) {
+            return Default::default();
         }
+        rules.connect = Box::new(|| Err(Problem::failed("the summary is not cached")));
+        rules.report = Box::new(|_| ());
     }
+    let queue = SummaryQueue::new(rules);
+    let summary = match file_summary::summarize_file(&queue, file, None, &mut |_, _| ()) {
+        Ok(done) => Some(Ok(done.summary.text)),
+        Err(problem) => may_ask.then_some(Err(problem.message)),
+    };
+    (summary, queue.totals())
 }
 
 #[cfg(test)]

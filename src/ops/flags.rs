@@ -99,72 +99,52 @@ pub struct RunArgs {
 
 /// How long a run may go on
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Stop after N replies of the model [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_turns: Option<u64>,
     /// Stop after S seconds
-    #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Limits")]
+    #[arg(long, value_name = "S", value_parser = parse_amount)]
     pub max_seconds: Option<f64>,
     /// Stop after N tokens, input and output together
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
     /// Stop after spending this many US dollars; needs the model's price in the config
-    #[arg(long, value_name = "USD", value_parser = parse_amount, help_heading = "Limits")]
+    #[arg(long, value_name = "USD", value_parser = parse_amount)]
     pub max_cost: Option<f64>,
     /// Run at most N child conversations, or files, at the same time [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64), help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub jobs: Option<u64>,
 }
 
 /// Which conversation, and what happens to it besides a prompt
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
-    #[arg(long, value_name = "NAME", help_heading = "Conversation")]
+    #[arg(long, value_name = "NAME")]
     pub conversation: Option<String>,
     /// Use the conversation of the shell with this ID
-    #[arg(long, value_name = "ID", help_heading = "Conversation")]
+    #[arg(long, value_name = "ID")]
     pub pid: Option<String>,
     /// Use the conversation that belongs to this file, which it may write
-    #[arg(
-        long,
-        value_name = "PATH",
-        conflicts_with = "conversation",
-        help_heading = "Conversation"
-    )]
+    #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
     pub file_edit: Option<PathBuf>,
     /// Save a copy of the conversation under this name
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "show_request",
-        help_heading = "Conversation"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
     pub save_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of a saved one, given by name or path
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "show_request",
-        help_heading = "Conversation"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
     pub load_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of another one, given by name
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "show_request",
-        help_heading = "Conversation"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
     pub branch_conversation: Option<String>,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
     #[arg(
         long,
         conflicts_with_all = ["clear", "save_conversation", "load_conversation", "branch_conversation", "read", "check",
-            "show_request"],
-        help_heading = "Conversation"
-    )]
+            "show_request"])]
     pub edit_conversation: bool,
 
     /// Who starts this run

@@ -42,9 +42,8 @@ pub fn list_providers() -> Report {
 
 /// The provider's models, sorted.
 pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
-    let folder = call.folder()?;
     let provider = call.settings.provider()?;
-    let mut source = call.settings.source(&call.env, &folder, true)?;
+    let mut source = call.settings.source(&call.env, true)?;
     let mut models = source.list_models(&call.interrupts).map_err(|error| match error {
         RequestError::Interrupted(signal) => Problem::interrupted(signal),
         RequestError::Api(error) => Problem {

@@ -111,21 +111,13 @@ pub(super) fn replace_conversation(
     } else {
         None
     };
-    let before = fs::file_id(&path);
-    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy_file(&path, archived));
-    if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
-        // If the file is unchanged, the copy is of no use. If the new text is already in place, and only that
-        // could not be made durable, the copy is all that is left of the old one.
-        if let Some(archived) = archived.filter(|_| before.is_some()) {
-            if fs::file_id(&path) == before {
-                let _ = fs::remove_file(&archived);
-            } else {
-                let kept = archived.display();
-                return Err(error.context(format!("its previous content is in {kept}")).into());
-            }
-        }
-        return Err(error.into());
+    if let Some(archived) = &archived {
+        fs::copy_file(&path, archived)?;
     }
+    AtomicFile::new(&path).write(text.as_bytes()).map_err(|error| match &archived {
+        Some(archived) => error.context(format!("a copy of it is in {}", archived.display())),
+        None => error,
+    })?;
     Ok(archived)
 }
 
@@ -139,7 +131,7 @@ fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
 fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
     let root = call.root();
     let path = if paths && (name.contains('/') || name.starts_with('~')) {
-        call.expand(Path::new(name))?
+        call.env.absolute_path(Path::new(name))?
     } else {
         root::check_name(name).map_err(Problem::usage)?;
         legacy::old_conversation(root, name).unwrap_or_else(|| root.conversation(name))

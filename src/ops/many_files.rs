@@ -3,14 +3,16 @@
 //! Each file is worked on by a nagent of its own; its JSON becomes one of `files`. What needs no model (undo, history) is done
 //! by the caller, one file after the other, and reported here.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::child_flags::child_flags;
+use super::child_flags::file_edit_words;
 use super::{change_report, file_conversation, prompt_input, run};
 use crate::diff::file_diff::DiffText;
 use crate::drive::nagent_child::{ChildAnswer, child_job};
@@ -20,9 +22,8 @@ use crate::problem::Problem;
 use crate::sys::clock::Stopwatch;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::names::shown;
-use crate::sys::process::Jobs;
-use crate::sys::process::job::{Finished, Job, JobId};
-use crate::sys::{env, terminal};
+use crate::sys::process::job::{Finished, Job};
+use crate::sys::{env, process, terminal};
 
 /// Keys of a run that are summed up over all files.
 const SUMS: [&str; 9] = [
@@ -37,14 +38,6 @@ const SUMS: [&str; 9] = [
     "tokens_out",
 ];
 
-/// A file and its report.
-struct Slot {
-    /// As it was named.
-    file: PathBuf,
-    job: Option<JobId>,
-    report: Option<Report>,
-}
-
 /// Gives all files the same prompt, at most `jobs` of them at the same time.
 pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Report, Problem> {
     let args = call.args;
@@ -55,31 +48,32 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
         return Err(Problem::usage(usage));
     }
     call.root().prepare()?;
-    let folder = call.folder()?;
+    let folder = call.env.current_folder()?;
     // Checked here, since the children append to one recording side by side.
     if let Some(path) = &args.record {
         run::check_recording(&folder.join(path), &call.env)?;
     }
-    let slots = files.into_iter().map(|file| Slot { file, job: None, report: None });
-    let mut work = Work {
-        call,
-        prompt,
-        folder,
-        jobs: Jobs::new(),
-        slots: slots.collect(),
-        is_shown: !call.quiet && terminal::stderr_is_terminal(),
-    };
-    work.run_all();
+    let is_shown = !call.quiet && terminal::stderr_is_terminal();
+    let work = Work { call, prompt, folder, is_shown };
+    let reports = work.run_all(&files);
     prompt_input::report_unread(call);
-    let report = sum_up(join_reports(call, work.slots, call.interrupts.pending()));
+    let files = files.into_iter().zip(reports).collect();
+    let report = sum_up(join_reports(files, call.interrupts.pending()));
     Ok(report.with("seconds", (watch.elapsed().as_secs_f64() * 1000.0).round() / 1000.0))
 }
 
 /// Reports what was done to each file without a model.
 pub fn report_all(call: &Call<'_>, reports: Vec<(PathBuf, Report)>) -> Report {
-    let slots =
-        reports.into_iter().map(|(file, report)| Slot { file, job: None, report: Some(report) });
-    join_reports(call, slots.collect(), None)
+    for (file, report) in &reports {
+        print_error(call, file, report);
+    }
+    join_reports(reports, None)
+}
+
+fn print_error(call: &Call<'_>, file: &Path, report: &Report) {
+    if let Some(error) = &report.error {
+        out::line(&format!("{}: {}: {error}", call.tool, shown(file)));
+    }
 }
 
 fn refuse_single_file_flags(call: &Call<'_>) -> Result<(), Problem> {
@@ -116,112 +110,99 @@ pub fn distinct_files(call: &Call<'_>, files: &[PathBuf]) -> Result<Vec<PathBuf>
     Ok(distinct.into_iter().map(|(file, _)| file).collect())
 }
 
-/// The children and what they are given.
+/// What each child is given.
 struct Work<'a> {
     call: &'a Call<'a>,
     prompt: Option<Vec<u8>>,
     folder: PathBuf,
-    jobs: Jobs,
-    slots: Vec<Slot>,
     is_shown: bool,
 }
 
 impl Work<'_> {
-    /// Runs all of them, a limited number at the same time.
-    fn run_all(&mut self) {
-        let limit = usize::try_from(self.call.settings.jobs.value).unwrap_or(1).max(1);
-        let interrupts = &self.call.interrupts;
-        let mut waiting: VecDeque<usize> = (0..self.slots.len()).collect();
-        loop {
-            while self.jobs.running() < limit && interrupts.pending().is_none() {
-                let Some(at) = waiting.pop_front() else { break };
-                self.start(at);
+    /// Edits all files, a limited number at the same time. After a signal none is begun.
+    fn run_all(&self, files: &[PathBuf]) -> Vec<Report> {
+        let (next, reports) = (AtomicUsize::new(0), Mutex::new(vec![None; files.len()]));
+        let jobs = usize::try_from(self.call.settings.jobs.value).unwrap_or(1);
+        let work = || {
+            while let (at, None) =
+                (next.fetch_add(1, Ordering::SeqCst), self.call.interrupts.pending())
+            {
+                let Some(file) = files.get(at) else { break };
+                self.print_progress(file, "started");
+                let finished = process::run(self.build_job(file, at), &self.call.interrupts);
+                // What is printed of one file stays together.
+                let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                let report = finished.map_or_else(
+                    |error| Report::failed(Exit::Failed, error.to_string()),
+                    |finished| self.report_end(file, &finished),
+                );
+                print_error(self.call, file, &report);
+                self.print_change(file, &report);
+                reports[at] = Some(report);
             }
-            let Some(finished) = self.jobs.next_finished(interrupts) else {
-                if waiting.is_empty() || interrupts.pending().is_some() {
-                    break;
-                }
-                continue;
-            };
-            self.record_end(&finished);
-        }
-        if let Some(signal) = interrupts.pending() {
-            for slot in self.slots.iter_mut().filter(|slot| slot.report.is_none()) {
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, files.len()) {
+                scope.spawn(work);
+            }
+        });
+        let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let reports = reports.into_iter().zip(files).map(|(report, file)| {
+            report.unwrap_or_else(|| {
+                let signal = self.call.interrupts.pending().unwrap_or(Signal::Int);
                 let message = format!("not started: interrupted by {}", signal.name());
-                slot.report = Some(Report::failed(Exit::Signal(signal), message));
-            }
-        }
+                let report = Report::failed(Exit::Signal(signal), message);
+                print_error(self.call, file, &report);
+                report
+            })
+        });
+        reports.collect()
     }
 
-    fn start(&mut self, at: usize) {
-        match self.jobs.start(self.build_job(at)) {
-            Ok(id) => {
-                self.slots[at].job = Some(id);
-                self.print_progress(at, "started");
-            }
-            Err(error) => {
-                self.slots[at].report = Some(Report::failed(Exit::Failed, error.to_string()));
-            }
-        }
-    }
-
-    fn print_progress(&self, at: usize, what: &str) {
+    fn print_progress(&self, file: &Path, what: &str) {
         if self.is_shown {
-            out::line(&format!("→ {}  {what}", shown(&self.slots[at].file)));
+            out::line(&format!("→ {}  {what}", shown(file)));
         }
     }
 
-    fn build_job(&self, at: usize) -> Job {
-        let (call, file) = (self.call, &self.slots[at].file);
-        let (flags, env) = (call.args, &call.env);
-        let model = call.settings.model.as_ref().map(|model| model.value.as_str());
-        let mut argv = vec![env.tool("nagent").into_os_string()];
-        argv.extend(child_flags(call, model));
-        let mut target = OsString::from("--file-edit=");
-        target.push(file);
-        argv.push(target);
-        argv.push("--quiet".into());
-        argv.extend(flags.read.iter().map(|path| format!("--read={path}").into()));
-        argv.extend(flags.limits.words().map(OsString::from));
-        argv.push(format!("--lock-timeout={}", call.settings.lock_timeout.value).into());
-        argv.extend(flags.clear.then(|| "--clear".into()));
+    fn build_job(&self, file: &Path, at: usize) -> Job {
+        let (call, env) = (self.call, &self.call.env);
+        let mut words = file_edit_words(call, file);
+        words.push("--quiet".into());
+        words.extend(call.args.read.iter().map(|path| format!("--read={path}").into()));
+        words.push(format!("--lock-timeout={}", call.settings.lock_timeout.value).into());
+        words.extend(call.args.clear.then(|| OsString::from("--clear")));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
-        child_job(argv, self.prompt.clone(), self.folder.clone(), env)
+        child_job(words, self.prompt.clone(), self.folder.clone(), env)
     }
 
-    /// Takes the answer of a child that ended.
-    fn record_end(&mut self, finished: &Finished) {
-        let Some(at) = self.slots.iter().position(|slot| slot.job == Some(finished.id)) else {
-            return;
-        };
+    /// Takes the answer of a child that ended, and prints what it printed to stderr.
+    fn report_end(&self, file: &Path, finished: &Finished) -> Report {
         let report = report_child(ChildAnswer::read(finished));
-        let name = shown(&self.slots[at].file);
         // The error comes with the report; every other line must not be missed.
         let own_error = report.error.as_ref().map(|error| format!("nagent: {error}"));
-        let said = String::from_utf8_lossy(&finished.stderr);
-        let lines = said.lines().filter(|line| Some(*line) != own_error.as_deref());
-        for line in lines {
-            out::line(&format!("{name}: {line}"));
+        let printed = String::from_utf8_lossy(&finished.stderr);
+        for line in printed.lines().filter(|line| Some(*line) != own_error.as_deref()) {
+            out::line(&format!("{}: {line}", shown(file)));
         }
-        if let Some(error) = &report.error {
-            out::line(&format!("{}: {name}: {error}", self.call.tool));
+        let seconds = finished.took.as_secs_f64();
+        let end = match report.exit.code() {
+            0 => "done".to_owned(),
+            code => format!("exit {code}"),
+        };
+        self.print_progress(file, &format!("{end}, {seconds:.1} s"));
+        report
+    }
+
+    fn print_change(&self, file: &Path, report: &Report) {
+        if let Some(diff) = diff_of(&report.json).filter(|_| self.is_shown) {
+            let path = report.json.get("source_path").and_then(Value::as_str);
+            let before = report.json.get("before_sha256").and_then(Value::as_str);
+            let outputs = self.call.root().outputs();
+            let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
+            change_report::print_diff(path.map_or(file, Path::new), before.as_deref(), &diff);
         }
-        if self.is_shown {
-            let seconds = finished.took.as_secs_f64();
-            let code = report.exit.code();
-            let end = if code == 0 { "done".to_owned() } else { format!("exit {code}") };
-            self.print_progress(at, &format!("{end}, {seconds:.1} s"));
-            if let Some(diff) = diff_of(&report.json) {
-                let path = report.json.get("source_path").and_then(Value::as_str);
-                let path = path.map_or_else(|| self.slots[at].file.clone(), PathBuf::from);
-                let before = report.json.get("before_sha256").and_then(Value::as_str);
-                let outputs = self.call.root().outputs();
-                let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
-                change_report::print_diff(&path, before.as_deref(), &diff);
-            }
-        }
-        self.slots[at].report = Some(report);
     }
 }
 
@@ -249,25 +230,21 @@ fn report_child(answer: ChildAnswer) -> Report {
 }
 
 /// Makes one report of all: the answers under the names of the files, and one object for each file.
-fn join_reports(call: &Call<'_>, slots: Vec<Slot>, signal: Option<Signal>) -> Report {
+fn join_reports(reports: Vec<(PathBuf, Report)>, signal: Option<Signal>) -> Report {
     let (mut text, mut objects, mut failed) = (String::new(), Vec::new(), Vec::new());
     let mut exit = Exit::Done;
-    for slot in slots {
-        let report = slot.report.unwrap_or_else(|| Report::failed(Exit::Failed, "not started"));
+    for (file, report) in reports {
         if !report.text.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
             let end = if report.text.ends_with('\n') { "" } else { "\n" };
-            text.push_str(&format!("{gap}==> {} <==\n{}{end}", shown(&slot.file), report.text));
+            text.push_str(&format!("{gap}==> {} <==\n{}{end}", shown(&file), report.text));
         }
         if report.exit != Exit::Done {
             exit = if exit == Exit::Done { report.exit } else { exit };
-            failed.push(shown(&slot.file));
-            if let Some(error) = report.error.as_ref().filter(|_| slot.job.is_none()) {
-                out::line(&format!("{}: {}: {error}", call.tool, shown(&slot.file)));
-            }
+            failed.push(shown(&file));
         }
         let mut object = Map::new();
-        object.insert("file".to_owned(), slot.file.display().to_string().into());
+        object.insert("file".to_owned(), file.display().to_string().into());
         object.insert("exit_code".to_owned(), report.exit.code().into());
         if let Some(error) = report.error {
             object.insert("error".to_owned(), error.into());
@@ -276,9 +253,8 @@ fn join_reports(call: &Call<'_>, slots: Vec<Slot>, signal: Option<Signal>) -> Re
         for (key, value) in report.json {
             object.entry(key).or_insert(value);
         }
-        objects.push(object);
+        objects.push(Value::Object(object));
     }
-    let exit = signal.map_or(exit, Exit::Signal);
     let error = match (signal, failed.is_empty()) {
         (Some(signal), _) => Some(format!("interrupted by {}", signal.name())),
         (None, true) => None,
@@ -287,8 +263,8 @@ fn join_reports(call: &Call<'_>, slots: Vec<Slot>, signal: Option<Signal>) -> Re
             Some(format!("{} of {} files failed: {which}", failed.len(), objects.len()))
         }
     };
-    let report = Report { exit, error, ..Report::done(text) };
-    report.with("files", objects.into_iter().map(Value::Object).collect::<Vec<_>>())
+    let exit = signal.map_or(exit, Exit::Signal);
+    Report { exit, error, ..Report::done(text) }.with("files", objects)
 }
 
 /// Adds the sums over all files.

@@ -1,13 +1,12 @@
 //! One request to a model, without a conversation: what `nagent-llm-text` and `nagent-llm-upload` share.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::flags::ModelArgs;
 use super::settings::Settings;
 use crate::client::ModelClient;
 use crate::exit::Exit;
-use crate::llm::provider::Provider;
-use crate::llm::{ChatRequest, Message, Reply, StopReason};
+use crate::llm::{Reply, StopReason};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -24,7 +23,6 @@ pub struct OneShot {
     pub source: ModelClient,
     /// The model's name.
     pub model: String,
-    provider: Provider,
 }
 
 /// Prints a line of a tool to stderr.
@@ -37,43 +35,17 @@ impl OneShot {
     pub fn new(tool: &'static str, args: &ModelArgs, sends: bool) -> Result<Self, Problem> {
         let interrupts = Interrupts::install()?;
         let env = Env::read();
-        let folder = env.folder.clone().unwrap_or_else(|_| PathBuf::from("/"));
         let settings = Settings::resolve(args, &env)?;
-        let source = settings.source(&env, &folder, sends)?;
-        let provider = settings.provider()?;
+        let source = settings.source(&env, sends)?;
         let model = source.model_id.clone().unwrap_or_default();
         for note in &settings.notes {
             print_line(tool, &format!("note: {note}"));
         }
-        Ok(Self { interrupts, settings, source, model, provider })
+        Ok(Self { interrupts, settings, source, model })
     }
 
-    /// The request for these messages.
-    pub fn build_request<'a>(
-        settings: &Settings,
-        model: &'a str,
-        system: Option<&'a str>,
-        messages: Vec<Message<'a>>,
-    ) -> ChatRequest<'a> {
-        ChatRequest {
-            model,
-            system,
-            messages,
-            file: None,
-            cache_key: None,
-            max_output: settings.config.max_output_tokens,
-            window: settings.window(model),
-        }
-    }
-
-    /// The report of `--show-request`.
-    pub fn report_request(body: Vec<u8>) -> Result<Report, Problem> {
-        let body = String::from_utf8(body).map_err(|error| Problem::usage(error.to_string()))?;
-        Ok(Report::exactly(body.clone()).with("request", body))
-    }
-
-    /// The report of a reply, with keys of the tool's own behind `file`.
-    pub fn report_reply(&self, reply: Reply, file: &Path, own: Report) -> Report {
+    /// The report of a reply, with keys of the tool's own.
+    pub fn report_reply(&self, reply: Reply, file: &Path) -> Result<Report, Problem> {
         let truncated = reply.stop == StopReason::Length;
         let mut report = Report::done(reply.text.clone());
         if truncated {
@@ -81,10 +53,9 @@ impl OneShot {
             report.error = Some("the reply was cut off by the length limit".to_owned());
         }
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
-        report = report.with("file", file.display().to_string());
-        report.json.extend(own.json);
-        report
-            .with("provider", self.provider.name())
+        Ok(report
+            .with("file", file.display().to_string())
+            .with("provider", self.settings.provider()?.name())
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
             .with("response", reply.text)
@@ -94,6 +65,12 @@ impl OneShot {
             .with("cache_write_tokens", reply.usage.cache_written)
             .with("estimated", reply.usage.estimated)
             .with("stop_reason", if truncated { "length" } else { "end" })
-            .with("truncated", truncated)
+            .with("truncated", truncated))
     }
+}
+
+/// The report of `--show-request`.
+pub fn report_request(body: Vec<u8>) -> Result<Report, Problem> {
+    let body = String::from_utf8(body).map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(Report::exactly(body.clone()).with("request", body))
 }

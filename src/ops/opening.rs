@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{Call, tag_names};
-use super::file_memory::{self, FileMemory, GatherOptions, PreviousMemory};
+use super::file_memory::{self, FileMemory, PreviousMemory};
 use super::progress::Progress;
 use super::{file_conversation, sandbox};
 use crate::context::{self, Facts, Part, Section};
@@ -24,7 +24,7 @@ pub(super) fn gather_facts(
     call: &Call<'_>,
     progress: &mut Progress,
 ) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
-    let (root, folder) = (call.root(), call.folder()?);
+    let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
     let home = call.env.home();
     let (found, notes) = tools::discover(root, &call.env, &call.interrupts);
@@ -215,9 +215,11 @@ pub(super) fn gather_memory(
     run: Option<(&ConversationFile, &str)>,
     progress: &mut Progress,
 ) -> FileMemory {
-    let (Some(file), Ok(folder)) = (&call.which.file_edit, &call.env.folder) else {
+    let Some(Ok(file)) = call.which.file_edit.as_ref().map(|file| call.env.absolute_path(file))
+    else {
         return FileMemory::default();
     };
+    let file = fs::real_path(&file).unwrap_or(file);
     let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
         let sections = known_sections(journal);
         let last = sections.into_iter().rev().find(|section| section.title == context::MEMORY);
@@ -226,18 +228,9 @@ pub(super) fn gather_memory(
     let settings = &call.settings;
     // A request for a summary would show the file and its commits unmasked.
     let is_allowed = settings.file_summaries.value && !settings.redact.value;
-    let memory = file_memory::gather_memory(&GatherOptions {
-        tool: call.tool,
-        settings,
-        env: &call.env,
-        folder: folder.as_ref(),
-        interrupts: &call.interrupts,
-        file: Path::new(file),
-        model: run.map(|(_, model)| model),
-        may_ask: is_allowed && run.is_some() && !call.args.show_request,
-        shows_progress: !call.quiet,
-        previous,
-    });
+    let may_ask = is_allowed && run.is_some() && !call.args.show_request;
+    let model = run.map(|(_, model)| model);
+    let memory = file_memory::gather_memory(call, &file, model, may_ask, &previous);
     for note in &memory.notes {
         progress.show(ProgressEvent::Note(note));
     }

@@ -46,7 +46,7 @@ pub fn run_call(
             "conversations start each other at most {CHILD_DEPTH} deep; do this part without another one"
         )));
     }
-    call.folder()?;
+    call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
     if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
@@ -90,8 +90,8 @@ pub fn run_call(
 /// Runs the loop, or shows the request that it would send first.
 fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
-    let (args, folder) = (call.args, call.folder()?);
-    let client = connect(call, &folder)?;
+    let (args, folder) = (call.args, call.env.current_folder()?);
+    let client = connect(call)?;
     let call = &*call;
     let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
@@ -252,7 +252,7 @@ fn finish(
 }
 
 /// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
-fn connect(call: &mut Call<'_>, folder: &Path) -> Result<ModelClient, Problem> {
+fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
     if call.settings.provider.is_none() && call.args.show_request {
         return Err(no_provider());
     }
@@ -260,7 +260,7 @@ fn connect(call: &mut Call<'_>, folder: &Path) -> Result<ModelClient, Problem> {
     if guessed {
         call.settings.try_provider(Provider::Ollama, &call.args.model, &call.env);
     }
-    let mut source = call.settings.source(&call.env, folder, !call.args.show_request)?;
+    let mut source = call.settings.source(&call.env, !call.args.show_request)?;
     if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
         source.model_id = Some(choose_ollama_model(call, &mut source, guessed)?);
     }

@@ -15,7 +15,7 @@ pub(super) fn build(
     toplevel: Option<&Path>,
     target: Option<&Path>,
 ) -> Result<Option<Sandbox>, Problem> {
-    let (folder, settings) = (call.folder()?, &call.settings);
+    let (folder, settings) = (call.env.current_folder()?, &call.settings);
     let places = Places {
         folder: &folder,
         toplevel,
@@ -64,40 +64,8 @@ pub(super) fn describe(sandbox: &Sandbox) -> String {
     format!("{}: {write}{network}", request.mode.name())
 }
 
-/// The state of the sandbox that a run with these settings would get here.
-pub(super) struct SandboxState {
-    /// A line, and one for each gap or for what is missing.
-    pub(super) text: String,
-    pub(super) kind: Option<&'static str>,
-    pub(super) writable: Vec<String>,
-    pub(super) gaps: Vec<String>,
-    pub(super) error: Option<String>,
-}
-
-/// Finds out what a run would get.
-pub(super) fn inspect(call: &Call<'_>) -> SandboxState {
-    let folder = call.env.folder.clone().unwrap_or_else(|_| "/".into());
-    let toplevel = git::find_toplevel(&folder);
-    let (sandbox, error) = match build(call, toplevel.as_deref(), None) {
-        Ok(sandbox) => (sandbox, None),
-        Err(problem) => (None, Some(problem.message)),
-    };
-    let mut text = format!("sandbox:{}", call.settings.sandbox.value.name());
-    if call.settings.no_network.value {
-        text.push_str(" network:off");
-    }
-    if let Some(sandbox) = &sandbox {
-        text.push_str(&format!(" by:{}", sandbox.kind()));
-    }
-    if let Some(error) = &error {
-        text.push_str(&format!("\nsandbox cannot be built: {error}"));
-    }
-    let gaps = sandbox.as_ref().map(Sandbox::gaps).unwrap_or_default();
-    for gap in &gaps {
-        text.push_str(&format!("\nsandbox gap: {gap}"));
-    }
-    text.push('\n');
-    let writable = sandbox.iter().flat_map(Sandbox::writable);
-    let writable = writable.map(|path| path.display().to_string()).collect();
-    SandboxState { text, kind: sandbox.as_ref().map(Sandbox::kind), writable, gaps, error }
+/// Builds the sandbox that a run with these settings would get here.
+pub(super) fn inspect(call: &Call<'_>) -> Result<Option<Sandbox>, Problem> {
+    let toplevel = git::find_toplevel(&call.env.current_folder()?);
+    build(call, toplevel.as_deref(), None)
 }

@@ -10,6 +10,7 @@ use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::fs;
+use crate::sys::names::expand_home;
 use crate::sys::root::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -128,24 +129,9 @@ impl Settings {
             quiet: choose(run.quiet.then_some(true), c.quiet, false, from("quiet")),
             file_summaries: choose(no_summaries, c.file_summaries, true, from("file_summaries")),
             max_turns: choose(limits.max_turns, c.max_turns, 200, from("max_turns")),
-            max_seconds: choose(
-                limits.max_seconds.map(Some),
-                c.max_seconds.map(Some),
-                None,
-                from("max_seconds"),
-            ),
-            max_tokens: choose(
-                limits.max_tokens.map(Some),
-                c.max_tokens.map(Some),
-                None,
-                from("max_tokens"),
-            ),
-            max_cost: choose(
-                limits.max_cost.map(Some),
-                c.max_cost.map(Some),
-                None,
-                from("max_cost"),
-            ),
+            max_seconds: choose_optional(limits.max_seconds, c.max_seconds, from("max_seconds")),
+            max_tokens: choose_optional(limits.max_tokens, c.max_tokens, from("max_tokens")),
+            max_cost: choose_optional(limits.max_cost, c.max_cost, from("max_cost")),
             jobs: choose(limits.jobs, c.jobs, 4, from("jobs")),
             lock_timeout: choose(run.lock_timeout, c.lock_timeout, 30.0, from("lock_timeout")),
             notes: notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
@@ -228,32 +214,39 @@ impl Settings {
     }
 
     fn choose_model(&mut self, args: &ModelArgs, env: &Env) {
-        let source = self.source_of("model");
         let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
-        let from_config = self.config.model.clone().filter(|_| self.config_is_for(provider));
-        let found = args
-            .model
-            .clone()
-            .map(|value| (value, "flag"))
-            .or_else(|| env.get("NAGENT_MODEL").map(|value| (value.to_owned(), "NAGENT_MODEL")))
-            .or_else(|| from_config.map(|value| (value, source.as_str())))
-            .or_else(|| provider.default_model().map(|value| (value.to_owned(), "default")));
-        self.model = found.map(|(value, from)| Setting::new(value, from));
+        let config = self.config.model.as_deref();
+        let chosen =
+            self.choose_text("model", args.model.as_deref(), env, Some("NAGENT_MODEL"), config);
+        let default =
+            provider.default_model().map(|model| Setting::new(model.to_owned(), "default"));
+        self.model = chosen.or(default);
     }
 
     fn choose_base_url(&mut self, args: &ModelArgs, env: &Env) {
-        let source = self.source_of("base_url");
         let Some(provider) = self.provider.as_ref().map(|p| p.value) else { return };
-        let variable = provider.base_url_variable();
-        let from_env = variable.and_then(|name| Some((env.get(name)?.to_owned(), name)));
-        let from_config = self.config.base_url.clone().filter(|_| self.config_is_for(provider));
-        let found = args
-            .base_url
-            .clone()
+        let (flag, config) = (args.base_url.as_deref(), self.config.base_url.as_deref());
+        self.base_url =
+            self.choose_text("base_url", flag, env, provider.base_url_variable(), config);
+    }
+
+    /// Chooses a text: that of the flag, else that of the variable, else that of the config if it is for this provider.
+    fn choose_text(
+        &self,
+        key: &str,
+        flag: Option<&str>,
+        env: &Env,
+        variable: Option<&'static str>,
+        config: Option<&str>,
+    ) -> Option<Setting<String>> {
+        let from_config = self.source_of(key);
+        let is_for = |provider: &Setting<Provider>| self.config_is_for(provider.value);
+        let config = config.filter(|_| self.provider.as_ref().is_some_and(is_for));
+        let (value, from) = flag
             .map(|value| (value, "flag"))
-            .or(from_env)
-            .or_else(|| from_config.map(|value| (value, source.as_str())));
-        self.base_url = found.map(|(value, from)| Setting::new(value, from));
+            .or_else(|| variable.and_then(|name| Some((env.get(name)?, name))))
+            .or_else(|| config.map(|value| (value, from_config.as_str())))?;
+        Some(Setting::new(value.to_owned(), from))
     }
 
     /// Uses a provider that nobody chose, because no credential is set.
@@ -270,7 +263,7 @@ impl<T> Setting<T> {
     }
 }
 
-/// Refuses an address that is none. Ollama's may lack the scheme.
+/// Refuses what is not an address. Ollama's may lack the scheme.
 fn check_url(provider: Option<Provider>, base_url: &Setting<String>) -> Result<(), Problem> {
     let url = base_url.value.trim();
     let has_scheme = url.starts_with("http://") || url.starts_with("https://");
@@ -278,7 +271,7 @@ fn check_url(provider: Option<Provider>, base_url: &Setting<String>) -> Result<(
         return Ok(());
     }
     Err(Problem::usage(format!(
-        "\"{}\" is no address of a server (from {}); it looks like http://127.0.0.1:8080/v1",
+        "\"{}\" is not the address of a server (from {}); one looks like http://127.0.0.1:8080/v1",
         base_url.value.escape_debug(),
         base_url.from
     )))
@@ -299,6 +292,14 @@ fn choose<T>(flag: Option<T>, config: Option<T>, default: T, config_from: String
         (None, Some(value)) => Setting { value, from: config_from },
         (None, None) => Setting { value: default, from: "default".to_owned() },
     }
+}
+
+fn choose_optional<T>(
+    flag: Option<T>,
+    config: Option<T>,
+    config_from: String,
+) -> Setting<Option<T>> {
+    choose(flag.map(Some), config.map(Some), None, config_from)
 }
 
 fn config_path(args: &ModelArgs, env: &Env, root: &Path) -> Setting<PathBuf> {
@@ -323,10 +324,7 @@ pub fn find_root(flag: Option<&Path>, env: &Env) -> Result<Setting<Root>, Proble
             "there is no home folder: set HOME or NAGENT_ROOT, or give --root DIR",
         ));
     };
-    let path = match (path.strip_prefix("~"), &home) {
-        (Ok(rest), Some(home)) => home.join(rest),
-        _ => path,
-    };
+    let path = expand_home(&path, home.as_deref());
     let path = match &env.folder {
         Ok(folder) => folder.join(path),
         Err(_) => path,

@@ -1,29 +1,50 @@
 //! The conversation, and every setting in force with where it came from. Creates nothing.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::sandbox;
 use crate::out::Report;
 use crate::sys::fs;
+use crate::sys::sandbox::Sandbox;
 
 /// Reports the conversation, the settings in force and where each came from.
 pub fn report_status(call: &Call<'_>) -> Report {
     let (settings, root) = (&call.settings, call.root());
-    let path = root.conversation(&call.name);
-    let size = fs::file_size(&path).unwrap_or(0);
+    let path = root.conversation(&call.name).display().to_string();
+    let size = fs::file_size(Path::new(&path)).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
-    let sandbox = sandbox::inspect(call);
     let provider = settings.provider.as_ref().map(|provider| provider.value.name());
     let model = settings.model.as_ref().map(|model| model.value.as_str());
+    let mode = settings.sandbox.value.name();
     let mut text = format!(
-        "conversation:{} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\n{}",
-        path.display(),
+        "conversation:{path} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
         root.path().display(),
-        sandbox.text
     );
+    if settings.no_network.value {
+        text.push_str(" network:off");
+    }
+    let (sandbox, error) = match sandbox::inspect(call) {
+        Ok(sandbox) => (sandbox, None),
+        Err(problem) => (None, Some(problem.message)),
+    };
+    let (mut writable, mut gaps) = (Vec::new(), Vec::new());
+    if let Some(sandbox) = &sandbox {
+        text.push_str(&format!(" by:{}", sandbox.kind()));
+        writable.extend(sandbox.writable().map(|path| path.display().to_string()));
+        gaps = sandbox.gaps();
+    }
+    if let Some(error) = &error {
+        text.push_str(&format!("\nsandbox cannot be built: {error}"));
+    }
+    for gap in &gaps {
+        text.push_str(&format!("\nsandbox gap: {gap}"));
+    }
+    text.push('\n');
     let mut list = Map::new();
     for (key, value, from) in settings.list_values() {
         if !value.is_null() {
@@ -33,17 +54,17 @@ pub fn report_status(call: &Call<'_>) -> Report {
         list.insert(key.to_owned(), json!({ "value": value, "from": from }));
     }
     Report::done(text)
-        .with("conversation_path", path.display().to_string())
+        .with("conversation_path", path)
         .with("conversation", call.name.as_str())
         .with("size", size)
         .with("provider", provider)
         .with("model", model)
         .with("root", root.path().display().to_string())
         .with("root_size_bytes", root_size)
-        .with("sandbox", settings.sandbox.value.name())
-        .with("sandbox_kind", sandbox.kind)
-        .with("sandbox_writable", sandbox.writable)
-        .with("sandbox_gaps", sandbox.gaps)
-        .with("sandbox_error", sandbox.error)
+        .with("sandbox", mode)
+        .with("sandbox_kind", sandbox.as_ref().map(Sandbox::kind))
+        .with("sandbox_writable", writable)
+        .with("sandbox_gaps", gaps)
+        .with("sandbox_error", error)
         .with("settings", Value::Object(list))
 }

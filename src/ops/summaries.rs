@@ -3,13 +3,9 @@
 //! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
 //! no credential. A thread has its own, since a connection serves one request after another.
 
-use std::path::{Path, PathBuf};
-
 use super::settings::Settings;
-use crate::client::{ModelClient, RequestError};
-use crate::exit::Exit;
+use crate::llm::Message;
 use crate::llm::provider::Provider;
-use crate::llm::{ChatRequest, Message};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
@@ -28,8 +24,6 @@ pub struct Writers<'a> {
     pub settings: &'a Settings,
     /// The environment, credentials included.
     pub env: &'a Env,
-    /// The working folder.
-    pub folder: &'a Path,
     /// Signals.
     pub interrupts: &'a Interrupts,
 }
@@ -37,53 +31,39 @@ pub struct Writers<'a> {
 impl<'a> Writers<'a> {
     /// Connects to the model.
     pub fn connect(&'a self) -> Result<SummaryModel<'a>, Problem> {
-        let provider = self.settings.provider()?;
-        let mut source = self.settings.source(self.env, self.folder, true)?;
+        let settings = self.settings;
+        let provider = settings.provider()?;
+        let mut source = settings.source(self.env, true)?;
         let model = source.model_id.clone().unwrap_or_default();
         if model.is_empty() && provider == Provider::Ollama {
-            return Err(Problem::new(
-                Exit::Usage,
+            return Err(Problem::usage(
                 "Ollama has no default model: --model NAME chooses one, nagent --list-models lists what there is",
             ));
         }
         let id = model.clone();
         let send = move |system: &str, messages: Vec<Message<'_>>| {
-            self.send_request(&mut source, &id, system, messages)
+            let ask = settings.build_request(&id, Some(system), messages);
+            let mut report = |line: &str| self.print_line(line);
+            let reply =
+                source.ask_with_retries(&ask, settings.patience(), self.interrupts, &mut report);
+            Ok(reply?)
         };
         Ok(SummaryModel { provider: provider.name().to_owned(), model, send: Box::new(send) })
     }
 
-    fn send_request(
-        &self,
-        source: &mut ModelClient,
-        model: &str,
-        system: &str,
-        messages: Vec<Message<'_>>,
-    ) -> Result<crate::llm::Reply, Problem> {
-        let ask = ChatRequest {
-            model,
-            system: Some(system),
-            messages,
-            file: None,
-            cache_key: None,
-            max_output: self.settings.config.max_output_tokens,
-            window: self.settings.window(model),
-        };
-        let patience = self.settings.patience();
-        source
-            .ask_with_retries(&ask, patience, self.interrupts, &mut |line| self.print_line(line))
-            .map_err(|error| match error {
-                RequestError::Interrupted(signal) => Problem::interrupted(signal),
-                RequestError::Api(error) => Problem::new(Exit::Provider, error.message),
-            })
-    }
-
     /// A line on stderr, in place of one that moves there.
-    pub fn print_line(&self, line: &str) {
+    fn print_line(&self, line: &str) {
         if terminal::stderr_is_terminal() && !terminal::is_plain() {
             out::overwrite("");
         }
         out::line(&format!("{}: {line}", self.tool));
+    }
+
+    /// Prints the notes on the settings.
+    pub fn print_notes(&self) {
+        for note in &self.settings.notes {
+            self.print_line(&format!("note: {note}"));
+        }
     }
 
     /// The window of the model in force, where one is.
@@ -91,38 +71,19 @@ impl<'a> Writers<'a> {
         self.settings.window(self.settings.model.as_ref().map_or("", |model| &model.value))
     }
 
-    /// How many requests may run side by side: a recording is played in its order.
-    pub fn limit_jobs(&self, asked: usize) -> usize {
-        let is_replay = self
-            .settings
-            .provider
-            .as_ref()
-            .is_some_and(|provider| provider.value == Provider::Replay);
-        if is_replay { 1 } else { asked }
-    }
-
-    /// The folder of cached summaries.
-    pub fn cache_folder(&self) -> PathBuf {
-        self.settings.root.value.summaries()
-    }
-}
-
-/// The rules of a run. `voice` and `tell` are the writers' own, borrowed by the caller.
-pub fn rules<'a>(
-    writers: &'a Writers<'a>,
-    voice: &'a (dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync),
-    tell: &'a (dyn Fn(&str) + Sync),
-    jobs: usize,
-) -> SummaryRules<'a> {
-    SummaryRules {
-        folder: writers.cache_folder(),
-        words: None,
-        jobs: writers.limit_jobs(jobs),
-        again: false,
-        window: writers.window(),
-        connect: voice,
-        report: tell,
-        interrupts: writers.interrupts,
+    /// The rules of a run with at most `jobs` requests side by side. A recording is played in its order, one after the other.
+    pub fn rules(&'a self, jobs: usize) -> SummaryRules<'a> {
+        let provider = self.settings.provider.as_ref().map(|provider| provider.value);
+        SummaryRules {
+            folder: self.settings.root.value.summaries(),
+            words: None,
+            jobs: if provider == Some(Provider::Replay) { 1 } else { jobs },
+            again: false,
+            window: self.window(),
+            connect: Box::new(|| self.connect()),
+            report: Box::new(|note| self.print_line(&format!("note: {note}"))),
+            interrupts: self.interrupts,
+        }
     }
 }
 

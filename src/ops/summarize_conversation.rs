@@ -5,31 +5,33 @@ use super::progress_line::{ProgressLine, Unit};
 use super::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::segments::conversation_summary::ConversationSummarizer;
+use crate::segments::conversation_summary;
+use crate::segments::summary_queue::SummaryQueue;
 use crate::sys::conversation_file::ConversationFile;
 
 /// The summary, and the tokens that it took.
 pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
-    let folder = call.folder()?;
     let journal = ConversationFile::read_only(call.root(), &call.name)?;
     let writers = Writers {
         tool: call.tool,
         settings: &call.settings,
         env: &call.env,
-        folder: &folder,
         interrupts: &call.interrupts,
     };
-    let voice = || writers.connect();
-    let tell = |note: &str| writers.print_line(&format!("note: {note}"));
-    let summarizer =
-        ConversationSummarizer::new(summaries::rules(&writers, &voice, &tell, summaries::JOBS));
+    let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
     let mut line = ProgressLine::new(call.tool);
     let mut progress = |done, all| {
         if !call.quiet {
             line.show_progress(done, all, Unit::Count("parts"));
         }
     };
-    let result = summarizer.summarize(&call.name, journal.text(), journal.pieces(), &mut progress);
+    let result = conversation_summary::summarize_conversation(
+        &queue,
+        &call.name,
+        journal.text(),
+        journal.pieces(),
+        &mut progress,
+    );
     drop(line);
     let report = match result {
         Ok(summary) => {
@@ -39,8 +41,8 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
                 .with("provider", provider)
                 .with("model", model)
         }
-        Err(failure) => Report::failed(failure.exit, failure.message),
+        Err(problem) => Report::from(problem),
     };
     let path = journal.path().display().to_string();
-    Ok(summaries::with_totals(report.with("conversation_path", path), &summarizer.totals()))
+    Ok(summaries::with_totals(report.with("conversation_path", path), &queue.totals()))
 }

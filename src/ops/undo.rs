@@ -1,7 +1,7 @@
-//! Takes back what the last N runs of a file's conversation did to the file, and records that in the conversation.
+//! Undoes what the last N runs of a file's conversation did to the file, and records that in the conversation.
 //!
-//! Which changes there are is read from the conversation ([`crate::memory::changes`]), what the file held before them
-//! from `outputs/`. Nothing is lost: the present content is stored first. No model is asked.
+//! Which changes there are is read from the conversation ([`crate::memory::changes`]), the content before them from
+//! `outputs/`. Nothing is lost: the current content is stored first. No model is asked.
 
 use std::path::Path;
 
@@ -19,10 +19,9 @@ use crate::memory::changes::{NO_FILE, RunChange, find_killed_run, list_changes};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::conversation_file::ConversationFile;
-use crate::sys::file_error::FileError;
 use crate::sys::names::shown;
 use crate::sys::root::Root;
-use crate::sys::{fs, replace, terminal};
+use crate::sys::{fs, replace};
 use crate::turn::unfinished::unfinished_results;
 
 /// The most characters of a prompt that are reported.
@@ -30,17 +29,14 @@ const PROMPT: usize = 100;
 /// The longest diff that is recorded in the conversation, in bytes.
 const DIFF_LIMIT: usize = 6 << 10;
 
-/// A change that is taken back, for a reader.
+/// A change that is undone, for a reader: its prompt is one short line.
 struct Undone {
-    at: String,
-    prompt: String,
-    before: Option<String>,
-    after: Option<String>,
-    /// Lines that went and came when it was made; `None` where they were not counted.
+    change: RunChange,
+    /// Lines that it removed and added; `None` where they were not counted.
     lines: Option<(u64, u64)>,
 }
 
-/// Takes back the last `count` changes that runs of the file's conversation made. With `force`, also where something else has
+/// Undoes the last `count` changes that runs of the file's conversation made. With `force`, also where something else has
 /// changed the file since.
 pub fn undo_changes(
     call: &Call<'_>,
@@ -52,17 +48,16 @@ pub fn undo_changes(
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let path = file_conversation::resolve_target(call, file)?;
     let mut journal = open_own(call, &path)?;
-    let opened = file_conversation::boundary(call, &path)?.open_for_write(&path).map_err(denied)?;
-    let now = FileVersion::from_bytes(replace::read_whole(&opened).map_err(denied)?);
+    let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
+    let opened = boundary.open_for_write(&path)?;
+    let now = FileVersion::from_bytes(replace::read_whole(&opened)?);
     let mut all = list_changes(journal.text(), journal.pieces());
-    let recorded = all.len();
-    // The changes of a killed run are not recorded: that they are the run's own, only the user can say.
-    all.extend(
-        find_killed_run(journal.text(), journal.pieces())
-            .filter(|change| change.before != now.sha256),
-    );
-    let is_guess = all.len() > recorded;
-    let chosen = choose(&all, count, &path)?;
+    // What a killed run changed is not recorded: only the user can say whether the change is the run's.
+    let guess = find_killed_run(journal.text(), journal.pieces())
+        .filter(|change| change.before != now.sha256);
+    let is_guess = guess.is_some();
+    all.extend(guess);
+    let chosen = choose(all, count, &path)?;
     let (newest, oldest) = (&chosen[0], &chosen[chosen.len() - 1]);
     let is_undone = now.sha256 == oldest.before;
     if !force && !is_undone {
@@ -76,17 +71,17 @@ pub fn undo_changes(
     let changed = FileChange { path: &path, before: &now, after: &goal };
     let diff = changed.text_diff();
     let mut undone: Vec<Undone> =
-        chosen.iter().map(|change| describe(root, &path, &now, change)).collect();
+        chosen.into_iter().map(|change| describe(root, &path, &now, change)).collect();
     if is_guess {
-        undone[0].after.clone_from(&now.sha256);
+        undone[0].change.after.clone_from(&now.sha256);
         undone[0].lines = None;
     }
     let outputs = root.outputs();
     let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
     let previous = match &goal.bytes {
         _ if is_undone => None,
-        Some(bytes) => replace::replace_file(opened, bytes, &mut keep).map_err(denied)?.previous,
-        None => replace::remove_file(opened, &mut keep).map_err(denied)?,
+        Some(bytes) => replace::replace_file(opened, bytes, &mut keep)?.previous,
+        None => replace::remove_file(opened, &mut keep)?,
     };
     file_conversation::update_index(call);
     // From here on the file is changed: a failure to record that says so.
@@ -94,12 +89,9 @@ pub fn undo_changes(
         .with("count", undone.len() - usize::from(is_guess));
     if let Err(error) = record(call, &mut journal, block) {
         return Err(Problem::failed(format!(
-            "{} holds what it held before, but that could not be recorded in its conversation: {error:#}",
+            "{} has its previous content again, but that could not be recorded in its conversation: {error:#}",
             shown(&path)
         )));
-    }
-    if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal()) {
-        changed.print(root, diff);
     }
     let report = Report::done(report_text(&path, &undone, &goal, is_undone))
         .with("source_path", path.display().to_string())
@@ -113,11 +105,7 @@ pub fn undo_changes(
         .with("after_sha256", goal.hash_or_none())
         .with("restored_sha256", goal.hash_or_none())
         .with("previous_path", previous.map(|path| path.display().to_string()));
-    Ok(change_report::with_diff(report, diff.as_ref()))
-}
-
-fn denied(denied: FileError) -> Problem {
-    Problem::failed(denied.problem())
+    Ok(change_report::with_diff(call, report, &changed, diff))
 }
 
 /// Opens the conversation that belongs to the file.
@@ -139,23 +127,25 @@ fn open_own(call: &Call<'_>, path: &Path) -> Result<ConversationFile, Problem> {
 }
 
 /// The last `count` changes, the newest first.
-fn choose(all: &[RunChange], count: usize, path: &Path) -> Result<Vec<RunChange>, Problem> {
+fn choose(mut all: Vec<RunChange>, count: usize, path: &Path) -> Result<Vec<RunChange>, Problem> {
     let path = shown(path);
-    if all.is_empty() {
-        return Err(Problem::failed(format!(
-            "nothing to undo: no run of its conversation has changed {path}, or its changes are undone already"
-        )));
-    }
+    let there = match all.len() {
+        0 => {
+            return Err(Problem::failed(format!(
+                "nothing to undo: no run of its conversation has changed {path}, or its changes are undone already"
+            )));
+        }
+        1 => "there is one change".to_owned(),
+        n => format!("there are {n} changes"),
+    };
     if count > all.len() {
-        let there = match all.len() {
-            1 => "there is one change".to_owned(),
-            n => format!("there are {n} changes"),
-        };
         return Err(Problem::failed(format!(
             "cannot undo {count} changes of {path}: {there} to undo"
         )));
     }
-    Ok(all.iter().rev().take(count).cloned().collect())
+    all.reverse();
+    all.truncate(count);
+    Ok(all)
 }
 
 /// The refusal for a file that is not as the last change left it, with what changed since.
@@ -170,7 +160,7 @@ fn refuse_changed_since(
     let since = FileChange { path, before: &left, after: now };
     let what = match (&now.sha256, &newest.after) {
         (None, _) => "was removed",
-        (_, None) => "was made again",
+        (_, None) => "was created again",
         _ => "was changed",
     };
     let diff = since.text_diff();
@@ -178,13 +168,13 @@ fn refuse_changed_since(
         since.print(root, diff);
     }
     let since = if is_guess {
-        "since its last run began, which was killed before it could say whether it did that"
+        "since its last run began, which was killed before it could record whether it did that"
     } else {
         "by something else since the last change of its conversation"
     };
     let message = format!(
-        "nothing was undone: {} {what} {since} (the diff is above); bring it back to that first, or add --force, which keeps \
-         what it holds now in {}",
+        "nothing was undone: {} {what} {since} (the diff is above); restore it first, or add --force, which keeps its current \
+         content in {}",
         shown(path),
         shown(root.outputs())
     );
@@ -194,32 +184,32 @@ fn refuse_changed_since(
         .with("diff_since", diff.map(|diff| diff.text))
 }
 
-/// Refuses when something else changed the file between the changes: that would be taken back too.
+/// Refuses when something else changed the file between the changes: that would be undone too.
 fn refuse_changed_between(chosen: &[RunChange], path: &Path) -> Result<(), Problem> {
     let Some(at) = chosen.windows(2).position(|pair| pair[0].before != pair[1].after) else {
         return Ok(());
     };
     let own = at + 1;
     Err(Problem::failed(format!(
-        "nothing was undone: before the last {own} of these changes something else changed {}, and that would be taken \
-         back too; --undo {own} stops there, --force takes back all",
+        "nothing was undone: before the last {own} of these changes something else changed {}, and that would be undone too; \
+         --undo {own} stops there, --force undoes all",
         shown(path)
     )))
 }
 
-/// What the file is to hold.
+/// Reads the content that the file is to have.
 fn read_goal(root: &Root, oldest: &RunChange, path: &Path) -> Result<FileVersion, Problem> {
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
     let bytes = fs::read_stored(&root.outputs(), hash).map_err(|error| {
         Problem::failed(format!(
-            "nothing was undone: what {} held before is not to be had: {error:#}",
+            "nothing was undone: the previous content of {} cannot be read: {error:#}",
             shown(path)
         ))
     })?;
     Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
-fn describe(root: &Root, path: &Path, now: &FileVersion, change: &RunChange) -> Undone {
+fn describe(root: &Root, path: &Path, now: &FileVersion, mut change: RunChange) -> Undone {
     let content = |hash: &Option<String>| {
         if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
     };
@@ -230,13 +220,8 @@ fn describe(root: &Root, path: &Path, now: &FileVersion, change: &RunChange) -> 
     if prompt.len() < first.trim().len() {
         prompt.push('…');
     }
-    Undone {
-        at: change.at.clone(),
-        prompt,
-        before: change.before.clone(),
-        after: change.after.clone(),
-        lines: diff.and_then(|diff| diff.removed.zip(diff.added)),
-    }
+    change.prompt = prompt;
+    Undone { change, lines: diff.and_then(|diff| diff.removed.zip(diff.added)) }
 }
 
 impl Undone {
@@ -246,42 +231,33 @@ impl Undone {
             Some((removed, added)) => format!("-{removed} +{added}"),
             None => "lines not counted".to_owned(),
         };
-        let at = if self.at.is_empty() { "(no time)" } else { &self.at };
-        let prompt = if self.prompt.is_empty() { "(no prompt)" } else { &self.prompt };
-        format!("{at}  {lines}  {prompt}")
+        let RunChange { at, prompt, .. } = &self.change;
+        let at = if at.is_empty() { "(no time)" } else { at };
+        let prompt = if prompt.is_empty() { "(no prompt)" } else { prompt };
+        format!("{at}  {lines}  {prompt}\n")
     }
 
     fn to_json(&self) -> Value {
         json!({
-            "at": self.at,
-            "prompt": self.prompt,
-            "before_sha256": self.before.as_deref().unwrap_or(NO_FILE),
-            "after_sha256": self.after.as_deref().unwrap_or(NO_FILE),
+            "at": self.change.at,
+            "prompt": self.change.prompt,
+            "before_sha256": self.change.before.as_deref().unwrap_or(NO_FILE),
+            "after_sha256": self.change.after.as_deref().unwrap_or(NO_FILE),
             "lines_removed": self.lines.map(|lines| lines.0),
             "lines_added": self.lines.map(|lines| lines.1),
         })
     }
 }
 
-/// What stdout gets.
-fn report_text(
-    path: &Path,
-    undone: &[Undone],
-    goal: &FileVersion,
-    is_there_already: bool,
-) -> String {
-    let path = shown(path);
-    let end = match (is_there_already, &goal.sha256) {
+/// Makes the text for stdout.
+fn report_text(path: &Path, undone: &[Undone], goal: &FileVersion, is_undone: bool) -> String {
+    let end = match (is_undone, &goal.sha256) {
         (true, _) => "it held that already, nothing was written",
         (false, None) => "it was removed, as before",
         (false, Some(_)) => "it is as it was before",
     };
-    let mut text = format!("undone in {path}: {end}\n");
-    for change in undone {
-        text.push_str(&change.summary_line());
-        text.push('\n');
-    }
-    text
+    let lines: String = undone.iter().map(Undone::summary_line).collect();
+    format!("undone in {}: {end}\n{lines}", shown(path))
 }
 
 /// Makes the block that records the undo, for the model.
@@ -307,11 +283,10 @@ fn undo_block(
     let mut text =
         format!("the user took back {what} of this conversation, and {path_name} {state}:\n");
     for change in undone {
-        text.push_str(&format!("- {}\n", change.summary_line()));
+        text.push_str(&format!("- {}", change.summary_line()));
     }
-    if undone.first().is_some_and(|newest| newest.after != now.sha256) && now.sha256 != goal.sha256
-    {
-        text.push_str("What something else had changed in it since went with that.\n");
+    if undone[0].change.after != now.sha256 && now.sha256 != goal.sha256 {
+        text.push_str("What something else had changed in it since was undone with that.\n");
     }
     let whole =
         diff.filter(|diff| !diff.is_cut && diff.text.len() <= DIFF_LIMIT && diff.removed.is_some());
@@ -335,7 +310,7 @@ fn is_up_to_date(journal: &ConversationFile, path: &str, now: &FileVersion) -> b
     shown.is_some() && shown == now.sha256.as_deref()
 }
 
-/// Appends the block, behind results that a killed run left out.
+/// Appends the block, after results that a killed run left out.
 fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
     let mut blocks = unfinished_results(journal.text(), journal.pieces());
     blocks.extend(torn_block(journal).map(|(_, block)| block));

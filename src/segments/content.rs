@@ -38,11 +38,6 @@ impl Encoding {
             Self::Utf16Be => Some("UTF-16, big-endian: decoded for the model"),
         }
     }
-
-    /// The size of a unit in bytes; no cut goes through one.
-    pub fn unit_size(self) -> usize {
-        if self == Self::Utf8 { 1 } else { 2 }
-    }
 }
 
 /// Offsets, the bytes there, and what they mean.

@@ -4,14 +4,10 @@
 //! grows, so the summaries of its earlier parts are cached the next time. The first block and the figures of the turns are
 //! left out. The text is untrusted: it is sent between marks made from its own hash.
 
-use super::content::Encoding;
-use super::reduce::{SummarizedPart, SummarizedWhole, reduce_parts};
+use super::summary_cache::Summary;
 use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
-use super::summary_queue::{
-    Summary, SummaryQueue, SummaryRequest, SummaryRules, SummaryTask, SummaryTotals,
-};
+use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, SummaryRequest};
 use crate::diff::lines::count_line_feeds;
-use crate::exit::Exit;
 use crate::format::conversation::Piece;
 use crate::problem::Problem;
 use crate::sys::fs;
@@ -27,78 +23,45 @@ struct ConversationPart {
     last_line: u64,
 }
 
-/// Summarizes conversations.
-pub struct ConversationSummarizer<'a> {
-    queue: SummaryQueue<'a>,
-}
-
-impl<'a> ConversationSummarizer<'a> {
-    /// One that has asked nothing yet.
-    pub fn new(rules: SummaryRules<'a>) -> Self {
-        Self { queue: SummaryQueue::new(rules) }
+/// Summarizes a conversation with this text and these blocks. `progress` gets the parts that are done, and all.
+///
+/// # Errors
+/// There is nothing to summarize; the model failed; a signal came. What arrived is cached.
+pub fn summarize_conversation(
+    queue: &SummaryQueue<'_>,
+    name: &str,
+    text: &str,
+    pieces: &[Piece],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Summary, Problem> {
+    let sizes = RequestSizes::for_window(queue.rules.window, plan::SMALL)?;
+    let parts = cut_conversation(text, pieces, sizes.small);
+    if parts.is_empty() {
+        let message = format!("conversation {name} is empty, there is nothing to summarize");
+        return Err(Problem::failed(message));
     }
-
-    /// What was spent so far, with failed requests.
-    pub fn totals(&self) -> SummaryTotals {
-        self.queue.totals()
-    }
-
-    /// Summarizes a conversation with this text and these blocks. `progress` gets the parts that are done, and all.
-    ///
-    /// # Errors
-    /// There is nothing to summarize; the model failed; a signal came. What arrived is cached.
-    pub fn summarize(
-        &self,
-        name: &str,
-        text: &str,
-        pieces: &[Piece],
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Summary, Problem> {
-        let sizes = RequestSizes::for_window(self.queue.rules.window, plan::SMALL)
-            .map_err(|message| Problem::new(Exit::Provider, message))?;
-        let parts = cut_conversation(text, pieces, sizes.small);
-        if parts.is_empty() {
-            let message = format!("conversation {name} is empty, there is nothing to summarize");
-            return Err(Problem::failed(message));
-        }
-        let lines = text.lines().count() as u64;
-        let limit = WordLimit::new(self.queue.rules.words);
-        let is_whole = parts.len() == 1;
-        let make = |at: usize| {
-            let ConversationPart { text, first_line: first, last_line: last } = parts[at].clone();
-            Ok(SummaryTask::Ask(SummaryRequest {
-                kind: SummaryKind::Conversation,
-                limit: if is_whole { limit } else { WordLimit::DEFAULT },
-                place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
-                subject: format!("lines {first} to {last} of conversation {name}"),
-                source_sha256: fs::sha256(text.as_bytes()),
-                text,
-            }))
-        };
-        let mut result = self.queue.run_tasks(parts.len(), progress, &make);
-        if is_whole {
-            return result.into_single();
-        }
-        let count = result.summaries.iter().flatten().count();
-        if let Some(problem) = result.problem.as_mut().filter(|_| count > 0) {
-            let all = parts.len();
-            problem.message.push_str(&format!(
-                "; {count} of {all} summaries are cached, and the same command continues from there"
-            ));
-        }
-        let summarized = parts.iter().zip(result.into_all()?).map(|(part, summary)| {
-            let ConversationPart { first_line, last_line, .. } = *part;
-            SummarizedPart { first_line, last_line, summary }
-        });
-        let whole = SummarizedWhole {
-            kind: SummaryKind::JoinedConversation,
-            what: "Conversation",
-            name,
-            lines,
-            max_bytes: sizes.join,
-        };
-        reduce_parts(&self.queue, &whole, summarized.collect(), limit)
-    }
+    let lines = text.lines().count() as u64;
+    let limit = if parts.len() == 1 { queue.limit() } else { WordLimit::DEFAULT };
+    let summarize = |at: usize| {
+        let ConversationPart { text, first_line: first, last_line: last } = &parts[at];
+        let summary = queue.summarize(&SummaryRequest {
+            kind: SummaryKind::Conversation,
+            limit,
+            place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
+            subject: format!("lines {first} to {last} of conversation {name}"),
+            source_sha256: fs::sha256(text.as_bytes()),
+            text: text.clone(),
+        })?;
+        Ok(SummarizedPart { first_line: *first, last_line: *last, summary })
+    };
+    let whole = SummarizedWhole {
+        kind: SummaryKind::JoinedConversation,
+        what: "Conversation",
+        name,
+        lines,
+        sizes,
+    };
+    queue.summarize_parts(&whole, parts.len(), progress, &summarize).1
 }
 
 /// Groups neighbouring blocks, as many as fit into `max_bytes`; a larger block is cut.
@@ -111,24 +74,19 @@ fn cut_conversation(text: &str, pieces: &[Piece], max_bytes: u64) -> Vec<Convers
         if piece.name().is_some_and(|name| LEFT_OUT.contains(&name)) {
             continue;
         }
-        let block = &text[piece.span.clone()];
-        let mut first = line;
-        for range in plan::cut_bytes(block.as_bytes(), max_bytes, Encoding::Utf8) {
-            let part = &block[range];
-            let last = first + count_line_feeds(part.trim_end_matches('\n').as_bytes());
+        for part in plan::cut_text(&text[piece.span.clone()], line, max_bytes) {
             match parts.last_mut() {
-                Some(before) if (before.text.len() + part.len() + 2) as u64 <= max_bytes => {
+                Some(before) if (before.text.len() + part.text.len() + 2) as u64 <= max_bytes => {
                     before.text.push_str("\n\n");
-                    before.text.push_str(part);
-                    before.last_line = last;
+                    before.text.push_str(part.text);
+                    before.last_line = part.last_line;
                 }
                 _ => parts.push(ConversationPart {
-                    text: part.to_owned(),
-                    first_line: first,
-                    last_line: last,
+                    text: part.text.to_owned(),
+                    first_line: part.first_line,
+                    last_line: part.last_line,
                 }),
             }
-            first += count_line_feeds(part.as_bytes());
         }
     }
     parts

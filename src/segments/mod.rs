@@ -6,8 +6,9 @@
 //! - [`split`] cuts a file; [`naming`] names its files, `previous_split` examines what is in the folder already,
 //!   `read_window` holds the part of the file that is in memory
 //! - [`patch`] puts edited segments back
-//! - [`file_summary`] and [`conversation_summary`] ask for summaries: [`content`] detects what is text, [`summary_plan`]
-//!   makes the requests, [`summary_queue`] sends them, [`summary_cache`] keeps the replies, `reduce` joins many into one
+//! - [`file_summary`] and [`conversation_summary`] make the requests for summaries: [`content`] detects what is text,
+//!   [`summary_plan`] decides sizes and words, [`summary_queue`] sends the requests and joins the replies, [`summary_cache`]
+//!   keeps them
 
 pub mod content;
 pub mod conversation_summary;
@@ -17,7 +18,6 @@ pub mod patch;
 pub mod previous_split;
 mod problems;
 mod read_window;
-mod reduce;
 pub mod split;
 pub mod summary_cache;
 pub mod summary_plan;

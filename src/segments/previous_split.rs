@@ -9,16 +9,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::naming::Naming;
-use super::problems::{cannot, unreadable};
+use super::problems::{cannot, join_names, unreadable};
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
 use crate::sys::names::shown;
 use crate::sys::staged_folder::list_names;
 use crate::sys::temp_files::is_temp_name;
 use crate::sys::{fs, read};
-
-/// How many names an error lists.
-const NAMED: usize = 10;
 
 /// Reads an index.
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
@@ -81,19 +78,12 @@ pub(super) fn check_replaceable(
         return Err(Problem::failed(format!(
             "edited since the split, and not yet put back: {} (in {}); put them back with nagent-file-patch, choose another \
              folder with --output, or keep the whole folder as {}.before with nagent-file-split --force",
-            join_names(&found.edited),
+            join_names(&found.edited, ", "),
             shown(folder),
             shown(folder.file_name().unwrap_or_default())
         )));
     }
     Ok([found.edited, found.other].concat())
-}
-
-/// Lists names, up to a limit.
-pub(super) fn join_names(names: &[String]) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names[..names.len().min(NAMED)].join(", "))
 }
 
 /// Whether a folder is empty, or a split in which nothing was edited and nothing else is.

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::naming::Naming;
 use super::previous_split::{
-    check_replaceable, given_name, is_disposable, is_disposable_leftover, join_names, load_index,
+    check_replaceable, given_name, is_disposable, is_disposable_leftover, load_index,
 };
-use super::problems::{cannot, unreadable};
+use super::problems::{cannot, join_names, unreadable};
 use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
@@ -57,6 +57,21 @@ pub struct SplitRequest<'a> {
     pub natural: bool,
     /// Keep the folder of an earlier split whose segments were edited as `{output}.before`, instead of failing.
     pub force: bool,
+}
+
+impl<'a> SplitRequest<'a> {
+    /// A request with the usual settings.
+    pub fn new(source: &'a Path, output: &'a Path) -> Self {
+        Self {
+            source,
+            output,
+            private: false,
+            language: None,
+            target: TARGET,
+            natural: false,
+            force: false,
+        }
+    }
 }
 
 /// A finished split.
@@ -161,7 +176,7 @@ fn split_as(
         segments: Vec::new(),
         line: 1,
     };
-    let splitter = Splitter {
+    let mut splitter = Splitter {
         request,
         window: ReadWindow::new(file),
         size: metadata.len(),
@@ -171,13 +186,12 @@ fn split_as(
         notes: Vec::new(),
         hooks,
     };
-    let stamp = FileStamp::of_open(splitter.window.source_file());
-    let SplitSource { language, bytes, sha256, writer, mut notes } =
-        splitter.split_source(&name, stamp)?;
+    let language = splitter.split_source(&name)?;
+    let Splitter { window, hasher, writer, mut notes, .. } = splitter;
     let index = Index {
         source_path,
-        source_sha256: sha256,
-        source_size_bytes: bytes,
+        source_sha256: hex(&hasher.finalize()),
+        source_size_bytes: window.current_view().end_offset(),
         source_line_count: writer.segments.last().map_or(0, |segment| segment.end_line_num),
         split_type: language.name().to_owned(),
         target_bytes: target,
@@ -196,7 +210,7 @@ fn split_as(
     write_index().map_err(|error| unwritten(&place.join(index::NAME), &error))?;
     let kept = folder.publish(&is_disposable);
     if let Some(kept) = kept.map_err(|error| cannot("replace", &place, error))? {
-        let files = join_names(&precious);
+        let files = join_names(&precious, ", ");
         let files = if files.is_empty() { "changed files".to_owned() } else { files };
         notes.push(format!("the previous folder is kept as {}, because of {files}", shown(kept)));
     }
@@ -234,31 +248,17 @@ struct Splitter<'a, 'h> {
     hooks: &'a mut SplitHooks<'h>,
 }
 
-/// A source that was split.
-struct SplitSource {
-    language: Language,
-    bytes: u64,
-    sha256: String,
-    writer: SegmentWriter,
-    notes: Vec<String>,
-}
-
 impl Splitter<'_, '_> {
-    /// Reads the source to its end and writes its segments. `stamp` is of the source when it was opened.
-    fn split_source(
-        mut self,
-        name: &str,
-        stamp: Option<FileStamp>,
-    ) -> Result<SplitSource, Problem> {
+    /// Reads the source to its end and writes its segments. Returns the type it was split as.
+    fn split_source(&mut self, name: &str) -> Result<Language, Problem> {
+        let stamp = FileStamp::of_open(self.window.source_file());
         self.read_until(HEAD)?;
         let detected = language::detect(name, self.window.current_view().bytes);
         if let Some(note) = detected.note {
             self.notes.push(format!("{} is {note}", shown(self.request.source)));
         }
-        let language = match self.request.language {
-            Some(language) if detected.is_text => language,
-            _ => detected.language,
-        };
+        let language =
+            self.request.language.filter(|_| detected.is_text).unwrap_or(detected.language);
         let rules = Rules { target: self.request.target, natural: self.request.natural };
         let mut cutter = Cutter::new(language, detected.unit, detected.is_text, rules);
         let late = self.cut_segments(&mut cutter)?;
@@ -271,8 +271,7 @@ impl Splitter<'_, '_> {
         if bytes != self.size || now != stamp || FileStamp::of(self.request.source) != stamp {
             return Err(self.source_changed());
         }
-        let sha256 = hex(&self.hasher.finalize());
-        Ok(SplitSource { language, bytes, sha256, writer: self.writer, notes: self.notes })
+        Ok(language)
     }
 
     /// Cuts all but the last segments. Returns how many windows took the parser too long.

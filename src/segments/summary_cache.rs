@@ -11,68 +11,55 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::summary_plan::count_words;
 use crate::limits;
 use crate::sys::atomic_file::AtomicFile;
-use crate::sys::fs;
+use crate::sys::{clock, fs};
 
-/// A summary and where it came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CachedSummary {
+/// A summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
     /// The text.
-    pub summary: String,
-    /// The provider.
-    pub provider: String,
-    /// The model's id.
-    pub model: String,
-    /// Its number of words.
-    pub words: u64,
-    /// When it was written, in UTC (RFC 3339).
-    pub created_at: String,
-    /// The SHA-256 of the bytes that it summarises.
-    pub source_sha256: String,
+    pub text: String,
+    /// Provider and model; `None` if none was needed.
+    pub by: Option<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CacheFile {
+    summary: String,
+    provider: String,
+    model: String,
+    words: u64,
+    /// In UTC (RFC 3339).
+    created_at: String,
+    /// The SHA-256 of the bytes that it summarizes.
+    source_sha256: String,
 }
 
 /// Reads the summary of a key, if there is one.
-pub fn read_summary(folder: &Path, key: &str) -> Option<CachedSummary> {
+pub fn read_summary(folder: &Path, key: &str) -> Option<Summary> {
     let text = fs::read_text(&cache_path(folder, key), limits::CACHED_SUMMARY).ok().flatten()?;
-    let cached: CachedSummary = serde_json::from_str(&text).ok()?;
-    (!cached.summary.trim().is_empty()).then_some(cached)
+    let CacheFile { summary, provider, model, .. } = serde_json::from_str(&text).ok()?;
+    (!summary.trim().is_empty()).then_some(Summary { text: summary, by: Some((provider, model)) })
 }
 
-/// Writes a summary, replacing one that is there.
-pub fn write_summary(folder: &Path, key: &str, summary: &CachedSummary) -> Result<()> {
-    let mut text =
-        serde_json::to_string_pretty(summary).context("cannot write a summary as JSON")?;
-    text.push('\n');
-    AtomicFile::new(&cache_path(folder, key)).write(text.as_bytes())
+/// Writes a summary of bytes with this hash, replacing one that is there.
+pub fn write_summary(
+    folder: &Path,
+    key: &str,
+    summary: &Summary,
+    source_sha256: String,
+) -> Result<()> {
+    let (provider, model) = summary.by.clone().unwrap_or_default();
+    let words = count_words(&summary.text);
+    let summary = summary.text.clone();
+    let file =
+        CacheFile { summary, provider, model, words, created_at: clock::now(), source_sha256 };
+    let text = serde_json::to_string_pretty(&file).context("cannot write a summary as JSON")?;
+    AtomicFile::new(&cache_path(folder, key)).write(format!("{text}\n").as_bytes())
 }
 
 fn cache_path(folder: &Path, key: &str) -> PathBuf {
     folder.join(format!("{key}.json"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cached_summary_comes_back_and_a_damaged_one_counts_as_missing() {
-        let folder = tempfile::tempdir().unwrap();
-        let cached = CachedSummary {
-            summary: "ö\n\"x\"".into(),
-            provider: "openai".into(),
-            model: "m".into(),
-            words: 2,
-            created_at: "2026-11-21T20:45:14Z".into(),
-            source_sha256: "ab".repeat(32),
-        };
-        assert_eq!(read_summary(folder.path(), "k"), None);
-        write_summary(folder.path(), "k", &cached).unwrap();
-        assert_eq!(read_summary(folder.path(), "k"), Some(cached.clone()));
-        write_summary(folder.path(), "k", &CachedSummary { summary: " ".into(), ..cached })
-            .unwrap();
-        assert_eq!(read_summary(folder.path(), "k"), None);
-        AtomicFile::new(&folder.path().join("k.json")).write(b"{\"summary\": \"x\"").unwrap();
-        assert_eq!(read_summary(folder.path(), "k"), None);
-    }
 }

@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::content::Encoding;
+use crate::diff::lines::count_line_feeds;
+use crate::exit::Exit;
+use crate::problem::Problem;
 use crate::sys::fs::hex;
 
 /// Files up to this many bytes are summarised in one request.
@@ -39,13 +41,14 @@ impl RequestSizes {
     ///
     /// # Errors
     /// The window is too small for anything.
-    pub fn for_window(window: Option<u64>, target: u64) -> Result<Self, String> {
+    pub fn for_window(window: Option<u64>, target: u64) -> Result<Self, Problem> {
         let Some(window) = window else { return Ok(Self { small: SMALL, target, join: JOIN }) };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
         if room < LEAST {
-            return Err(format!(
+            let message = format!(
                 "a window of {window} tokens is too small to summarize anything; use a model with a larger one"
-            ));
+            );
+            return Err(Problem::new(Exit::Provider, message));
         }
         Ok(Self { small: SMALL.min(room), target: target.min(room), join: JOIN.min(room) })
     }
@@ -197,55 +200,35 @@ pub fn group_neighbours(sizes: &[u64], most: u64) -> Vec<Range<usize>> {
     groups
 }
 
-/// Cuts bytes that are too large for one request into ranges of at most `target` bytes: after a line feed in the second half of
-/// a range, else between two characters.
-pub fn cut_bytes(bytes: &[u8], target: u64, encoding: Encoding) -> Vec<Range<usize>> {
-    let unit = encoding.unit_size();
-    let target = usize::try_from(target).unwrap_or(usize::MAX).max(8) / unit * unit;
-    let line_feed: &[u8] = match encoding {
-        Encoding::Utf8 => b"\n",
-        Encoding::Utf16Le => b"\n\0",
-        Encoding::Utf16Be => b"\0\n",
-    };
-    let mut ranges = Vec::new();
-    let mut start = 0;
-    while bytes.len() - start > target {
-        let window = &bytes[start..start + target];
-        let ends = (target / 2 / unit * unit..target).step_by(unit).rev();
-        let mut lines = ends.filter(|at| window[*at..].starts_with(line_feed));
-        let length =
-            lines.next().map_or_else(|| whole_characters(window, encoding), |at| at + unit);
-        ranges.push(start..start + length);
-        start += length;
-    }
-    if start < bytes.len() {
-        ranges.push(start..bytes.len());
-    }
-    ranges
+/// A part of a text, and its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextPart<'t> {
+    /// The text.
+    pub text: &'t str,
+    /// Its first line.
+    pub first_line: u64,
+    /// Its last line.
+    pub last_line: u64,
 }
 
-/// Returns how many of at least eight bytes are whole characters, as far as that is known; never 0.
-fn whole_characters(window: &[u8], encoding: Encoding) -> usize {
-    let length = window.len();
-    let high = match encoding {
-        Encoding::Utf8 => {
-            let tail = &window[length - 4..];
-            let Some(lead) = tail.iter().rposition(|byte| byte & 0xc0 != 0x80) else {
-                return length;
-            };
-            let needs = match tail[lead] {
-                0xc0..=0xdf => 2,
-                0xe0..=0xef => 3,
-                0xf0..=0xf7 => 4,
-                _ => 1,
-            };
-            return if tail.len() - lead < needs { length - tail.len() + lead } else { length };
+/// Cuts a text that begins on `line` into parts of at most `most` bytes: after a line feed in the second half of a part, else
+/// between two characters.
+pub fn cut_text(mut text: &str, mut line: u64, most: u64) -> Vec<TextPart<'_>> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(8);
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let mut end = text.floor_char_boundary(most);
+        if end < text.len() {
+            let half = text.floor_char_boundary(most / 2);
+            end = text[half..end].rfind('\n').map_or(end, |at| half + at + 1);
         }
-        Encoding::Utf16Le => window[length - 1],
-        Encoding::Utf16Be => window[length - 2],
-    };
-    // The first half of a pair goes with the second.
-    if (0xd8..0xdc).contains(&high) { length - 2 } else { length }
+        let (part, rest) = text.split_at(end);
+        let last_line = line + count_line_feeds(part.trim_end_matches('\n').as_bytes());
+        parts.push(TextPart { text: part, first_line: line, last_line });
+        line += count_line_feeds(part.as_bytes());
+        text = rest;
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -304,7 +287,12 @@ mod tests {
         check(Some(32_768), (SMALL, 32 << 10, JOIN));
         check(Some(8_192), (18_432, 18_432, 18_432));
         check(Some(1_000), (1_500, 1_500, 1_500));
-        assert!(RequestSizes::for_window(Some(600), 32 << 10).unwrap_err().contains("too small"));
+        assert!(
+            RequestSizes::for_window(Some(600), 32 << 10)
+                .unwrap_err()
+                .message
+                .contains("too small")
+        );
         assert!(RequestSizes::for_window(Some(0), 32 << 10).is_err());
     }
 
@@ -354,39 +342,26 @@ mod tests {
         );
     }
 
-    fn check_pieces(bytes: &[u8], target: u64, encoding: Encoding) -> Vec<Range<usize>> {
-        let pieces = cut_bytes(bytes, target, encoding);
-        let mut end = 0;
-        for piece in &pieces {
-            assert!(piece.start == end && piece.end > piece.start, "{pieces:?}");
-            assert!((piece.end - piece.start) as u64 <= target.max(8), "{pieces:?}");
-            end = piece.end;
-        }
-        assert_eq!(end, bytes.len());
-        pieces
-    }
-
     #[test]
-    fn pieces_end_with_lines_or_between_characters() {
-        assert!(check_pieces(b"", 8, Encoding::Utf8).is_empty());
-        assert_eq!(check_pieces(b"abcde\nfghijk\n", 10, Encoding::Utf8), [0..6, 6..13]);
+    fn parts_end_with_lines_or_between_characters() {
+        let check = |text: &str, most, expect: &[(&str, u64, u64)]| {
+            let parts = cut_text(text, 1, most);
+            let parts: Vec<_> =
+                parts.iter().map(|part| (part.text, part.first_line, part.last_line)).collect();
+            assert_eq!(parts, expect);
+        };
+        check("", 8, &[]);
+        check("abcde\nfghijk\n", 10, &[("abcde\n", 1, 1), ("fghijk\n", 2, 2)]);
         // Of three bytes each: the eighth byte is within a character.
-        assert_eq!(check_pieces("€€€€".as_bytes(), 8, Encoding::Utf8), [0..6, 6..12]);
-        let text = "ab🙂cd🙂🙂".repeat(99);
-        for piece in check_pieces(text.as_bytes(), 100, Encoding::Utf8) {
-            assert!(std::str::from_utf8(&text.as_bytes()[piece]).is_ok());
-        }
-        let wide: Vec<u8> = "🙂🙂🙂a\n🙂🙂".encode_utf16().flat_map(u16::to_be_bytes).collect();
-        assert_eq!(check_pieces(&wide, 10, Encoding::Utf16Be), [0..8, 8..16, 16..24]);
-        assert_eq!(check_pieces(&wide, 22, Encoding::Utf16Be), [0..16, 16..24]);
+        check("€€€€", 8, &[("€€", 1, 1), ("€€", 1, 1)]);
     }
 
     proptest! {
         #[test]
-        fn pieces_are_all_of_it(bytes: Vec<u8>, target in 8u64..40) {
-            for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be] {
-                check_pieces(&bytes, target, encoding);
-            }
+        fn parts_are_all_of_it(text: String, most in 8u64..40) {
+            let parts = cut_text(&text, 1, most);
+            prop_assert!(parts.iter().all(|part| !part.text.is_empty() && part.text.len() as u64 <= most));
+            prop_assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
         }
 
         #[test]

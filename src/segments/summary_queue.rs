@@ -1,9 +1,10 @@
 //! Asks a model for summaries: several side by side, each cached as soon as it arrives, each text once in a run.
 //!
-//! It sends nothing itself: the caller passes a function that connects to the model. It does not know what a file is:
-//! [`super::file_summary`] and [`super::conversation_summary`] make the requests.
+//! What is too long for one request is summarized in parts. Neighbouring summaries are then joined, as many as a request
+//! takes, level by level, until one is left. It sends nothing itself: the caller passes a function that connects to the
+//! model. It does not know what a file is: [`super::file_summary`] and [`super::conversation_summary`] make the requests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,20 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::summary_cache::{self, CachedSummary};
-use super::summary_plan::{self as plan, SummaryKind, WordLimit};
+use super::summary_cache::{self, Summary};
+use super::summary_plan::{self as plan, RequestSizes, SummaryKind, WordLimit};
 use crate::exit::Exit;
 use crate::llm::{Message, Reply, Role, StopReason, Usage};
 use crate::problem::Problem;
+use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::{clock, fs};
 
 /// How often progress is reported while nothing finishes.
 const TICK: Duration = Duration::from_millis(250);
-
-/// Sends a system prompt and messages, and waits for the reply, retries included.
-pub type SendRequest<'a> =
-    Box<dyn FnMut(&str, Vec<Message<'_>>) -> Result<Reply, Problem> + Send + 'a>;
 
 /// A model, connected.
 pub struct SummaryModel<'a> {
@@ -32,8 +29,8 @@ pub struct SummaryModel<'a> {
     pub provider: String,
     /// The model's id.
     pub model: String,
-    /// Sends it a request.
-    pub send: SendRequest<'a>,
+    /// Sends a system prompt and messages, and waits for the reply, retries included.
+    pub send: Box<dyn FnMut(&str, Vec<Message<'_>>) -> Result<Reply, Problem> + Send + 'a>,
 }
 
 /// What holds for all summaries of a run.
@@ -49,9 +46,9 @@ pub struct SummaryRules<'a> {
     /// The model's window in tokens, if it is known.
     pub window: Option<u64>,
     /// Connects to the model; called when a summary is not cached, at most once per thread.
-    pub connect: &'a (dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync),
+    pub connect: Box<dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync + 'a>,
     /// Reports what the user should know.
-    pub report: &'a (dyn Fn(&str) + Sync),
+    pub report: Box<dyn Fn(&str) + Sync + 'a>,
     /// Signals.
     pub interrupts: &'a Interrupts,
 }
@@ -65,22 +62,6 @@ pub struct SummaryTotals {
     pub cached: u64,
     /// Tokens of all replies, with those that could not be used.
     pub usage: Usage,
-}
-
-/// A summary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// The text.
-    pub text: String,
-    /// Provider and model; `None` if none was needed.
-    pub by: Option<(String, String)>,
-}
-
-/// A summary that costs nothing, or a request for one.
-#[derive(Debug)]
-pub(super) enum SummaryTask {
-    Known(String),
-    Ask(SummaryRequest),
 }
 
 /// A request for one summary.
@@ -97,40 +78,40 @@ pub(super) struct SummaryRequest {
     pub(super) source_sha256: String,
 }
 
-/// What became of several tasks: the summaries that arrived, and why the rest did not.
-#[derive(Debug)]
-pub(super) struct QueueResult {
-    pub(super) summaries: Vec<Option<Summary>>,
-    pub(super) problem: Option<Problem>,
+/// The summary of some lines.
+#[derive(Debug, Clone)]
+pub(super) struct SummarizedPart {
+    pub(super) first_line: u64,
+    pub(super) last_line: u64,
+    pub(super) summary: Summary,
 }
 
-impl QueueResult {
-    /// Returns all summaries, if there is no problem.
-    pub(super) fn into_all(self) -> Result<Vec<Summary>, Problem> {
-        self.problem.map_or(Ok(self.summaries.into_iter().flatten().collect()), Err)
-    }
-
-    /// Returns the summary of a single task.
-    pub(super) fn into_single(self) -> Result<Summary, Problem> {
-        let all = self.into_all()?;
-        all.into_iter().next().ok_or_else(|| Problem::failed("no summary was asked for"))
-    }
+/// What the parts are of.
+pub(super) struct SummarizedWhole<'a> {
+    /// The kind of request that joins.
+    pub(super) kind: SummaryKind,
+    /// What it is: a file, a conversation.
+    pub(super) what: &'static str,
+    /// Its name for the model.
+    pub(super) name: &'a str,
+    pub(super) lines: u64,
+    pub(super) sizes: RequestSizes,
 }
 
 /// Asks for summaries and caches them.
-pub(super) struct SummaryQueue<'a> {
+pub struct SummaryQueue<'a> {
     pub(super) rules: SummaryRules<'a>,
     /// Connected models that no thread uses now.
     models: Mutex<Vec<SummaryModel<'a>>>,
     totals: Mutex<SummaryTotals>,
     /// The summaries of this run by key. A thread that needs one that another asks for waits for its lock.
     asked: Mutex<HashMap<String, Arc<Mutex<Option<Summary>>>>>,
-    /// A summary that was longer than the user's limit.
     rejected: Mutex<Option<String>>,
 }
 
 impl<'a> SummaryQueue<'a> {
-    pub(super) fn new(rules: SummaryRules<'a>) -> Self {
+    /// One that has asked nothing yet.
+    pub fn new(rules: SummaryRules<'a>) -> Self {
         Self {
             rules,
             models: Mutex::default(),
@@ -140,25 +121,54 @@ impl<'a> SummaryQueue<'a> {
         }
     }
 
-    pub(super) fn totals(&self) -> SummaryTotals {
+    /// What was spent so far, with failed requests.
+    pub fn totals(&self) -> SummaryTotals {
         *lock_mutex(&self.totals)
     }
 
-    pub(super) fn rejected(&self) -> Option<String> {
+    /// The summary that failed because it was longer than the user's limit.
+    pub fn rejected(&self) -> Option<String> {
         lock_mutex(&self.rejected).clone()
+    }
+
+    /// The user's limit for the summary of the whole, or the default.
+    pub(super) fn limit(&self) -> WordLimit {
+        WordLimit::new(self.rules.words)
+    }
+
+    /// Summarizes `count` parts, and joins their summaries. Returns also the summaries of the parts that arrived.
+    pub(super) fn summarize_parts(
+        &self,
+        whole: &SummarizedWhole<'_>,
+        count: usize,
+        progress: &mut dyn FnMut(u64, u64),
+        summarize: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
+    ) -> (Vec<Option<SummarizedPart>>, Result<Summary, Problem>) {
+        let (parts, problem) = self.run_tasks(count, progress, summarize);
+        let done: Vec<SummarizedPart> = parts.iter().flatten().cloned().collect();
+        let Some(mut problem) = problem else {
+            return (parts, self.join_summaries(whole, done, self.limit()));
+        };
+        if count > 1 && problem.exit != Exit::Usage {
+            let next =
+                if self.rules.again { "" } else { ", and the same command continues from there" };
+            let done = done.len();
+            problem.message.push_str(&format!("; {done} of {count} summaries are cached{next}"));
+        }
+        (parts, Err(problem))
     }
 
     /// Does `count` tasks, as many side by side as the rules allow. After a problem or a signal none is begun; those that
     /// run are finished.
-    pub(super) fn run_tasks(
+    fn run_tasks(
         &self,
         count: usize,
         progress: &mut dyn FnMut(u64, u64),
-        make: &(dyn Fn(usize) -> Result<SummaryTask, Problem> + Sync),
-    ) -> QueueResult {
+        run: &(dyn Fn(usize) -> Result<SummarizedPart, Problem> + Sync),
+    ) -> (Vec<Option<SummarizedPart>>, Option<Problem>) {
         let next = AtomicUsize::new(0);
         let has_failed = AtomicBool::new(false);
-        let mut all = QueueResult { summaries: vec![None; count], problem: None };
+        let (mut parts, mut problem) = (vec![None; count], None);
         thread::scope(|scope| {
             let (sender, results) = channel();
             for _ in 0..self.rules.jobs.clamp(1, count.max(1)) {
@@ -171,7 +181,7 @@ impl<'a> SummaryQueue<'a> {
                         if at >= count {
                             break;
                         }
-                        let result = make(at).and_then(|task| self.do_task(task));
+                        let result = run(at);
                         has_failed.fetch_or(result.is_err(), Ordering::SeqCst);
                         // The receiver outlives all threads.
                         let _ = sender.send((at, result));
@@ -182,73 +192,114 @@ impl<'a> SummaryQueue<'a> {
             let mut done = 0;
             loop {
                 match results.recv_timeout(TICK) {
-                    Ok((at, Ok(summary))) => {
-                        all.summaries[at] = Some(summary);
+                    Ok((at, Ok(part))) => {
+                        parts[at] = Some(part);
                         done += 1;
                     }
-                    Ok((_, Err(problem))) => all.problem = all.problem.take().or(Some(problem)),
+                    Ok((_, Err(first))) => problem = problem.take().or(Some(first)),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 progress(done, count as u64);
             }
         });
-        if let Some(signal) = self.rules.interrupts.pending() {
-            all.problem = Some(Problem::interrupted(signal));
-        }
-        all
+        let interrupted = self.rules.interrupts.pending().map(Problem::interrupted);
+        (parts, interrupted.or(problem))
     }
 
-    fn do_task(&self, task: SummaryTask) -> Result<Summary, Problem> {
-        match task {
-            SummaryTask::Known(text) => Ok(Summary { text, by: None }),
-            SummaryTask::Ask(request) => self.summarize(&request).map_err(|problem| {
-                // A signal or a wrong setting is not about one part.
-                if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
-                    return problem;
-                }
-                Problem::new(problem.exit, format!("{}: {}", request.subject, problem.message))
-            }),
+    /// Joins summaries. A single one that is short enough needs no request, nor do those that no model wrote.
+    pub(super) fn join_summaries(
+        &self,
+        whole: &SummarizedWhole<'_>,
+        mut parts: Vec<SummarizedPart>,
+        limit: WordLimit,
+    ) -> Result<Summary, Problem> {
+        let SummarizedWhole { kind, what, name, lines, sizes } = *whole;
+        if let [SummarizedPart { summary, .. }] = parts.as_slice()
+            && summary.by.is_some()
+            && !limit.is_over(plan::count_words(&summary.text))
+        {
+            return Ok(summary.clone());
+        }
+        if parts.is_empty() {
+            return Err(Problem::failed(format!("{name} has no segments to summarize")));
+        }
+        if parts.iter().all(|part| part.summary.by.is_none()) {
+            let texts: BTreeSet<&str> =
+                parts.iter().map(|part| part.summary.text.as_str()).collect();
+            let text = texts.into_iter().collect::<Vec<_>>().join("; ");
+            return Ok(Summary { text: limit.truncate(&text), by: None });
+        }
+        loop {
+            let paragraph = |part: &SummarizedPart| {
+                plan::paragraph(part.first_line, part.last_line, &part.summary.text, sizes.join / 8)
+            };
+            let texts: Vec<String> = parts.iter().map(paragraph).collect();
+            let lengths: Vec<u64> = texts.iter().map(|text| text.len() as u64).collect();
+            let groups = plan::group_neighbours(&lengths, sizes.join);
+            let is_last = groups.len() <= 1;
+            let join_group = |at: usize| {
+                let group = groups[at].clone();
+                let (first, last) = (parts[group.start].first_line, parts[group.end - 1].last_line);
+                let text = texts[group].concat();
+                let request = SummaryRequest {
+                    kind,
+                    limit: if is_last { limit } else { WordLimit::DEFAULT },
+                    place: format!(
+                        "{what}: {name}\nSummaries of lines {first} to {last} of {lines}"
+                    ),
+                    subject: format!("the joined summary of lines {first} to {last} of {name}"),
+                    source_sha256: fs::sha256(text.as_bytes()),
+                    text,
+                };
+                let summary = self.summarize(&request)?;
+                Ok(SummarizedPart { first_line: first, last_line: last, summary })
+            };
+            if is_last {
+                return join_group(0).map(|part| part.summary);
+            }
+            let (joined, problem) = self.run_tasks(groups.len(), &mut |_, _| (), &join_group);
+            problem.map_or(Ok(()), Err)?;
+            parts = joined.into_iter().flatten().collect();
         }
     }
 
     /// Returns the summary of this run, or the cached one, or asks for one and caches it.
-    fn summarize(&self, request: &SummaryRequest) -> Result<Summary, Problem> {
+    pub(super) fn summarize(&self, request: &SummaryRequest) -> Result<Summary, Problem> {
         let folder = &self.rules.folder;
         let key = plan::cache_key(request.kind, request.limit, &request.text);
         let slot = Arc::clone(lock_mutex(&self.asked).entry(key.clone()).or_default());
         let mut slot = lock_mutex(&slot);
-        let cached = || {
-            let cached = summary_cache::read_summary(folder, &key).filter(|_| !self.rules.again)?;
-            Some(Summary { text: cached.summary, by: Some((cached.provider, cached.model)) })
-        };
+        let cached = || summary_cache::read_summary(folder, &key).filter(|_| !self.rules.again);
         if let Some(known) = slot.clone().or_else(cached) {
             lock_mutex(&self.totals).cached += 1;
             *slot = Some(known.clone());
             return Ok(known);
         }
-        // A folder that cannot be made is an error before anything is paid for.
-        fs::create_private_folder(folder)?;
-        let idle = lock_mutex(&self.models).pop();
-        let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
-        let result = self.ask_for_summary(&mut model, request, &key);
-        let (provider, model_id) = (model.provider.clone(), model.model.clone());
-        lock_mutex(&self.models).push(model);
-        let text = result?;
-        let new = CachedSummary {
-            words: plan::count_words(&text),
-            summary: text.clone(),
-            provider: provider.clone(),
-            model: model_id.clone(),
-            created_at: clock::now(),
-            source_sha256: request.source_sha256.clone(),
-        };
-        if let Err(error) = summary_cache::write_summary(folder, &key, &new) {
+        let summary = self.request_summary(request, &key).map_err(|problem| {
+            // A signal or a wrong setting is not about one part.
+            if matches!(problem.exit, Exit::Signal(_) | Exit::Usage) {
+                return problem;
+            }
+            Problem::new(problem.exit, format!("{}: {}", request.subject, problem.message))
+        })?;
+        let sha256 = request.source_sha256.clone();
+        if let Err(error) = summary_cache::write_summary(folder, &key, &summary, sha256) {
             (self.rules.report)(&format!("cannot cache a summary: {error:#}"));
         }
-        let summary = Summary { text, by: Some((provider, model_id)) };
         *slot = Some(summary.clone());
         Ok(summary)
+    }
+
+    fn request_summary(&self, request: &SummaryRequest, key: &str) -> Result<Summary, Problem> {
+        // A folder that cannot be made is an error before anything is paid for.
+        fs::create_private_folder(&self.rules.folder)?;
+        let idle = lock_mutex(&self.models).pop();
+        let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
+        let text = self.ask_for_summary(&mut model, request, key);
+        let by = Some((model.provider.clone(), model.model.clone()));
+        lock_mutex(&self.models).push(model);
+        Ok(Summary { text: text?, by })
     }
 
     /// Asks, and asks once more for a shorter summary if it is too long.

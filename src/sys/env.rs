@@ -12,7 +12,9 @@ use std::sync::OnceLock;
 use rustix::process::{Resource, Rlimit};
 
 use self::credential::Credential;
+use super::names::expand_home;
 use super::{fs, names, root};
+use crate::problem::Problem;
 
 mod credential;
 
@@ -83,6 +85,20 @@ impl Env {
             .map(PathBuf::from)
             .filter(|home| home.is_absolute())
             .or_else(dirs::home_dir)
+    }
+
+    /// The working folder.
+    pub fn current_folder(&self) -> Result<PathBuf, Problem> {
+        self.folder.clone().map_err(|error| {
+            Problem::failed(format!(
+                "cannot determine the current directory ({error}); cd to one that exists"
+            ))
+        })
+    }
+
+    /// The absolute path of what the user named: from the working folder, or from the home folder after `~`.
+    pub fn absolute_path(&self, path: &Path) -> Result<PathBuf, Problem> {
+        Ok(self.current_folder()?.join(expand_home(path, self.home().as_deref())))
     }
 
     /// The variables for commands that the model asked for: credentials taken out, but for those that the user

@@ -124,6 +124,6 @@ impl std::error::Error for FileError {}
 
 impl From<FileError> for Problem {
     fn from(error: FileError) -> Self {
-        Self::failed(error.to_string())
+        Self::failed(error.problem)
     }
 }

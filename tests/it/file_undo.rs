@@ -153,7 +153,7 @@ fn a_kept_content_that_is_gone_or_forged_is_not_put_back() {
     std::fs::write(&kept, "forged\n").unwrap();
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", "it has another hash"]);
     std::fs::remove_file(&kept).unwrap();
-    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["is not to be had", &hash]);
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["cannot be read", &hash]);
     // An attribute that a hand has edited leads nowhere else.
     sandbox.edit_conversation(|text| text.replace(&hash, "../../../../etc/hostname"));
     undo(&sandbox, &[]).assert_exit(1).stderr_has(&["is not the name of a stored content"]);

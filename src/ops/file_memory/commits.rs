@@ -14,9 +14,9 @@ use crate::llm::{Message, Role, Usage};
 use crate::ops::summaries::Writers;
 use crate::problem::Problem;
 use crate::segments::split;
-use crate::segments::summary_cache::{self, CachedSummary};
-use crate::segments::summary_plan::{self, RequestSizes};
-use crate::sys::{clock, fs, git};
+use crate::segments::summary_cache::{Summary, read_summary, write_summary};
+use crate::segments::summary_plan::RequestSizes;
+use crate::sys::{fs, git};
 
 /// What a request gave.
 #[derive(Debug, Default)]
@@ -37,12 +37,10 @@ pub(super) fn read_cached<'a>(
     let mut missing = Vec::new();
     // A file may have thousands of commits: without a folder there is no need to try each.
     let has_folder = fs::exists(folder);
-    let read = |commit| {
-        has_folder.then(|| summary_cache::read_summary(folder, &summary_key(commit))).flatten()
-    };
+    let read = |commit| has_folder.then(|| read_summary(folder, &summary_key(commit))).flatten();
     for commit in commits.iter().take(limit) {
         match read(commit) {
-            Some(cached) => drop(summaries.insert(commit.id.clone(), cached.summary)),
+            Some(cached) => drop(summaries.insert(commit.id.clone(), cached.text)),
             None if is_worth_summary(commit) => missing.push(commit),
             None => {}
         }
@@ -73,13 +71,12 @@ impl CommitSummaries {
         history: &History,
         missing: &[&FileCommit],
     ) -> Result<(), Problem> {
-        let sizes = RequestSizes::for_window(writers.window(), split::TARGET)
-            .map_err(|message| Problem::new(Exit::Provider, message))?;
+        let sizes = RequestSizes::for_window(writers.window(), split::TARGET)?;
         let commits = read_texts(writers, history, missing)?;
         let room = usize::try_from(sizes.join).unwrap_or(usize::MAX);
         let Some(request) = build_request(&commits, room) else { return Ok(()) };
         // Nothing is paid for before it is clear that the answer can be stored.
-        let folder = writers.cache_folder();
+        let folder = writers.settings.root.value.summaries();
         fs::create_private_folder(&folder)?;
         let mut voice = writers.connect()?;
         self.requests += 1;
@@ -90,15 +87,10 @@ impl CommitSummaries {
         self.add_notes(&request)?;
         for CommitToSummarize { commit, text } in &commits {
             let Some(summary) = self.summaries.get(&commit.id) else { continue };
-            let new = CachedSummary {
-                summary: summary.clone(),
-                provider: voice.provider.clone(),
-                model: voice.model.clone(),
-                words: summary_plan::count_words(summary),
-                created_at: clock::now(),
-                source_sha256: fs::sha256(text.diff.as_bytes()),
-            };
-            if let Err(error) = summary_cache::write_summary(&folder, &summary_key(commit), &new) {
+            let by = Some((voice.provider.clone(), voice.model.clone()));
+            let new = Summary { text: summary.clone(), by };
+            let sha256 = fs::sha256(text.diff.as_bytes());
+            if let Err(error) = write_summary(&folder, &summary_key(commit), &new, sha256) {
                 self.notes.push(format!("cannot cache summaries of commits: {error:#}"));
                 break;
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::commits;
 use crate::exit::Exit;
@@ -15,7 +15,7 @@ use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::{expand_home, shown};
+use crate::sys::names::shown;
 
 /// Reports all that the repository knows of a file, as text and as JSON: `file`, `repository`, `head`, `shallow`, `people`,
 /// `commits` (newest first), `neighbours`, `notes`.
@@ -28,8 +28,7 @@ pub fn report_history(
     interrupts: &Interrupts,
     file: &Path,
 ) -> Result<Report, Problem> {
-    let folder = env.folder.clone().map_err(Problem::usage)?;
-    let file = folder.join(expand_home(file, env.home().as_deref()));
+    let file = env.absolute_path(file)?;
     let file = fs::real_path(&file).unwrap_or(file);
     let root = &settings.root.value;
     let mut keep_waiting = || interrupts.pending().is_none();
@@ -76,47 +75,47 @@ fn people_json(history: &History) -> Value {
 
 fn commits_json(history: &History, summaries: &Summaries) -> Value {
     let all = history.commits.iter().map(|commit| {
-        let mut object = Map::new();
-        object.insert("hash".to_owned(), commit.id.as_str().into());
-        let date = text::format_date(commit.time, commit.offset);
-        object.insert("date".to_owned(), date.into());
-        object.insert("author".to_owned(), commit.name.as_str().into());
-        object.insert("email".to_owned(), commit.email.as_str().into());
-        object.insert("subject".to_owned(), commit.subject.as_str().into());
-        insert_path(&mut object, "path", &commit.path);
-        object.insert("change".to_owned(), change_name(commit).into());
+        let mut value = json!({
+            "hash": commit.id,
+            "date": text::format_date(commit.time, commit.offset),
+            "author": commit.name,
+            "email": commit.email,
+            "subject": commit.subject,
+            "change": change_name(commit),
+            "kind": kind_name(commit),
+            "files": commit.files,
+        });
+        insert_path(&mut value, "path", &commit.path);
         if let FileChange::Renamed { from } = &commit.change {
-            insert_path(&mut object, "from", from);
+            insert_path(&mut value, "from", from);
         }
-        object.insert("kind".to_owned(), kind_name(commit).into());
-        object.insert("files".to_owned(), commit.files.into());
         if let Some(summary) = summaries.get(&commit.id) {
-            object.insert("summary".to_owned(), summary.as_str().into());
+            value["summary"] = summary.as_str().into();
         }
-        Value::Object(object)
+        value
     });
     all.collect()
 }
 
 fn co_changed_json(history: &History) -> Value {
     let all = history.co_changed.iter().map(|file| {
-        let mut object = Map::new();
-        insert_path(&mut object, "path", &file.path);
-        object.insert("commits_together".to_owned(), file.together.into());
-        // More than three decimals would pretend to a precision that the figure does not have.
-        let share = (file.share * 1000.0).round() / 1000.0;
-        object.insert("share".to_owned(), share.into());
-        object.insert("rate".to_owned(), file.likelihood.label().into());
-        Value::Object(object)
+        let mut value = json!({
+            "commits_together": file.together,
+            // More than three decimals would pretend to a precision that the figure does not have.
+            "share": (file.share * 1000.0).round() / 1000.0,
+            "rate": file.likelihood.label(),
+        });
+        insert_path(&mut value, "path", &file.path);
+        value
     });
     all.collect()
 }
 
 /// Inserts a path under `key`; where it is not UTF-8, also its bytes in hexadecimal digits under `{key}_bytes`.
-fn insert_path(object: &mut Map<String, Value>, key: &str, bytes: &[u8]) {
-    object.insert(key.to_owned(), String::from_utf8_lossy(bytes).into());
+fn insert_path(value: &mut Value, key: &str, bytes: &[u8]) {
+    value[key] = String::from_utf8_lossy(bytes).into();
     if std::str::from_utf8(bytes).is_err() {
-        object.insert(format!("{key}_bytes"), fs::hex(bytes).into());
+        value[format!("{key}_bytes")] = fs::hex(bytes).into();
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::exit::Exit;
 use crate::format::index::Segment;
 use crate::llm::{Message, Reply, StopReason, Usage};
-use crate::segments::summary_queue::SummaryModel;
+use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
 
@@ -15,16 +16,11 @@ type Script<'a> = &'a (dyn Fn(&str) -> String + Sync);
 struct World {
     folder: tempfile::TempDir,
     sent: Mutex<Vec<String>>,
-    notes: Mutex<Vec<String>>,
 }
 
 impl World {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            sent: Mutex::default(),
-            notes: Mutex::default(),
-        }
+        Self { folder: tempfile::tempdir().unwrap(), sent: Mutex::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -90,19 +86,18 @@ impl World {
                 }),
             })
         };
-        let report = |note: &str| self.notes.lock().unwrap().push(note.to_owned());
-        let summarizer = FileSummarizer::new(SummaryRules {
+        let queue = SummaryQueue::new(SummaryRules {
             folder: self.path("kept"),
             words: None,
             jobs: 2,
             again: false,
             window: None,
-            connect: &connect,
-            report: &report,
+            connect: Box::new(connect),
+            report: Box::new(|_| ()),
             interrupts: &interrupts,
         });
-        let result = summarizer.summarize_segments(None, index, &mut |_, _| ());
-        (result, summarizer.totals())
+        let result = summarize_segments(&queue, None, index, &mut |_, _| ());
+        (result, queue.totals())
     }
 }
 
@@ -192,18 +187,4 @@ fn a_source_that_changed_since_the_split_is_not_summarised_as_it_was() {
         "{failure}"
     );
     assert_eq!(index.segments[1].summary, None);
-}
-
-#[test]
-fn a_cut_through_a_utf16_unit_loses_nothing() {
-    let world = World::new();
-    let text = "\u{feff}ab\nçd\n";
-    let source: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    // Behind the byte of the line feed, and before its zero.
-    let mut index = world.index(&source, &[7]);
-    world.run(&mut index, &usual).0.unwrap();
-    let sent = world.sent.lock().unwrap();
-    assert!(sent.iter().any(|text| text.contains("====\nab\n====")), "{sent:?}");
-    assert!(sent.iter().any(|text| text.contains("====\nçd\n====")), "{sent:?}");
-    assert_eq!(world.notes.lock().unwrap().len(), 1, "said once");
 }

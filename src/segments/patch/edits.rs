@@ -27,11 +27,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn from_text(text: &[u8]) -> Self {
-        Self::with_hash(text, sha256(text))
-    }
-
-    fn with_hash(text: &[u8], sha256: String) -> Self {
+    pub(super) fn new(text: &[u8], sha256: String) -> Self {
         Self {
             bytes: text.len() as u64,
             line_feeds: count_line_feeds(text),
@@ -153,49 +149,38 @@ impl Reader<'_> {
                 "{segment} is the source itself, under another name"
             )));
         }
-        whole.update(&text);
-        let in_source = self.source.map(|file| read_part(file, entry.start_byte, entry.end_byte));
-        let in_source = in_source.transpose()?;
         let file_sha256 = sha256(&text);
-        if file_sha256 == entry.sha256 {
-            if text.len() as u64 != size {
-                return Err(inconsistent(&format!(
-                    "segment {} has {} bytes and the hash that is listed, but its range has {size} bytes",
-                    at + 1,
-                    text.len()
-                )));
-            }
-            let extent = Extent::with_hash(&text, file_sha256.clone());
-            return Ok(SegmentState {
-                edited: None,
-                gets_ending: false,
-                file_sha256,
-                stamp,
-                is_in_source: in_source.is_some_and(|part| part == text),
-                old_line_feeds: extent.line_feeds,
-                extent,
-            });
+        let is_edited = file_sha256 != entry.sha256;
+        if !is_edited && text.len() as u64 != size {
+            return Err(inconsistent(&format!(
+                "segment {} has {} bytes and the hash that is listed, but its range has {size} bytes",
+                at + 1,
+                text.len()
+            )));
         }
-        let is_old = |part: &Vec<u8>| sha256(part) == entry.sha256;
-        let in_source = in_source.filter(is_old);
-        let is_in_source = in_source.is_some();
-        let in_original = || {
-            let part = read_part(self.original.as_ref()?, entry.start_byte, entry.end_byte).ok()?;
-            Some(part).filter(is_old)
+        let read_old = |file: Option<&File>| {
+            file.map(|file| read_part(file, entry.start_byte, entry.end_byte))
         };
-        let old = in_source.or_else(in_original);
+        let is_old =
+            |part: &Vec<u8>| if is_edited { sha256(part) == entry.sha256 } else { *part == text };
+        let mut old = read_old(self.source).transpose()?.filter(is_old);
+        let is_in_source = old.is_some();
+        if is_edited && !is_in_source {
+            old = read_old(self.original.as_ref()).and_then(Result::ok).filter(is_old);
+        }
         let mut ending: &[u8] = b"";
-        if let Some(old) = &old {
+        if let Some(old) = old.as_ref().filter(|_| is_edited) {
             if at + 1 < self.split.segments.len() {
                 ending = lost_ending(old, &text);
             }
             add_notes(at + 1, old, &text, ending, notes);
         }
         text.extend_from_slice(ending);
-        whole.update(ending);
+        whole.update(&text);
+        let sha256 = if ending.is_empty() { file_sha256.clone() } else { sha256(&text) };
         Ok(SegmentState {
-            extent: Extent::from_text(&text),
-            edited: Some(text),
+            extent: Extent::new(&text, sha256),
+            edited: is_edited.then_some(text),
             gets_ending: !ending.is_empty(),
             file_sha256,
             stamp,
@@ -271,16 +256,7 @@ pub(super) fn read_part(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>
     // An index may claim any size.
     let length = end.min(file.metadata()?.len()).saturating_sub(start);
     let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    let mut done = 0;
-    while done < part.len() {
-        match file.read_at(&mut part[done..], start + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    part.truncate(done);
+    file.read_exact_at(&mut part, start)?;
     Ok(part)
 }
 

@@ -12,11 +12,9 @@ use crate::diff::lines::count_line_feeds;
 use crate::diff::merge::{Conflict, merge_lines};
 use crate::format::index::Index;
 use crate::problem::Problem;
+use crate::segments::problems::join_names;
 use crate::sys::fs::sha256;
 use crate::sys::names::shown;
-
-/// How many places or segments an error names.
-const NAMED: usize = 10;
 
 /// The content of the source after the patch.
 #[derive(Debug)]
@@ -178,23 +176,17 @@ impl Inputs<'_> {
         let mut start = 0;
         for (at, end) in merged.ends.iter().enumerate() {
             let text = merged.text.get(start..*end).unwrap_or_default();
-            let extent = Extent::from_text(text);
+            let extent = Extent::new(text, sha256(text));
             if extent.sha256 != self.edits.segments[at].file_sha256 {
                 rewrites.push((at, text.to_vec()));
             }
             extents.push(extent);
             start = *end;
         }
-        Ok(Outcome {
-            patch: unified_diff(self.name, &theirs, &merged.text),
-            sha256: sha256(&merged.text),
-            new_source: NewSource::Text(merged.text),
-            extents,
-            rewrites,
-            merged: true,
-            recovered: false,
-            keeps_previous: false,
-        })
+        let patch = unified_diff(self.name, &theirs, &merged.text);
+        let sha256 = sha256(&merged.text);
+        let outcome = self.outcome(NewSource::Text(merged.text), patch);
+        Ok(Outcome { sha256, extents, rewrites, merged: true, ..outcome })
     }
 
     /// Reads the kept original, which must be what was split.
@@ -234,13 +226,11 @@ impl Inputs<'_> {
             };
             format!("segment {number}, {lines}")
         };
-        let places: Vec<String> = conflicts.iter().take(NAMED).map(place).collect();
-        let more = conflicts.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let places: Vec<String> = conflicts.iter().map(place).collect();
         Problem::failed(format!(
-            "the source and the segments changed the same lines ({}{more}; line numbers of the kept original), so nothing was \
+            "the source and the segments changed the same lines ({}; line numbers of the kept original), so nothing was \
              changed; copy the lines of {} into the segments and use --merge again, or overwrite the source with --force",
-            places.join("; "),
+            join_names(&places, "; "),
             shown(&self.split.index.source_path)
         ))
     }
@@ -251,8 +241,7 @@ impl Inputs<'_> {
             let segments = self.edits.segments.iter().enumerate();
             let changed = segments.filter(|(_, segment)| !segment.is_in_source);
             let numbers: Vec<String> = changed.map(|(at, _)| (at + 1).to_string()).collect();
-            let more = if numbers.len() > NAMED { ", …" } else { "" };
-            format!("in segment {}{more}", numbers[..numbers.len().min(NAMED)].join(", "))
+            format!("in segment {}", join_names(&numbers, ", "))
         } else {
             format!("it had {then} bytes, now {now}")
         };
