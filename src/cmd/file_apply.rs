@@ -100,10 +100,8 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
     let is_there = fs::real_path(&target).is_some();
     check_target(args, &edits, &target, is_there)?;
     // Opening makes missing folders, which a dry run does not.
-    let opened = match is_there || !args.dry_run {
-        true => Some(boundary.open_for_write(&target)?),
-        false => None,
-    };
+    let opened =
+        if is_there || !args.dry_run { Some(boundary.open_for_write(&target)?) } else { None };
     let old = match &opened {
         Some(opened) if opened.exists() => replace::read_target(opened)?,
         _ => Vec::new(),

@@ -18,7 +18,6 @@ use crate::sys::fs;
 ///
 /// The whole file is one user message. With --as-conversation a conversation file is sent with its roles.
 #[derive(Debug, Clone, Parser)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Send this file
     #[arg(long, value_name = "FILE")]

@@ -23,6 +23,10 @@ use crate::sys::interrupt::Interrupts;
 /// How often progress is reported while nothing finishes.
 const TICK: Duration = Duration::from_millis(250);
 
+/// Sends a system prompt and messages, and waits for the reply, retries included.
+pub type SendRequest<'a> =
+    Box<dyn FnMut(&str, Vec<Message<'_>>) -> Result<Reply, Problem> + Send + 'a>;
+
 /// A model, connected.
 pub struct SummaryModel<'a> {
     /// The provider's name.
@@ -30,7 +34,7 @@ pub struct SummaryModel<'a> {
     /// The model's id.
     pub model: String,
     /// Sends a system prompt and messages, and waits for the reply, retries included.
-    pub send: Box<dyn FnMut(&str, Vec<Message<'_>>) -> Result<Reply, Problem> + Send + 'a>,
+    pub send: SendRequest<'a>,
 }
 
 /// What holds for all summaries of a run.
