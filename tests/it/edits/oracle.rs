@@ -23,9 +23,17 @@ const LEVELS: [Level; 8] =
 
 /// The first level at which the search is anywhere, and the lines (from 0) where it begins there.
 pub(crate) fn places(search: &[String], file: &[String]) -> Option<(Level, Vec<usize>)> {
+    // Whatever the level, the first line (with text) is alike as it is typed and without blanks: only there is it worth a
+    // closer look.
+    let key = |line: &String| typed(line).trim_matches(BLANKS).to_owned();
+    let firsts = [search.first(), search.iter().find(|line| !line.trim().is_empty())];
+    let firsts = firsts.map(|line| line.map(key));
+    let keys = file.iter().map(|line| Some(key(line)));
+    let candidates: Vec<usize> =
+        keys.enumerate().filter(|(_, key)| firsts.contains(key)).map(|(at, _)| at).collect();
     LEVELS.into_iter().find_map(|level| {
         let found: Vec<usize> =
-            (0..file.len()).filter(|at| stands(search, &file[*at..], level)).collect();
+            candidates.iter().copied().filter(|at| stands(search, &file[*at..], level)).collect();
         (!found.is_empty()).then_some((level, found))
     })
 }
