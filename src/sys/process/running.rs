@@ -1,20 +1,21 @@
 //! One running job: its pipes, its supervisor, and how far its end has come.
 
+use std::ffi::CString;
 use std::fmt::Display;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, kill_process, pidfd_open,
-    pidfd_send_signal, waitid,
+    PidfdFlags, Signal as Kill, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
 };
 
 use super::job::{Finished, Job, JobId, Outcome, Output, StartError, Stdin};
@@ -88,9 +89,7 @@ struct Pipes {
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    command_stdin: Stdio,
-    command_stdout: Stdio,
-    command_stderr: Stdio,
+    command: [Option<OwnedFd>; 3],
 }
 
 impl Pipes {
@@ -106,22 +105,17 @@ impl Pipes {
             Output::Inherited => (None, None),
         };
         let (command_stdin, stdin) = match &job.stdin {
-            Stdin::Null | Stdin::Inherited => (None, None),
+            Stdin::Null => {
+                (Some(open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?), None)
+            }
+            Stdin::Inherited => (None, None),
             Stdin::Bytes(_) => pipe()?,
         };
         // Only nagent's ends: what the command sees blocks as usual.
         for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
             fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
         }
-        let no_stdin = if job.stdin == Stdin::Inherited { Stdio::inherit } else { Stdio::null };
-        Ok(Self {
-            stdin,
-            stdout,
-            stderr,
-            command_stdin: command_stdin.map_or_else(no_stdin, Stdio::from),
-            command_stdout: command_stdout.map_or_else(Stdio::inherit, Stdio::from),
-            command_stderr: command_stderr.map_or_else(Stdio::inherit, Stdio::from),
-        })
+        Ok(Self { stdin, stdout, stderr, command: [command_stdin, command_stdout, command_stderr] })
     }
 }
 
@@ -130,32 +124,28 @@ impl RunningJob {
         let program =
             job.argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let other = |error: &dyn Display| StartError(format!("{program}: {error}"));
-        let Some(name) = job.argv.first() else {
+        if job.argv.is_empty() {
             return Err(other(&"there is no program to run"));
-        };
+        }
         let pipes = Pipes::create(&job).map_err(|error| other(&error))?;
         // SEQPACKET keeps message boundaries: an order, a report.
         let (orders, supervisor_end) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|error| other(&error))?;
-        let mut command = Command::new(name);
-        command
-            .current_dir(&job.cwd)
-            .stdin(pipes.command_stdin)
-            .stdout(pipes.command_stdout)
-            .stderr(pipes.command_stderr);
         let started = Instant::now();
+        let folder = CString::new(job.cwd.as_os_str().as_bytes());
         let config = Config {
             grace: job.grace,
             core: env::core_limit(),
+            folder: folder.map_err(|error| other(&error))?,
+            streams: pipes.command,
             inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
             image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
         };
-        supervisor::supervise_command(&mut command, supervisor_end, config);
-        let child = command.spawn().map_err(|error| StartError::explain(&error, &job, &program))?;
-        let supervisor = Pid::from_child(&child);
-        // Closes this process's copies of the command's ends and of the supervisor's.
-        drop(command);
+        let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)
+            .map_err(|error| StartError::explain(&error, &job, &program))?;
+        // This process's copies of the command's ends and of the supervisor's: the ends of the pipes depend on it.
+        drop((config, supervisor_end));
         let pidfd = pidfd_open(supervisor, PidfdFlags::empty()).map_err(|error| {
             // Out of descriptors: nothing can be watched. The command dies with its supervisor.
             let _ = kill_process(supervisor, Kill::KILL);

@@ -4,7 +4,8 @@
 //! It is a fork of nagent without an exec. As a child subreaper it inherits every descendant of the command whose parent
 //! has ended, so everything below it belongs to this job and nothing else does. It talks to nagent through a socket pair:
 //! - to the supervisor: [`TERM`] or [`KILL`], one byte each; end of file means that nagent is dead: TERM, the grace, KILL
-//! - from the supervisor: one [`ExitReport`], after the command has ended and the rest was killed
+//! - from the supervisor: four bytes when the command has been started, an error number or 0; and one [`ExitReport`], after
+//!   the command has ended and the rest was killed
 //!
 //! It signals only its own unreaped children, whose process ids cannot have been reused. It finds them in
 //! `/proc/thread-self/children`; without /proc it ends the command's process group and nothing else. A command that kills
@@ -23,8 +24,6 @@ use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,7 +52,11 @@ pub(super) struct Config {
     pub(super) grace: Duration,
     /// The limit of core dumps for the command; nagent sets its own to zero.
     pub(super) core: Option<Rlimit>,
-    /// Descriptors that the command inherits beside its standard streams.
+    /// The folder that the command is started in.
+    pub(super) folder: CString,
+    /// Its standard streams; without one, it has nagent's.
+    pub(super) streams: [Option<OwnedFd>; 3],
+    /// Descriptors that it inherits beside them.
     pub(super) inherit: Vec<RawFd>,
     /// What the command execs.
     pub(super) image: Image,
@@ -150,21 +153,62 @@ impl ExitReport {
     /// Receives the report of a supervisor that has ended; `None` if it was killed.
     pub(super) fn receive(socket: BorrowedFd<'_>) -> Option<Self> {
         let mut bytes = [0; Self::SIZE];
-        let (_, length) = recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()?;
-        (length == Self::SIZE).then(|| Self::from_bytes(bytes))
+        loop {
+            match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()? {
+                (_, 0) => return None,
+                (_, Self::SIZE) => return Some(Self::from_bytes(bytes)),
+                // The word that the command has started, which came late.
+                _ => {}
+            }
+        }
     }
 }
 
-/// Runs the command under a supervisor, which is the child that `spawn` returns; `socket` is the supervisor's end.
-pub(super) fn supervise_command(command: &mut Command, socket: OwnedFd, config: Config) {
-    let before_exec = move || fork_supervisor(socket.as_fd(), &config);
-    // SAFETY: between fork and exec only system calls are made: no allocation, no lock.
-    unsafe { command.pre_exec(before_exec) };
+/// How long [`spawn`] waits for the word that the command has started. It comes within a millisecond, or never: a command
+/// can stop its supervisor before the supervisor has said so.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts a command under a supervisor, whose process id it returns. `orders` is nagent's end of their socket.
+pub(super) fn spawn(orders: BorrowedFd<'_>, socket: &OwnedFd, config: &Config) -> io::Result<Pid> {
+    // SAFETY: the new process makes only system calls: no allocation, no lock.
+    let supervisor = match unsafe { libc::fork() } {
+        0 => {
+            let error = run_supervisor(socket.as_fd(), config);
+            let number = error.raw_os_error().unwrap_or(libc::EINVAL);
+            let _ = send(socket, &number.to_le_bytes(), SendFlags::NOSIGNAL);
+            exit_at_once()
+        }
+        process => Pid::from_raw(process.max(0)).ok_or_else(io::Error::last_os_error)?,
+    };
+    let give_up = Instant::now() + START_PATIENCE;
+    let mut number = [0; size_of::<i32>()];
+    loop {
+        let left = give_up.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        if poll(&mut [PollFd::new(&orders, PollFlags::IN)], Some(&left)) != Err(Errno::INTR) {
+            break;
+        }
+    }
+    let _ = recv(orders, &mut number[..], RecvFlags::DONTWAIT);
+    match i32::from_le_bytes(number) {
+        0 => Ok(supervisor),
+        number => {
+            let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
+            Err(io::Error::from_raw_os_error(number))
+        }
+    }
 }
 
-/// Makes this process, a fresh fork of nagent, the supervisor: it starts the command and never returns, unless that fails.
-/// The command runs in its own session, without a terminal, and is killed when the supervisor dies.
-fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
+/// Makes this process, a fresh fork of nagent, the supervisor: it starts the command, and returns only if that fails.
+fn run_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Error {
+    match start_leader(config) {
+        Ok(leader) => supervise(socket, leader, config),
+        Err(error) => error,
+    }
+}
+
+/// Starts the command, in its own session, without a terminal. It is killed when the supervisor dies.
+fn start_leader(config: &Config) -> io::Result<Pid> {
     reset_signals();
     // In a process group of its own, so that no Ctrl-C reaches it. If its command has stopped it, the death of nagent
     // continues it, and it sees the end of the socket.
@@ -172,6 +216,11 @@ fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::CONT))?;
     let supervisor = getpid();
     set_child_subreaper(Some(supervisor))?;
+    let [stdin, stdout, stderr] = &config.streams;
+    stdin.as_ref().map_or(Ok(()), rustix::stdio::dup2_stdin)?;
+    stdout.as_ref().map_or(Ok(()), rustix::stdio::dup2_stdout)?;
+    stderr.as_ref().map_or(Ok(()), rustix::stdio::dup2_stderr)?;
+    chdir(&*config.folder)?;
     let mut start = LeaderStart { supervisor, config, error: None };
     let stack_end = std::ptr::with_exposed_provenance_mut(config.image.stack_end);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -179,13 +228,8 @@ fn fork_supervisor(socket: BorrowedFd<'_>, config: &Config) -> io::Result<()> {
     // Until then that one makes only system calls.
     let leader =
         unsafe { libc::clone(run_leader, stack_end, flags, (&raw mut start).cast::<c_void>()) };
-    let Some(leader) = Pid::from_raw(leader.max(0)) else {
-        return Err(io::Error::last_os_error());
-    };
-    match start.error.take() {
-        Some(error) => Err(error),
-        None => supervise(socket, leader, config),
-    }
+    let leader = Pid::from_raw(leader.max(0)).ok_or_else(io::Error::last_os_error)?;
+    start.error.take().map_or(Ok(leader), Err)
 }
 
 /// What the new process is given, and why it could not exec.
@@ -196,7 +240,7 @@ struct LeaderStart<'a> {
 }
 
 extern "C" fn run_leader(start: *mut c_void) -> c_int {
-    // SAFETY: `fork_supervisor` passes a pointer to this type, and touches the value only when this process is gone.
+    // SAFETY: `start_leader` passes a pointer to this type, and touches the value only when this process is gone.
     let start = unsafe { &mut *start.cast::<LeaderStart<'_>>() };
     let prepared = prepare_leader(start.supervisor, start.config);
     start.error = Some(prepared.err().unwrap_or_else(|| start.config.image.exec()));
@@ -264,6 +308,7 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     // The leader dies with this process.
     let Some(child_ends) = drop_inherited(socket) else { exit_at_once() };
     let socket = rustix::stdio::stdin();
+    let _ = send(socket, &[0; size_of::<i32>()], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     let mut is_orphaned = false;
     let mut kill_at: Option<Instant> = None;
     loop {
