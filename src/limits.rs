@@ -139,6 +139,10 @@ limits! {
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
         /// File that is searched for private keys when a part of it is shown, with `--redact`
         bytes SEARCHED_FOR_KEYS: u64 = 16 << 20, "only the part is searched";
+        /// Edit blocks in a tag or a text
+        count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
+        /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
+        bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt on stdin
@@ -169,11 +173,13 @@ limits! {
         /// File of a conversation whose content is stored at the start of a run
         bytes TRACKED_FILE: u64 = 64 << 20, "its changes are not recorded";
         /// Content that is stored for undo
-        bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1";
+        bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1; a tag does not write over a larger file";
         /// Cached summary
         bytes CACHED_SUMMARY: u64 = 4 << 20, "requested again";
         /// Context file
         bytes CONTEXT_FILE: u64 = 1 << 20, "left out, with a note";
+        /// List of context files (`context.yaml`)
+        bytes CONTEXT_LIST: usize = 64 << 10, "left out, with a note";
         /// All context files together
         bytes CONTEXT_FILES_TOTAL: u64 = 4 << 20, "left out, with a note";
         /// Number of context files

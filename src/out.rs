@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
@@ -136,8 +137,29 @@ fn escaped(document: &str) -> String {
     out
 }
 
+/// Whether stdout was closed when the process started. Rust's own start opens /dev/null in its place.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's own start.
+#[used]
+#[expect(unsafe_code, reason = "only the system's start-up code comes before Rust's")]
+// SAFETY: a function that takes no arguments, sets a flag and makes a system call.
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = {
+    extern "C" fn look() {
+        // SAFETY: it has no memory, and fails where the descriptor is not open.
+        let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+        STDOUT_WAS_CLOSED.store(is_closed, Ordering::Relaxed);
+    }
+    look
+};
+
 /// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
 fn stdout(text: &str) -> bool {
+    if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
+        line("cannot write to stdout: it is closed");
+        return false;
+    }
     let shown = fit(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {

@@ -79,6 +79,13 @@ impl ModelClient {
         Self { backend, model_id, credential, notes, recorder, results, turn: 0 }
     }
 
+    /// Ends requests to a server when this much time has passed from now.
+    pub fn limit_time(&mut self, limit: Duration) {
+        if let Backend::Server(server) = &mut self.backend {
+            server.limit_time(limit);
+        }
+    }
+
     /// Appends every reply from now on to a recording.
     pub fn record(&mut self, path: PathBuf, lineage: String) {
         self.recorder = Some(Recorder { path, lineage });

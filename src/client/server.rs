@@ -25,6 +25,10 @@ impl Server {
         Self { endpoint, client: Box::new(HttpClient::new(connect_timeout, read_timeout)) }
     }
 
+    pub(super) fn limit_time(&mut self, limit: Duration) {
+        self.client.limit_time(limit);
+    }
+
     /// Sends a request to the model and reads the reply to its end.
     pub(super) fn ask(
         &mut self,

@@ -12,7 +12,9 @@ use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
 use crate::sys::env::Env;
+use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::names::shown;
 
 /// Put edited segments of a file back into the file that nagent-file-split cut
 ///
@@ -25,6 +27,9 @@ pub struct Args {
     /// The index.json of the split
     #[arg(long, value_name = "PATH")]
     pub index: PathBuf,
+    /// The file that the index names: needed where it is outside of the working folder
+    #[arg(long, value_name = "FILE")]
+    pub source: Option<PathBuf>,
     /// Write the patch here instead of beside the index
     #[arg(long, value_name = "PATH")]
     pub patch: Option<PathBuf>,
@@ -69,6 +74,7 @@ fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
     let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
+    check_source(args, &env, &source)?;
     let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let root = find_root(None, &env)?.value;
     // A source that is not written need not be writable.
@@ -95,6 +101,28 @@ fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
     let patched = patch(&options, &mut boundary, hooks);
     line.clear();
     patched
+}
+
+/// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.
+fn check_source(args: &Args, env: &Env, source: &Path) -> Result<(), Problem> {
+    // What is missing or not a file is refused later, with its own message.
+    let real = fs::real_path(source).filter(|real| real.is_file());
+    let Some(real) = real else { return Ok(()) };
+    let named = args.source.as_deref().map(|path| env.absolute_path(path)).transpose()?;
+    let folder = env.current_folder()?;
+    let is_inside = || fs::real_path(&folder).is_some_and(|folder| real.starts_with(folder));
+    let is_agreed = match named {
+        Some(named) => fs::real_path(&named).as_ref() == Some(&real),
+        None => args.dry_run || args.no_apply || is_inside(),
+    };
+    if is_agreed {
+        return Ok(());
+    }
+    let shown = shown(source);
+    Err(Problem::failed(format!(
+        "the index names the file {shown}, which is not the one of --source, or is outside of the working folder; if it is \
+         the one, add --source {shown}"
+    )))
 }
 
 fn report(patched: &PatchReport) -> Report {

@@ -222,7 +222,11 @@ impl Children {
         while self.jobs.running() < self.at_once {
             let is_waiting = |slot: &Slot| slot.job.is_none() && slot.result.is_none();
             let Some(at) = self.slots.iter().position(is_waiting) else { return };
-            let started = if let Some(why) = self.refuse_spent() {
+            let from = match &self.slots[at].action {
+                Action::Conversation { from: Some(from), .. } => root::check_name(from),
+                _ => Ok(()),
+            };
+            let started = if let Some(why) = self.refuse_spent().or(from.err()) {
                 Err(why)
             } else {
                 let job = self.build_job(&self.slots[at], context);

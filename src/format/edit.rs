@@ -14,6 +14,7 @@
 //! empty or ends in a line feed.
 
 use super::harmless::truncate;
+use crate::limits;
 
 /// One search/replace block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,10 @@ pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
                 || fence.is_some_and(|(first, last)| index == first || index == last) => {}
             None => match marker(line) {
                 Some((Marker::Search, length)) => {
+                    if blocks.len() >= limits::EDIT_BLOCKS {
+                        let message = format!("more than {} blocks", limits::EDIT_BLOCKS);
+                        return Err(Complaint { line: number, message });
+                    }
                     let block =
                         Block { search: String::new(), replace: String::new(), line: number };
                     open = Some(Open { block, length, divided: false, nearly: None });

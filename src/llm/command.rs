@@ -7,6 +7,9 @@
 //! Whoever starts one of these closes its stdin after writing, sets a time limit, and runs it in an empty folder.
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::format::hex::hex;
 
 use super::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage, error};
 
@@ -107,10 +110,20 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
     out.into_bytes()
 }
 
-/// A run of `=` that is longer than every run in the texts, so that no text can contain a mark. Three at least.
+/// Maximum length of a mark that is a run of `=`.
+const MAX_MARK: usize = 16;
+
+/// A run of `=` that is longer than every run in the texts, three at least, so that no text can contain a mark; where that is
+/// too long, a word from the hash of the texts.
 fn role_marker(ask: &ChatRequest<'_>) -> String {
     let runs = ask.texts().flat_map(|text| text.split(|c| c != '=').map(str::len));
-    "=".repeat(runs.max().unwrap_or(0).saturating_add(1).max(3))
+    let longest = runs.max().unwrap_or(0);
+    if longest < MAX_MARK {
+        return "=".repeat((longest + 1).max(3));
+    }
+    let mut hash = Sha256::new();
+    ask.texts().for_each(|text| hash.update(text));
+    format!("=== {}", &hex(&hash.finalize())[..16])
 }
 
 /// Reads the reply from what the program printed. `exit` is `None` when a signal ended it.

@@ -1,6 +1,7 @@
 //! Runs the loop over a conversation: from settings to a running loop, and its report.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::call::{Call, tag_names};
 use super::connection::no_provider;
@@ -91,7 +92,7 @@ pub fn run_call(
 fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.env.current_folder()?);
-    let client = connect(call)?;
+    let mut client = connect(call)?;
     let call = &*call;
     let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
@@ -116,6 +117,11 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     let splits = call.root().splits(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
+    }
+    let left =
+        settings.max_seconds.value.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    if let Some(left) = left {
+        client.limit_time(left);
     }
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();

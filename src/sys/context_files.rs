@@ -6,7 +6,9 @@
 
 use super::names::{expand_home, shown};
 use super::read::open_regular;
-use crate::limits::{self, CONTEXT_DEPTH, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL};
+use crate::limits::{
+    self, CONTEXT_DEPTH, CONTEXT_FILE, CONTEXT_FILES, CONTEXT_FILES_TOTAL, CONTEXT_LIST,
+};
 use serde_yaml::Value;
 use std::collections::HashSet;
 use std::fs;
@@ -138,6 +140,10 @@ impl Loader<'_> {
     }
 
     fn load_list(&mut self, list: &Path, text: &str) {
+        if text.len() > CONTEXT_LIST {
+            let why = format!("a list of context files has at most {CONTEXT_LIST} bytes");
+            return self.add_warning(list, why);
+        }
         let entries = match serde_yaml::from_str(text) {
             // The error's own text names the line.
             Err(error) => return self.add_warning(list, format!("bad YAML: {error}")),

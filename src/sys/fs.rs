@@ -266,6 +266,13 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
 
 /// Like [`store_output`], for the rest of an open file of any size.
 pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
+    let size = file.metadata()?.len();
+    if size > limits::KEPT_CONTENT {
+        bail!(
+            "it has {size} bytes, over the limit of {}; move it away first",
+            limits::KEPT_CONTENT
+        );
+    }
     let keep = || -> io::Result<PathBuf> {
         let mut new = OutputFile::create(outputs)?;
         for_each_chunk(file, &mut |bytes| new.write(bytes))?;

@@ -4,6 +4,7 @@
 //! match reaches over a line's end. It does not know the tags.
 
 use super::file_error::FileError;
+use super::ignore_rules::describe_left_out;
 use super::list_dir::{
     self, Found, Matcher, Skipped, as_asked, build_walk, check_type, last_line, note_interrupt,
 };
@@ -15,7 +16,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Maximum size of a compiled regular expression, in bytes.
-const MAX_REGEX_BYTES: usize = 8 << 20;
+const MAX_REGEX_BYTES: usize = 1 << 20;
 /// Bytes of lines that `grep` shows.
 const MATCH_BYTES: usize = 256 * 1024;
 /// Bytes that are searched before it is asked whether to stop.
@@ -49,7 +50,8 @@ pub fn search_lines(
     };
     if kind.is_dir() {
         let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
-        for entry in build_walk(&root, hidden).build() {
+        let (walk, left_out) = build_walk(&root, hidden, None);
+        for entry in walk {
             if stop() {
                 search.found.stopped = true;
                 break;
@@ -67,6 +69,7 @@ pub fn search_lines(
                 }
             }
         }
+        search.found.notes.extend(describe_left_out(&left_out));
     } else {
         open_regular(&root)?;
         search.search_file(&root, asked);

@@ -26,7 +26,7 @@ pub struct Interrupts {
     readable: OwnedFd,
     flags: [Arc<AtomicBool>; 3],
     /// The number of the signal that was seen first, 0 before.
-    first: AtomicU8,
+    first: Arc<AtomicU8>,
     /// A pipe without a writer is readable: it would pass for a signal.
     #[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))]
     writable: OwnedFd,
@@ -48,6 +48,7 @@ impl Interrupts {
             }
             flag::register(number, Arc::clone(seen))?;
             low_level::pipe::register(number, writable.try_clone()?)?;
+            watch(number, &interrupts.first)?;
         }
         // A write beyond the limit of a file's size is then an error, and does not kill the process. Commands
         // get the default back: a handler does not outlive an exec.
@@ -67,7 +68,7 @@ impl Interrupts {
         let interrupts = Self {
             readable,
             flags: Default::default(),
-            first: AtomicU8::new(0),
+            first: Arc::default(),
             writable: writable.try_clone()?,
         };
         Ok((interrupts, writable))
@@ -109,6 +110,30 @@ impl AsFd for Interrupts {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.readable.as_fd()
     }
+}
+
+/// Ends the process a second after a signal that nobody has looked at until then: the work in hand takes long, and what
+/// files hold bears a kill at any instant.
+#[expect(unsafe_code, reason = "what a handler does must be safe in one")]
+fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
+    let came = Arc::new(AtomicBool::new(false));
+    let (set, first) = (Arc::clone(&came), Arc::clone(first));
+    // SAFETY: a store to an atomic and alarm(2), both of which handlers may do.
+    unsafe {
+        low_level::register(number, move || {
+            set.store(true, Ordering::SeqCst);
+            libc::alarm(1);
+        })?;
+    }
+    // SAFETY: loads of atomics and _exit(2).
+    unsafe {
+        low_level::register(libc::SIGALRM, move || {
+            if came.load(Ordering::SeqCst) && first.load(Ordering::SeqCst) == 0 {
+                low_level::exit(128 + number);
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether this process ignores the signal, according to the kernel.

@@ -9,15 +9,17 @@
 //! the same text. Everything is bounded, and the result says what was left out.
 
 use super::file_error::FileError;
+use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock};
 use super::names::shown;
 use crate::limits;
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{DirEntry, WalkBuilder};
+use ignore::{DirEntry, Walk, WalkBuilder};
 use std::fmt::Write as _;
 use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
@@ -85,8 +87,8 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
             .notes
             .push(format!("there are {FOLDER_LIMIT} entries or more; the rest was not read"));
     }
-    let entries =
-        build_walk(&root, search.hidden).max_depth(Some(1)).build().filter_map(Result::ok);
+    let (walk, left_out) = build_walk(&root, search.hidden, Some(1));
+    let entries = walk.filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
         if found.total % STOP_EVERY == 0 && stop() {
             found.stopped = true;
@@ -115,6 +117,7 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
             "{ignored} more ignored by .gitignore; `ls` in <nagent-shell> shows all"
         ));
     }
+    found.notes.extend(describe_left_out(&left_out));
     if all == 0 && !found.stopped {
         found.notes.push("the folder is empty".to_owned());
     }
@@ -145,7 +148,8 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
     let mut found = Found::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
-    for entry in build_walk(&root, search.hidden).build() {
+    let (walk, left_out) = build_walk(&root, search.hidden, None);
+    for entry in walk {
         if stop() {
             found.stopped = true;
             break;
@@ -182,6 +186,7 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
         ));
     }
     unreadable.add_note(&mut found, "could not be read");
+    found.notes.extend(describe_left_out(&left_out));
     Ok(note_interrupt(found))
 }
 
@@ -284,26 +289,33 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     Ok(kind)
 }
 
-/// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`.
-pub(super) fn build_walk(root: &Path, hidden: &[PathBuf]) -> WalkBuilder {
+/// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
+/// second value has the ignore files that were left out.
+pub(super) fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    let in_repository = real.ancestors().any(|folder| folder.join(".git").exists());
     let is_top = root == Path::new("/");
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
     let hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
+    let left_out = LeftOut::default();
+    let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone()));
+    let top = root.to_owned();
     let mut builder = WalkBuilder::new(root);
     builder
-        .hidden(false)
-        .parents(in_repository)
-        .require_git(in_repository)
+        .standard_filters(false)
+        .max_depth(depth)
+        .git_global(true)
+        .require_git(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)
         .filter_entry(move |entry| {
-            entry.file_name() != ".git"
-                && !(is_top && is_kernels(entry))
-                && !hidden.iter().any(|path| path == entry.path())
+            let below = entry.path().strip_prefix(&top).unwrap_or(entry.path());
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_left_out = entry.file_name() == ".git"
+                || is_top && is_kernels(entry)
+                || hidden.iter().any(|path| path == entry.path());
+            !is_left_out && !lock(&rules).ignores(&real.join(below), is_folder)
         });
-    builder
+    (builder.build(), left_out)
 }
 
 /// The kernel's folders, for a walk that starts at `/`.

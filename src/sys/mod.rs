@@ -37,6 +37,7 @@ pub mod fs;
 pub mod git;
 pub mod grep;
 pub mod http;
+mod ignore_rules;
 pub mod interrupt;
 pub mod list_dir;
 pub mod lock;

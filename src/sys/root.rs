@@ -141,8 +141,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
         "it has over 100 characters"
     } else if !name.chars().all(is_plain) {
         "it has other characters"
-    } else if name.starts_with('.') {
-        "it begins with a dot"
+    } else if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        "it begins with neither a letter nor a digit"
     } else if RESERVED.iter().any(|suffix| name.ends_with(suffix)) {
         "its ending is reserved for files beside a conversation"
     } else {

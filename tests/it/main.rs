@@ -23,6 +23,7 @@ mod digest; // summaries of conversations
 mod docs; // the documents describe what the executables do
 mod durability; // kills at any instant, failed appends, forks as --json reports them
 mod edits; // a generated corpus of edits: what applies, what is refused, with which message
+mod endless; // nothing keeps nagent waiting: ignore files, sparse files, signals while it works
 mod exits; // every row of the exit table
 mod file_boundary; // what a file's conversation may write: links, swaps, forged indexes
 mod file_edit; // a file's own conversation: its diff, several files

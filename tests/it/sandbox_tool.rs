@@ -240,3 +240,16 @@ fn everyday_commands_work() {
                   touch \"$(mktemp)\"; git status > /dev/null; git log > /dev/null 2>&1 || true";
     both(script, |_, run| assert!(run.code == 0 && run.stdout == "[1, 2]\n", "{run:?}"));
 }
+
+/// A record in the root of another user could lead a superuser anywhere.
+#[test]
+fn the_root_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = Sandbox::outside_temp();
+    std::os::unix::fs::chown(sandbox.root(), Some(65534), Some(65534)).unwrap();
+    refused(&sandbox, &[], 1, &["belongs to the user with id 65534"]);
+    let run = sandbox.program(SANDBOX, &["--status"]).run();
+    run.assert_exit(1).stderr_has(&["belongs to the user with id 65534"]);
+}

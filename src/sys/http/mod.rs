@@ -1,7 +1,7 @@
 //! The HTTP client: one exchange after another over one connection, the response passed on while it arrives.
 //!
 //! It follows no redirect, decompresses nothing, retries nothing and judges no status: the decoder of the reply does
-//! that. There is no limit on the whole time, since a model may talk for long; each silence has one. This is the only
+//! that. The whole time has a limit only if the user set one, since a model may talk for long; each silence has one. This is the only
 //! place with an async runtime, which runs on the calling thread.
 
 mod certificates;
@@ -15,13 +15,13 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url, redirect};
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{self, Runtime};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use self::error::{Phase, explain, explain_silence};
 use crate::exit::{Exit, Signal};
@@ -90,6 +90,7 @@ struct ConnectionNeeds {
 pub struct HttpClient {
     connect_timeout: Duration,
     read_timeout: Duration,
+    deadline: Option<Instant>,
     runtime: Option<Runtime>,
     client: Option<(ConnectionNeeds, reqwest::Client)>,
 }
@@ -98,7 +99,12 @@ impl HttpClient {
     /// A client without a connection yet. `connect_timeout` limits connecting, TLS included; `read_timeout` limits each
     /// silence: before the head, and before each chunk of the body.
     pub fn new(connect_timeout: Duration, read_timeout: Duration) -> Self {
-        Self { connect_timeout, read_timeout, runtime: None, client: None }
+        Self { connect_timeout, read_timeout, deadline: None, runtime: None, client: None }
+    }
+
+    /// Ends every exchange when this much time has passed from now.
+    pub fn limit_time(&mut self, limit: Duration) {
+        self.deadline = Instant::now().checked_add(limit);
     }
 
     /// Sends a request, passes the response to `on_part` while it arrives, and returns its head when the body has ended.
@@ -118,6 +124,7 @@ impl HttpClient {
         let (request, body, host) = prepare_request(request)?;
         let client = self.client_for(&request, &host)?;
         let (connect_timeout, read_timeout) = (self.connect_timeout, self.read_timeout);
+        let deadline = self.deadline;
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot wait for the network: {error}; are there descriptors left?");
@@ -139,6 +146,13 @@ impl HttpClient {
             let signals = interrupts.as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
             let signals = signals.map_err(failed)?;
             let exchange = exchange.run(client, request, body, on_part);
+            let exchange = async {
+                let Some(deadline) = deadline else { return exchange.await };
+                timeout_at(deadline.into(), exchange).await.unwrap_or_else(|_| {
+                    let message = "the time of --max-seconds was over before the reply ended";
+                    Err(ApiError::new(ErrorKind::Other, message))
+                })
+            };
             Ok::<_, ApiError>(run_until(exchange, signals.readable()).await)
         })?;
         match (result, interrupts.pending()) {

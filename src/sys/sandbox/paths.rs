@@ -62,6 +62,8 @@ impl PolicyPaths {
     ) -> Result<Self, Unavailable> {
         let folder = resolve_folder(places.folder)?;
         let root = resolve_links(&places.folder.join(places.root));
+        crate::sys::fs::check_folder_owner(&root)
+            .map_err(|error| Unavailable(format!("{error:#}")))?;
         let home = places.env.home().map(|home| resolve_links(&home));
         let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());

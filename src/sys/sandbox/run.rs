@@ -45,7 +45,9 @@ pub struct SandboxedRun {
     trees: Vec<(WritableFolder, TreeScan)>,
     /// Device and inode of every protected path: one that was renamed with its folder is not new.
     identities: HashSet<(u64, u64)>,
-    /// The state of protected paths that nothing keeps from being changed.
+    /// Whether nothing keeps protected paths from being changed.
+    may_change: bool,
+    /// The state of those that may be changed.
     states: HashMap<PathBuf, PathState>,
     /// Paths that did not exist, and are read or run by themselves once they do.
     missing: Vec<PathBuf>,
@@ -68,6 +70,7 @@ impl SandboxedRun {
             outputs,
             trees: Vec::new(),
             identities: HashSet::new(),
+            may_change: false,
             states: HashMap::new(),
             missing: Vec::new(),
         })
@@ -94,6 +97,7 @@ impl SandboxedRun {
     ) {
         let protected = || trees.iter().flat_map(|(_, scan)| &scan.protected);
         self.identities = protected().filter_map(|path| identity(path)).collect();
+        self.may_change = may_change;
         if may_change {
             self.states = protected().map(|path| (path.clone(), path_state(path))).collect();
         }
@@ -136,7 +140,9 @@ impl SandboxedRun {
                 unsearched.push(folder.path.clone());
             }
             let unreadable = after.unreadable.into_iter();
-            unsearched.extend(unreadable.filter(|folder| !before.unreadable.contains(folder)));
+            unsearched.extend(
+                unreadable.filter(|folder| self.may_change || !before.unreadable.contains(folder)),
+            );
         }
         let mut moved = self.move_out(created, &mut notes);
         // Before what was missing, which may be the target of such a link.

@@ -1,0 +1,119 @@
+//! The rules of `.gitignore`, `.ignore` and `.git/info/exclude`, for searches. A library would open these files whatever they
+//! are; here they are regular files of at most 1 MiB, or are left out and reported.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::names::shown;
+use super::read::open_regular;
+use crate::limits;
+
+/// The files of rules, those that count most first. The first is not git's: it counts across repositories.
+const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+
+/// Maximum number of files that a note names.
+const MAX_NAMED: usize = 3;
+
+/// Ignore files that are not read.
+pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
+
+/// Describes the ignore files that were left out; `None` if there are none.
+pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
+    let paths = lock(left_out);
+    let names: Vec<String> = paths.iter().take(MAX_NAMED).map(shown).collect();
+    let dots = if paths.len() > MAX_NAMED { ", …" } else { "" };
+    (!names.is_empty()).then(|| {
+        let (count, names) = (paths.len(), names.join(", "));
+        format!("{count} files of ignore rules not read, since they are not regular files of at most 1 MiB: {names}{dots}")
+    })
+}
+
+/// The rules of one folder.
+struct Level {
+    folder: PathBuf,
+    is_repository: bool,
+    rules: [Gitignore; 3],
+}
+
+/// The rules of the folders that a walk is in.
+pub(super) struct IgnoreRules {
+    levels: Vec<Level>,
+    left_out: LeftOut,
+}
+
+impl IgnoreRules {
+    /// Reads the rules above the folder that is searched, if it is in a repository.
+    pub(super) fn new(folder: &Path, left_out: LeftOut) -> Self {
+        let mut rules = Self { levels: Vec::new(), left_out };
+        if folder.ancestors().any(|above| above.join(".git").exists()) {
+            let above: Vec<&Path> = folder.ancestors().skip(1).collect();
+            above.into_iter().rev().for_each(|above| rules.enter(above));
+        }
+        rules
+    }
+
+    /// Returns whether an entry, by its path without links, is ignored. Entries come in the order of a walk.
+    pub(super) fn ignores(&mut self, path: &Path, is_folder: bool) -> bool {
+        let parent = path.parent().unwrap_or(path);
+        while self.levels.last().is_some_and(|level| !parent.starts_with(&level.folder)) {
+            self.levels.pop();
+        }
+        if self.levels.last().is_none_or(|level| level.folder != parent) {
+            self.enter(parent);
+        }
+        for file in 0..FILES.len() {
+            for level in self.levels.iter().rev() {
+                match level
+                    .rules
+                    .get(file)
+                    .map_or(Match::None, |rules| rules.matched(path, is_folder))
+                {
+                    Match::None => {}
+                    found => return found.is_ignore(),
+                }
+                if file > 0 && level.is_repository {
+                    break;
+                }
+            }
+        }
+        false
+    }
+
+    fn enter(&mut self, folder: &Path) {
+        let rules = FILES.map(|name| self.read(folder, name));
+        let is_repository = folder.join(".git").exists();
+        self.levels.push(Level { folder: folder.to_owned(), is_repository, rules });
+    }
+
+    fn read(&self, folder: &Path, name: &str) -> Gitignore {
+        let path = folder.join(name);
+        if std::fs::metadata(&path).is_err() {
+            return Gitignore::empty();
+        }
+        let text = match open_regular(&path) {
+            Ok((file, there)) if there.len() <= limits::IGNORE_FILE => {
+                let mut text = Vec::new();
+                file.take(limits::IGNORE_FILE).read_to_end(&mut text).ok().map(|_| text)
+            }
+            _ => None,
+        };
+        let Some(text) = text else {
+            lock(&self.left_out).push(path);
+            return Gitignore::empty();
+        };
+        let mut builder = GitignoreBuilder::new(folder);
+        for line in String::from_utf8_lossy(&text).lines() {
+            // What is not a rule is passed over, as git does.
+            let _ = builder.add_line(None, line);
+        }
+        builder.build().unwrap_or_else(|_| Gitignore::empty())
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
