@@ -10,14 +10,12 @@
 //! Source: anthropic-sdk-python and the platform's API reference. Counts in `message_delta` are cumulative; cached
 //! tokens are not included in `input_tokens`. Thinking is never text. An `error` may come at any time after a 200.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, FilesApi, ModelInfo, ModelPage, UploadProtocol};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
-    CacheControl, ChatMessage, ContentPart, MessageContent, read_count, read_size, read_some_text,
-    read_text, write_body,
+    ChatMessage, ContentPart, MessageContent, read_count, read_some_text, read_text, write_body,
 };
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, limits};
@@ -39,15 +37,6 @@ impl Api for Messages {
     /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages: what this
     /// turn reads (written by the one before), and what the next will.
     fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
-        #[derive(Serialize)]
-        struct MessagesBody<'a> {
-            model: &'a str,
-            max_tokens: u64,
-            stream: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            system: Option<[ContentPart<'a>; 1]>,
-            messages: Vec<ChatMessage<'a>>,
-        }
         let is_user = |message: &Message<'_>| message.role == Role::User;
         let users = ask.messages.iter().enumerate().filter(|(_, message)| is_user(message));
         let marked_from = users.rev().nth(1).map_or(0, |(index, _)| index);
@@ -58,17 +47,14 @@ impl Api for Messages {
         });
         let known = limits::find_limits(ask.model).and_then(|limits| limits.max_output);
         let default = known.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
-        let body = MessagesBody {
-            model: ask.model,
-            max_tokens: ask.max_output.unwrap_or(default),
-            stream: true,
-            system: ask
-                .system
-                .filter(|text| !text.trim().is_empty())
-                .map(|text| [write_text(text, true)]),
-            messages: messages.collect(),
-        };
-        write_body(ask, &body)
+        let system = ask.system.filter(|text| !text.trim().is_empty());
+        let head = json!({
+            "model": ask.model,
+            "max_tokens": ask.max_output.unwrap_or(default),
+            "stream": true,
+            "system": system.map(|text| [write_text(text, true)]),
+        });
+        write_body(ask, &head, "messages", messages)
     }
 
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
@@ -127,21 +113,12 @@ impl Api for Messages {
         Ok(())
     }
 
-    fn models_path(&self, page: Option<&str>) -> String {
-        let after = page.map(|page| format!("&after_id={page}")).unwrap_or_default();
-        format!("/v1/models?limit=1000{after}")
+    fn models_path(&self) -> &'static str {
+        "/v1/models?limit=1000"
     }
 
-    fn read_models(&self, list: &Value) -> Option<ModelPage> {
-        let models = list["data"].as_array()?.iter().filter_map(|model| {
-            Some(ModelInfo {
-                id: model["id"].as_str()?.to_owned(),
-                window: read_size(model, &["/max_input_tokens"]),
-                max_output: read_size(model, &["/max_tokens"]),
-            })
-        });
-        let next = list["last_id"].as_str().filter(|_| list["has_more"] == true);
-        Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+    fn page_parameter(&self) -> &'static str {
+        "after_id"
     }
 
     /// A request has up to 32 MB (API overview), an image up to 5 MB (an older vision page): a larger one is uploaded, and
@@ -154,22 +131,19 @@ impl Api for Messages {
             image_limit: 5 << 20,
             document_limit: FileRules::fitting(32_000_000),
             uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1/files",
+                protocol: UploadProtocol::Form(&[]),
+                headers: &[("anthropic-beta", "files-api-2025-04-14")],
+                lifetime: "it stays until it is removed",
+            }),
         }
-    }
-
-    fn files_api(&self) -> Option<FilesApi> {
-        Some(FilesApi {
-            path: "/v1/files",
-            protocol: UploadProtocol::Form(&[]),
-            headers: &[("anthropic-beta", "files-api-2025-04-14")],
-            lifetime: "it stays until it is removed",
-        })
     }
 }
 
 fn write_text(text: &str, is_marked: bool) -> ContentPart<'_> {
-    let cache_control = is_marked.then_some(CacheControl { r#type: "ephemeral" });
-    ContentPart::Text { r#type: "text", text, cache_control }
+    let cache_control = is_marked.then(|| json!({"type": "ephemeral"}));
+    ContentPart::Text { r#type: Some("text"), text, cache_control }
 }
 
 fn write_message<'a>(
@@ -187,9 +161,7 @@ fn write_message<'a>(
     let last = texts.len() - 1;
     let marked = |(index, text)| write_text(text, is_marked && index == last);
     parts.extend(texts.into_iter().enumerate().map(marked));
-    let mut message = ChatMessage::plain(message.role.as_str(), "");
-    message.content = MessageContent::Parts(parts);
-    message
+    ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
 }
 
 /// Source: the guides on vision, PDF and files.

@@ -27,8 +27,12 @@ pub trait Api: Sync {
 
     /// The header with the credential.
     fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
-        let _ = host;
-        ("authorization", format!("Bearer {key}"))
+        // Azure has one of its own.
+        if host.ends_with(".azure.com") {
+            ("api-key", key.to_owned())
+        } else {
+            ("authorization", format!("Bearer {key}"))
+        }
     }
 
     /// Whether a stream is one JSON value a line, and not server-sent events.
@@ -54,19 +58,18 @@ pub trait Api: Sync {
         self.on_event(body, reply)
     }
 
-    /// The path of a page of models: the first, or the one that [`ModelPage::next`] named, percent-encoded.
-    fn models_path(&self, page: Option<&str>) -> String;
-
-    /// Reads a page of models; `None`: it is something else.
-    fn read_models(&self, list: &Value) -> Option<ModelPage>;
-
-    /// The files that it accepts within a request.
-    fn file_rules(&self, official: bool) -> FileRules;
-
-    /// Its files API, for files that are too large for a request.
-    fn files_api(&self) -> Option<FilesApi> {
-        None
+    /// The path of the models.
+    fn models_path(&self) -> &'static str {
+        "/models"
     }
+
+    /// The parameter that names a page of models.
+    fn page_parameter(&self) -> &'static str {
+        "after"
+    }
+
+    /// The files that it accepts.
+    fn file_rules(&self, official: bool) -> FileRules;
 }
 
 /// A server and how to talk to it. Not printable: it holds the key.
@@ -117,6 +120,8 @@ pub struct FileRules {
     pub document_limit: u64,
     /// Whether larger images can be uploaded, too.
     pub uploads_images: bool,
+    /// Its files API, for files that are too large for a request.
+    pub files_api: Option<FilesApi>,
 }
 
 /// A provider's files API: a file is uploaded, named by its id in a request, and removed.

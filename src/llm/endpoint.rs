@@ -6,7 +6,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::api::{Endpoint, ModelPage, percent_encode};
+use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
 use super::attachment::Payload;
 use super::decode::Decoder;
 use super::{ApiError, ChatRequest, ErrorKind, HttpRequest, error, limits};
@@ -20,7 +20,7 @@ impl Endpoint {
         headers.push(("content-type", "application/json".to_owned()));
         headers.push(("accept", accept.to_owned()));
         if let (Some(Payload::Remote(_)), Some(files)) =
-            (ask.file.map(|file| file.payload), self.api.files_api())
+            (ask.file.map(|file| file.payload), self.api.file_rules(self.official).files_api)
         {
             headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
         }
@@ -35,17 +35,20 @@ impl Endpoint {
 
     /// The request for a page of models: the first, or the one that [`ModelPage::next`] named.
     pub fn models_request(&self, page: Option<&str>) -> HttpRequest {
-        let page = page.map(percent_encode);
+        let mut path = self.api.models_path().to_owned();
+        if let Some(page) = page {
+            let mark = if path.contains('?') { '&' } else { '?' };
+            path += &format!("{mark}{}={}", self.api.page_parameter(), percent_encode(page));
+        }
         let mut headers = self.common_headers();
         headers.push(("accept", "application/json".to_owned()));
-        let url = self.build_url(&self.api.models_path(page.as_deref()));
-        HttpRequest { method: "GET", url, headers, body: Vec::new() }
+        HttpRequest { method: "GET", url: self.build_url(&path), headers, body: Vec::new() }
     }
 
     /// Reads the models in the body of a 2xx response.
     pub fn read_models(&self, body: &[u8]) -> Result<ModelPage, ApiError> {
         let value = self.read_json(body, "a list of models")?;
-        let page = self.api.read_models(&value);
+        let page = read_models(&value);
         let mut page = page.ok_or_else(|| self.clean(error::from_value(&value, None)))?;
         if self.official {
             for model in &mut page.models {
@@ -115,6 +118,53 @@ impl Endpoint {
         }
         url
     }
+}
+
+/// Reads a list of models: `data` (OpenAI, Anthropic, most others), `models` (Google, Ollama), or an array (Together).
+/// Models that cannot generate text are left out where the list says so (Google).
+fn read_models(list: &Value) -> Option<ModelPage> {
+    const WINDOW: [&str; 8] = [
+        "/max_input_tokens",
+        "/inputTokenLimit",
+        "/details/context_length",
+        "/max_context_length",
+        "/context_length",
+        "/max_model_len",
+        "/context_window",
+        "/meta/n_ctx_train",
+    ];
+    const OUTPUT: [&str; 4] = [
+        "/outputTokenLimit",
+        "/top_provider/max_completion_tokens",
+        "/max_completion_tokens",
+        "/max_tokens",
+    ];
+    // Ollama without models.
+    if list.get("models").is_some_and(Value::is_null) {
+        return Some(ModelPage::default());
+    }
+    let models = [list, &list["data"], &list["models"]].into_iter().find_map(Value::as_array)?;
+    let models = models.iter().filter_map(|model| {
+        let methods = model["supportedGenerationMethods"].as_array();
+        if methods.is_some_and(|methods| methods.iter().all(|method| method != "generateContent")) {
+            return None;
+        }
+        let id = ["id", "name", "model"].iter().find_map(|name| model[name].as_str())?;
+        Some(ModelInfo {
+            id: id.strip_prefix("models/").unwrap_or(id).to_owned(),
+            window: read_size(model, &WINDOW),
+            max_output: read_size(model, &OUTPUT),
+        })
+    });
+    let token = list["nextPageToken"].as_str().filter(|token| !token.is_empty());
+    let next = token.or_else(|| list["last_id"].as_str().filter(|_| list["has_more"] == true));
+    Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+}
+
+/// Reads the first of some fields, by their JSON pointers, that is a number above zero.
+fn read_size(value: &Value, paths: &[&str]) -> Option<u64> {
+    let read = |path: &&str| value.pointer(path)?.as_u64().filter(|&size| size > 0);
+    paths.iter().find_map(read)
 }
 
 fn split_query(address: &str) -> (&str, Option<&str>) {

@@ -44,7 +44,7 @@ pub struct Files<'a> {
 impl Endpoint {
     /// The files API of this server, if it has one.
     pub fn files(&self) -> Result<Files<'_>, ApiError> {
-        let api = self.api.files_api().ok_or_else(|| {
+        let api = self.api.file_rules(self.official).files_api.ok_or_else(|| {
             ApiError::new(ErrorKind::Other, "the provider has no files API; make the file smaller")
         })?;
         Ok(Files { endpoint: self, api })

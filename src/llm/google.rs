@@ -11,16 +11,15 @@
 //! `finishReason`. Counts are cumulative, and thoughts are not included in the candidates' tokens. Parts with `thought`
 //! are never text. Without `alt=sse` (a proxy) the same objects come as one JSON array.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::api::{
-    Api, Endpoint, FileRules, FilesApi, ModelInfo, ModelPage, UploadProtocol, percent_encode,
-};
+use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol, percent_encode};
 use super::attachment::{Attachment, FileFormat, Payload};
-use super::json::{read_count, read_size, read_some_text, read_text, write_body};
+use super::json::{
+    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+};
 use super::partial_reply::PartialReply;
-use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error};
+use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error};
 
 /// The Gemini API.
 pub struct Gemini;
@@ -32,37 +31,19 @@ impl Api for Gemini {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct GeminiBody<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            system_instruction: Option<SystemInstruction<'a>>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            generation_config: Option<GenerationConfig>,
-            contents: Vec<GeminiMessage<'a>>,
-        }
-        #[derive(Serialize)]
-        struct SystemInstruction<'a> {
-            parts: [GeminiPart<'a>; 1],
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct GenerationConfig {
-            max_output_tokens: u64,
-        }
-        let system =
-            ask.system.map(|text| SystemInstruction { parts: [GeminiPart::Text { text }] });
-        let body = GeminiBody {
-            system_instruction: system,
-            generation_config: ask
-                .max_output
-                .map(|max_output_tokens| GenerationConfig { max_output_tokens }),
-            contents: ask
-                .messages_and_file()
-                .map(|(message, file)| write_message(message, file))
-                .collect(),
-        };
-        write_body(ask, &body)
+        let head = json!({
+            "systemInstruction": ask.system.map(|text| json!({"parts": [{"text": text}]})),
+            "generationConfig": ask.max_output.map(|most| json!({"maxOutputTokens": most})),
+        });
+        let messages = ask.messages_and_file().map(|(message, file)| {
+            let role = match message.role {
+                Role::User => "user",
+                Role::Assistant => "model",
+            };
+            let parts = write_parts(message, None, file.map(write_file));
+            ChatMessage::new(role, MessageContent::GeminiParts(parts))
+        });
+        write_body(ask, &head, "contents", messages)
     }
 
     fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
@@ -115,27 +96,12 @@ impl Api for Gemini {
         events.iter().try_for_each(|event| self.on_event(event, reply))
     }
 
-    fn models_path(&self, page: Option<&str>) -> String {
-        let token = page.map(|page| format!("&pageToken={page}")).unwrap_or_default();
-        format!("/v1beta/models?pageSize=1000{token}")
+    fn models_path(&self) -> &'static str {
+        "/v1beta/models?pageSize=1000"
     }
 
-    /// Leaves out models that cannot generate text.
-    fn read_models(&self, list: &Value) -> Option<ModelPage> {
-        let generates = |model: &&Value| {
-            let methods = model["supportedGenerationMethods"].as_array();
-            methods.is_none_or(|methods| methods.iter().any(|method| method == "generateContent"))
-        };
-        let models = list["models"].as_array()?.iter().filter(generates).filter_map(|model| {
-            let name = model["name"].as_str()?;
-            Some(ModelInfo {
-                id: name.strip_prefix("models/").unwrap_or(name).to_owned(),
-                window: read_size(model, &["/inputTokenLimit"]),
-                max_output: read_size(model, &["/outputTokenLimit"]),
-            })
-        });
-        let next = list["nextPageToken"].as_str().filter(|token| !token.is_empty());
-        Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+    fn page_parameter(&self) -> &'static str {
+        "pageToken"
     }
 
     /// A PDF within a request has up to 50 MB (file input methods), other data up to 20 MB; newer pages say 100, and the
@@ -149,51 +115,26 @@ impl Api for Gemini {
             image_limit: FileRules::fitting(20_000_000),
             document_limit: FileRules::fitting(50_000_000),
             uploads_images: true,
+            files_api: Some(FilesApi {
+                path: "/v1beta/files",
+                protocol: UploadProtocol::Resumable,
+                headers: &[],
+                lifetime: "it is removed automatically after 48 hours",
+            }),
         }
     }
-
-    fn files_api(&self) -> Option<FilesApi> {
-        Some(FilesApi {
-            path: "/v1beta/files",
-            protocol: UploadProtocol::Resumable,
-            headers: &[],
-            lifetime: "it is removed automatically after 48 hours",
-        })
-    }
-}
-
-#[derive(Serialize)]
-struct GeminiMessage<'a> {
-    role: &'static str,
-    parts: Vec<GeminiPart<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum GeminiPart<'a> {
-    Text { text: &'a str },
-    File(Value),
-}
-
-fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> GeminiMessage<'a> {
-    let role = match message.role {
-        Role::User => "user",
-        Role::Assistant => "model",
-    };
-    let texts = message.parts.iter().map(|text| GeminiPart::Text { text });
-    GeminiMessage { role, parts: file.map(write_file).into_iter().chain(texts).collect() }
 }
 
 /// Source: python-genai.
-fn write_file<'a>(file: &Attachment<'_>) -> GeminiPart<'a> {
+fn write_file(file: &Attachment<'_>) -> Value {
     let media_type = file.media_type();
-    GeminiPart::File(match file.payload {
+    match file.payload {
         Payload::Bytes(_) => json!({"inlineData": {"mimeType": media_type, "data": file.base64()}}),
         Payload::Remote(remote) => {
             let uri = remote.uri.as_deref().unwrap_or(&remote.id);
             json!({"fileData": {"mimeType": media_type, "fileUri": uri}})
         }
-    })
+    }
 }
 
 fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {

@@ -5,42 +5,59 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer as _};
 use serde_json::Value;
 
 use super::attachment::Attachment;
 use super::{ChatRequest, Message};
 
-/// Writes the body of a request, usually in one allocation.
-pub(super) fn write_body(ask: &ChatRequest<'_>, value: &impl Serialize) -> Vec<u8> {
+/// Writes the body of a request, usually in one allocation: the members of `head` that are not null, then the messages.
+pub(super) fn write_body<'a>(
+    ask: &ChatRequest<'_>,
+    head: &Value,
+    key: &str,
+    messages: impl IntoIterator<Item = ChatMessage<'a>>,
+) -> Vec<u8> {
     let text = ask.text_bytes();
     let parts: usize = ask.messages.iter().map(|message| message.parts.len()).sum();
     let file = ask.file.as_ref().map_or(0, Attachment::base64_len);
     // Escapes are about ten percent of source code, and room that is not used costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
-    serde_json::to_writer(&mut bytes, value)
-        .expect("strings and numbers written to memory cannot fail");
+    let messages: Vec<_> = messages.into_iter().collect();
+    let mut members = head.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let mut serializer = serde_json::Serializer::new(&mut bytes);
+    let written = serializer.serialize_map(None).and_then(|mut body| {
+        members.try_for_each(|(name, value)| body.serialize_entry(name, value))?;
+        body.serialize_entry(key, &messages)?;
+        body.end()
+    });
+    written.expect("strings and numbers written to memory cannot fail");
     bytes
 }
 
-/// A message as every API but Google's writes it.
+/// A message as the APIs write it.
 #[derive(Serialize)]
 pub(super) struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) r#type: Option<&'static str>,
     role: &'static str,
-    pub(super) content: MessageContent<'a>,
+    #[serde(flatten)]
+    content: MessageContent<'a>,
     /// Ollama's place for images: base64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) images: Vec<String>,
 }
 
-/// The content of a message.
+/// The content of a message, under the name that the API has for it.
 #[derive(Serialize)]
-#[serde(untagged)]
 pub(super) enum MessageContent<'a> {
+    #[serde(rename = "content")]
     Text(Cow<'a, str>),
+    #[serde(rename = "content")]
     Parts(Vec<ContentPart<'a>>),
+    #[serde(rename = "parts")]
+    GeminiParts(Vec<ContentPart<'a>>),
 }
 
 /// A part of a message.
@@ -48,31 +65,24 @@ pub(super) enum MessageContent<'a> {
 #[serde(untagged)]
 pub(super) enum ContentPart<'a> {
     Text {
-        r#type: &'static str,
-        text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<CacheControl>,
+        r#type: Option<&'static str>,
+        text: &'a str,
+        /// Anthropic's mark for its cache.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Value>,
     },
     File(Value),
 }
 
-/// Anthropic's mark for its cache.
-#[derive(Serialize)]
-pub(super) struct CacheControl {
-    pub(super) r#type: &'static str,
-}
-
-impl<'a> ContentPart<'a> {
-    pub(super) fn text(r#type: &'static str, text: &'a str) -> Self {
-        Self::Text { r#type, text, cache_control: None }
-    }
-}
-
 impl<'a> ChatMessage<'a> {
+    pub(super) fn new(role: &'static str, content: MessageContent<'a>) -> Self {
+        Self { r#type: None, role, content, images: Vec::new() }
+    }
+
     /// A message whose content is a string.
     pub(super) fn plain(role: &'static str, text: impl Into<Cow<'a, str>>) -> Self {
-        let content = MessageContent::Text(text.into());
-        Self { r#type: None, role, content, images: Vec::new() }
+        Self::new(role, MessageContent::Text(text.into()))
     }
 
     /// A message whose content is a string: its parts with a blank line between them.
@@ -83,18 +93,17 @@ impl<'a> ChatMessage<'a> {
         };
         Self::plain(message.role.as_str(), text)
     }
+}
 
-    /// A message whose content is a list of parts, a file first: providers want it before the text.
-    pub(super) fn in_parts(
-        message: &Message<'a>,
-        r#type: &'static str,
-        file: Option<Value>,
-    ) -> Self {
-        let texts = message.parts.iter().map(|text| ContentPart::text(r#type, text));
-        let parts = file.map(ContentPart::File).into_iter().chain(texts).collect();
-        let content = MessageContent::Parts(parts);
-        Self { r#type: None, role: message.role.as_str(), content, images: Vec::new() }
-    }
+/// The parts of a message, a file first: providers want it before the text.
+pub(super) fn write_parts<'a>(
+    message: &Message<'a>,
+    r#type: Option<&'static str>,
+    file: Option<Value>,
+) -> Vec<ContentPart<'a>> {
+    let texts = message.parts.iter();
+    let texts = texts.map(|text| ContentPart::Text { r#type, text, cache_control: None });
+    file.map(ContentPart::File).into_iter().chain(texts).collect()
 }
 
 /// Reads a text. Numbers, booleans and `null` are an empty text; an array is the texts of its parts, without those of
@@ -130,12 +139,6 @@ pub(super) fn read_count(value: &Value) -> Option<u64> {
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     }
-}
-
-/// Reads the first of some fields, by their JSON pointers, that is a number above zero.
-pub(super) fn read_size(value: &Value, paths: &[&str]) -> Option<u64> {
-    let read = |path: &&str| value.pointer(path)?.as_u64().filter(|&size| size > 0);
-    paths.iter().find_map(read)
 }
 
 #[cfg(test)]

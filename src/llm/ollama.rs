@@ -8,12 +8,11 @@
 //! Source: the API types of ollama. By default the server silently drops the oldest messages when they do not fit;
 //! `truncate: false` makes that an error. Errors are `{"error":"text"}`, also in the middle of a reply, after a 200.
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, ModelInfo, ModelPage};
+use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat};
-use super::json::{ChatMessage, read_count, read_size, read_some_text, read_text, write_body};
+use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, StopReason, Usage, error, estimate};
 
@@ -26,24 +25,10 @@ impl Api for Ollama {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
-        #[derive(Serialize)]
-        struct OllamaBody<'a> {
-            model: &'a str,
-            stream: bool,
-            truncate: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            options: Option<OllamaOptions>,
-            messages: Vec<ChatMessage<'a>>,
-        }
-        #[derive(Serialize)]
-        struct OllamaOptions {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            num_ctx: Option<u64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            num_predict: Option<u64>,
-        }
-        let options = OllamaOptions { num_ctx: ask.window, num_predict: ask.max_output };
-        let has_options = options.num_ctx.is_some() || options.num_predict.is_some();
+        let options = [("num_ctx", ask.window), ("num_predict", ask.max_output)];
+        let options: Vec<_> =
+            options.into_iter().filter_map(|(name, size)| Some((name, size?))).collect();
+        let options = (!options.is_empty()).then(|| options.into_iter().collect::<Value>());
         let system = ask.system.map(|text| ChatMessage::plain("system", text));
         let messages = ask.messages_and_file().map(|(message, file)| {
             let mut message = ChatMessage::joined(message);
@@ -51,14 +36,9 @@ impl Api for Ollama {
             message.images.extend(file.map(Attachment::base64));
             message
         });
-        let body = OllamaBody {
-            model: ask.model,
-            stream: true,
-            truncate: false,
-            options: has_options.then_some(options),
-            messages: system.into_iter().chain(messages).collect(),
-        };
-        write_body(ask, &body)
+        let head =
+            json!({"model": ask.model, "stream": true, "truncate": false, "options": options});
+        write_body(ask, &head, "messages", system.into_iter().chain(messages))
     }
 
     fn is_json_lines(&self) -> bool {
@@ -101,22 +81,8 @@ impl Api for Ollama {
         Ok(())
     }
 
-    fn models_path(&self, _: Option<&str>) -> String {
-        "/api/tags".to_owned()
-    }
-
-    /// The models that are installed.
-    fn read_models(&self, list: &Value) -> Option<ModelPage> {
-        let models = match list.get("models")? {
-            Value::Null => &[][..],
-            models => models.as_array()?,
-        };
-        let models = models.iter().filter_map(|model| {
-            let name = model.get("name").or_else(|| model.get("model"))?.as_str()?;
-            let window = read_size(model, &["/details/context_length"]);
-            Some(ModelInfo { id: name.to_owned(), window, max_output: None })
-        });
-        Some(ModelPage { models: models.collect(), next: None })
+    fn models_path(&self) -> &'static str {
+        "/api/tags"
     }
 
     /// From memory of its source: the formats that it decodes for the model.
@@ -128,6 +94,7 @@ impl Api for Ollama {
             image_limit: u64::MAX,
             document_limit: u64::MAX,
             uploads_images: false,
+            files_api: None,
         }
     }
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::api::{Endpoint, FilesApi, ModelInfo, ModelPage, UploadProtocol};
+use super::api::{Endpoint, FilesApi, UploadProtocol};
 use super::attachment::FileFormat;
-use super::json::{read_count, read_size};
+use super::json::read_count;
 use super::{ChatRequest, Usage};
 use crate::format::hex::hex;
 
@@ -43,15 +43,6 @@ pub(super) fn cache_key<'a>(ask: &ChatRequest<'a>, server: &Endpoint) -> Option<
     Some(hex(&Sha256::digest(key.as_bytes())).into())
 }
 
-/// The header with the credential: Azure has one of its own.
-pub(super) fn key_header(key: &str, host: &str) -> (&'static str, String) {
-    if host.ends_with(".azure.com") {
-        ("api-key", key.to_owned())
-    } else {
-        ("authorization", format!("Bearer {key}"))
-    }
-}
-
 /// Reads token counts. `input` and `output` are the names of the two; the cached tokens are included in the input.
 pub(super) fn read_usage(counts: &Value, input: &str, output: &str) -> Option<Usage> {
     let details = &counts[format!("{input}_details")];
@@ -69,25 +60,4 @@ pub(super) fn read_usage(counts: &Value, input: &str, output: &str) -> Option<Us
         output,
         estimated: false,
     })
-}
-
-/// Reads a list of models, in the forms of OpenAI, OpenRouter, Mistral, vLLM, Groq, llama.cpp and Together (an array).
-pub(super) fn read_models(list: &Value) -> Option<ModelPage> {
-    const WINDOW: [&str; 5] = [
-        "/max_context_length",
-        "/context_length",
-        "/max_model_len",
-        "/context_window",
-        "/meta/n_ctx_train",
-    ];
-    const OUTPUT: [&str; 2] = ["/top_provider/max_completion_tokens", "/max_completion_tokens"];
-    let models = list.as_array().or_else(|| list["data"].as_array())?;
-    let models = models.iter().filter_map(|model| {
-        Some(ModelInfo {
-            id: model["id"].as_str()?.to_owned(),
-            window: read_size(model, &WINDOW),
-            max_output: read_size(model, &OUTPUT),
-        })
-    });
-    Some(ModelPage { models: models.collect(), next: None })
 }

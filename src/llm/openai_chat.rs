@@ -12,14 +12,13 @@
 //! (`reasoning`, `reasoning_content`, thinking parts) is never text. An answer that is not streamed has the same form
 //! with `message` for `delta`.
 
-use std::borrow::Cow;
-
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, FilesApi, ModelPage};
+use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
-use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
+use super::json::{
+    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+};
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
@@ -34,24 +33,6 @@ impl Api for ChatCompletions {
     /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts, a cache key), any
     /// other the oldest form of everything.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
-        #[derive(Serialize)]
-        struct ChatBody<'a> {
-            model: &'a str,
-            stream: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            stream_options: Option<StreamOptions>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            prompt_cache_key: Option<Cow<'a, str>>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            max_completion_tokens: Option<u64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            max_tokens: Option<u64>,
-            messages: Vec<ChatMessage<'a>>,
-        }
-        #[derive(Serialize)]
-        struct StreamOptions {
-            include_usage: bool,
-        }
         let official = server.official;
         // Mistral refuses keys that it does not know, and sends the usage without being asked.
         let is_mistral = server.host_name().ends_with("mistral.ai");
@@ -60,25 +41,21 @@ impl Api for ChatCompletions {
         let messages = ask.messages_and_file().map(|(message, file)| {
             // Templates of open models often accept strings only.
             if file.is_some() || official && message.role == Role::User {
-                ChatMessage::in_parts(message, "text", file.map(write_file))
+                let parts = write_parts(message, Some("text"), file.map(write_file));
+                ChatMessage::new(message.role.as_str(), MessageContent::Parts(parts))
             } else {
                 ChatMessage::joined(message)
             }
         });
-        let body = ChatBody {
-            model: ask.model,
-            stream: true,
-            stream_options: (!is_mistral).then_some(StreamOptions { include_usage: true }),
-            prompt_cache_key: openai::cache_key(ask, server),
-            max_completion_tokens: ask.max_output.filter(|_| official),
-            max_tokens: ask.max_output.filter(|_| !official),
-            messages: system.into_iter().chain(messages).collect(),
-        };
-        write_body(ask, &body)
-    }
-
-    fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
-        openai::key_header(key, host)
+        let head = json!({
+            "model": ask.model,
+            "stream": true,
+            "stream_options": (!is_mistral).then(|| json!({"include_usage": true})),
+            "prompt_cache_key": openai::cache_key(ask, server),
+            "max_completion_tokens": ask.max_output.filter(|_| official),
+            "max_tokens": ask.max_output.filter(|_| !official),
+        });
+        write_body(ask, &head, "messages", system.into_iter().chain(messages))
     }
 
     fn may_think_aloud(&self) -> bool {
@@ -119,14 +96,6 @@ impl Api for ChatCompletions {
         Ok(())
     }
 
-    fn models_path(&self, _: Option<&str>) -> String {
-        "/models".to_owned()
-    }
-
-    fn read_models(&self, list: &Value) -> Option<ModelPage> {
-        openai::read_models(list)
-    }
-
     /// “Chat Completions accepts only PDF files as file content parts”, uploaded ones too. Compatible servers have limits
     /// of their own, and no files API to rely on.
     fn file_rules(&self, official: bool) -> FileRules {
@@ -142,11 +111,8 @@ impl Api for ChatCompletions {
             image_limit: limit,
             document_limit: limit,
             uploads_images: false,
+            files_api: Some(openai::FILES_API),
         }
-    }
-
-    fn files_api(&self) -> Option<FilesApi> {
-        Some(openai::FILES_API)
     }
 }
 

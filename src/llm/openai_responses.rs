@@ -9,14 +9,13 @@
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
 //! seen live and are what Codex reads. Unknown events and items are skipped; reasoning is never text.
 
-use std::borrow::Cow;
-
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Endpoint, FileRules, FilesApi, ModelPage};
+use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
-use super::json::{ChatMessage, read_count, read_some_text, read_text, write_body};
+use super::json::{
+    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+};
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
@@ -29,42 +28,17 @@ impl Api for Responses {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
-        #[derive(Serialize)]
-        struct ResponsesBody<'a> {
-            model: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            instructions: Option<&'a str>,
-            store: bool,
-            stream: bool,
-            stream_options: ObfuscationOption,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            prompt_cache_key: Option<Cow<'a, str>>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            max_output_tokens: Option<u64>,
-            input: Vec<ChatMessage<'a>>,
-        }
-        #[derive(Serialize)]
-        struct ObfuscationOption {
-            include_obfuscation: bool,
-        }
-        let body = ResponsesBody {
-            model: ask.model,
-            instructions: ask.system,
-            store: false,
-            stream: true,
-            stream_options: ObfuscationOption { include_obfuscation: false },
-            prompt_cache_key: openai::cache_key(ask, server),
-            max_output_tokens: ask.max_output,
-            input: ask
-                .messages_and_file()
-                .map(|(message, file)| write_message(message, file))
-                .collect(),
-        };
-        write_body(ask, &body)
-    }
-
-    fn key_header(&self, key: &str, host: &str) -> (&'static str, String) {
-        openai::key_header(key, host)
+        let head = json!({
+            "model": ask.model,
+            "instructions": ask.system,
+            "store": false,
+            "stream": true,
+            "stream_options": {"include_obfuscation": false},
+            "prompt_cache_key": openai::cache_key(ask, server),
+            "max_output_tokens": ask.max_output,
+        });
+        let messages = ask.messages_and_file().map(|(message, file)| write_message(message, file));
+        write_body(ask, &head, "input", messages)
     }
 
     /// Its last event repeats the whole text.
@@ -103,14 +77,6 @@ impl Api for Responses {
         read_end(response, response, reply)
     }
 
-    fn models_path(&self, _: Option<&str>) -> String {
-        "/models".to_owned()
-    }
-
-    fn read_models(&self, list: &Value) -> Option<ModelPage> {
-        openai::read_models(list)
-    }
-
     /// The table “accepted file types” does not have ods and odp.
     fn file_rules(&self, _: bool) -> FileRules {
         use FileFormat::{Doc, Docx, Odt, Pdf, Ppt, Pptx, Xls, Xlsx};
@@ -121,11 +87,8 @@ impl Api for Responses {
             image_limit: FileRules::fitting(openai::REQUEST_LIMIT),
             document_limit: FileRules::fitting(openai::REQUEST_LIMIT),
             uploads_images: true,
+            files_api: Some(openai::FILES_API),
         }
-    }
-
-    fn files_api(&self) -> Option<FilesApi> {
-        Some(openai::FILES_API)
     }
 }
 
@@ -133,7 +96,10 @@ impl Api for Responses {
 /// message without its `type`, llama.cpp does not ("Cannot determine type of 'item'").
 fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> ChatMessage<'a> {
     let mut written = match message.role {
-        Role::User => ChatMessage::in_parts(message, "input_text", file.map(write_file)),
+        Role::User => {
+            let parts = write_parts(message, Some("input_text"), file.map(write_file));
+            ChatMessage::new("user", MessageContent::Parts(parts))
+        }
         Role::Assistant => ChatMessage::joined(message),
     };
     written.r#type = Some("message");
