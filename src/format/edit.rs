@@ -66,8 +66,6 @@ struct Open {
     block: Block,
     length: usize,
     divided: bool,
-    /// The first line of the body that is nearly a marker: of another length, or without its word.
-    nearly: Option<(usize, String)>,
 }
 
 /// Reads all blocks of a text.
@@ -95,7 +93,7 @@ pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
                     }
                     let block =
                         Block { search: String::new(), replace: String::new(), line: number };
-                    open = Some(Open { block, length, divided: false, nearly: None });
+                    open = Some(Open { block, length, divided: false });
                 }
                 _ => return Err(outside(line, number)),
             },
@@ -117,39 +115,29 @@ impl Open {
             marker(line).filter(|(_, length)| *length == self.length).map(|(marker, _)| marker);
         let opened = self.block.line;
         let equals = Marker::Divider.spelled(self.length);
+        let longer = self.length + 1;
         let message = match (found, self.divided) {
             (Some(Marker::Divider), false) => {
                 self.divided = true;
-                // What looked odd in the search has nothing to do with a missing end.
-                self.nearly = None;
                 return Ok(false);
             }
             (Some(Marker::Replace), true) => return Ok(true),
             (None, divided) => {
-                if self.nearly.is_none()
-                    && (marker(line).is_some() || run_at_start(line) >= SHORTEST)
-                {
-                    self.nearly = Some((number, excerpt(line)));
-                }
                 let body = if divided { &mut self.block.replace } else { &mut self.block.search };
                 body.push_str(line);
                 return Ok(false);
             }
             (Some(Marker::Divider), true) => format!(
                 "a second `{equals}` in the block that begins at line {opened}, so it is not certain where its search ends: \
-                 if the text itself holds such a line, write all three markers of this block longer, with {} characters",
-                self.length + 1
+                 if the text itself holds such a line, write all three markers of this block longer, with {longer} characters"
             ),
             (Some(Marker::Replace), false) => format!(
-                "the block that begins at line {opened} has no `{equals}` between its search and its replacement{}",
-                self.nearly_hint()
+                "the block that begins at line {opened} has no `{equals}` between its search and its replacement"
             ),
             (Some(Marker::Search), _) => format!(
-                "a new block begins before the one that begins at line {opened} was closed with `{}`{}: if this line belongs to \
-                 the text, write all three markers of that block longer, with {} characters",
-                Marker::Replace.spelled(self.length),
-                self.nearly_hint(),
-                self.length + 1
+                "a new block begins before the one that begins at line {opened} was closed with `{}`: if this line belongs to \
+                 the text, write all three markers of that block longer, with {longer} characters",
+                Marker::Replace.spelled(self.length)
             ),
         };
         Err(Complaint { line: number, message })
@@ -157,22 +145,11 @@ impl Open {
 
     fn unclosed(self) -> Complaint {
         let wanted = if self.divided { Marker::Replace } else { Marker::Divider };
-        let wanted = wanted.spelled(self.length);
-        let message =
-            format!("this block is not closed: a line `{wanted}` is missing{}", self.nearly_hint());
+        let message = format!(
+            "this block is not closed: a line `{}` is missing, as long as the marker that opens the block",
+            wanted.spelled(self.length)
+        );
         Complaint { line: self.block.line, message }
-    }
-
-    fn nearly_hint(&self) -> String {
-        self.nearly.as_ref().map_or_else(String::new, |(number, text)| {
-            format!(
-                " (line {number} is `{text}`: the markers of a block have one length, here {}, and read `{}`, `{}`, `{}`)",
-                self.length,
-                Marker::Search.spelled(self.length),
-                Marker::Divider.spelled(self.length),
-                Marker::Replace.spelled(self.length)
-            )
-        })
     }
 }
 
@@ -298,15 +275,11 @@ mod tests {
         check("\n<<<<<<< HEAD\n", Err((2, "is not a marker")));
         check("<<<<<<< SEARCH\na\n", Err((1, "`=======` is missing")));
         check("<<<<<<< SEARCH\na\n=======\nb\n", Err((1, "`>>>>>>> REPLACE` is missing")));
-        check("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>>\n", Err((1, "line 5 is `>>>>>>>`")));
         check(
             "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>>> REPLACE\n",
-            Err((1, "have one length, here 7")),
+            Err((1, "a line `>>>>>>> REPLACE` is missing")),
         );
-        check(
-            "<<<<<<< SEARCH\na\n========\nb\n>>>>>>> REPLACE\n",
-            Err((5, "line 3 is `========`")),
-        );
+        check("<<<<<<< SEARCH\na\n========\nb\n>>>>>>> REPLACE\n", Err((5, "has no `=======`")));
         check("<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", Err((3, "has no `=======`")));
         check(
             "<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n",

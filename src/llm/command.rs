@@ -27,6 +27,12 @@ pub enum Preset {
 /// Maximum size of a system prompt that is passed as a flag, in bytes: Linux allows 128 KiB in one argument.
 const MAX_FLAG: usize = 100 << 10;
 
+/// The first words of `claude`. Between two blanks is an empty one: no tools.
+const CLAUDE_CODE: &str = "claude -p --output-format json --tools  --strict-mcp-config --disable-slash-commands \
+    --setting-sources= --no-session-persistence --permission-prompts none";
+/// The first words of `cursor-agent`.
+const CURSOR: &str = "cursor-agent -p --output-format json --mode ask --trust";
+
 /// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}`
 /// are replaced; for the others it replaces the program's name, where the config has a path.
 pub fn build_argv(
@@ -36,46 +42,25 @@ pub fn build_argv(
     from_config: &[String],
 ) -> Vec<String> {
     let by_flag = system.filter(|_| system_by_flag(preset, system, from_config));
-    let program = |name: &str| from_config.first().map_or_else(|| name.to_owned(), Clone::clone);
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let mut argv: Vec<&str> = from_config.iter().take(1).map(String::as_str).collect();
     match preset {
-        Preset::Command => from_config
-            .iter()
-            .map(|word| match word.as_str() {
+        Preset::Command => {
+            let replace = |word: &String| match word.as_str() {
                 "{system}" => by_flag.unwrap_or_default().to_owned(),
                 word => word.replace("{model}", model.unwrap_or_default()),
-            })
-            .collect(),
-        Preset::ClaudeCode => {
-            let mut argv = vec![program("claude")];
-            argv.extend(words(&[
-                "-p",
-                "--output-format",
-                "json",
-                "--tools",
-                "",
-                "--strict-mcp-config",
-                "--disable-slash-commands",
-                "--setting-sources=",
-                "--no-session-persistence",
-                "--permission-prompts",
-                "none",
-            ]));
-            argv.extend(model.iter().flat_map(|model| words(&["--model", model])));
-            // Without a system prompt of ours it would use its own, which talks about tools and files.
-            argv.extend(words(&[
-                "--system-prompt",
-                by_flag.unwrap_or("Reply with text. You have no tools."),
-            ]));
-            argv
+            };
+            return from_config.iter().map(replace).collect();
         }
-        Preset::Cursor => {
-            let mut argv = vec![program("cursor-agent")];
-            argv.extend(words(&["-p", "--output-format", "json", "--mode", "ask", "--trust"]));
-            argv.extend(model.iter().flat_map(|model| words(&["--model", model])));
-            argv
-        }
+        Preset::ClaudeCode => argv.extend(CLAUDE_CODE.split(' ').skip(argv.len())),
+        Preset::Cursor => argv.extend(CURSOR.split(' ').skip(argv.len())),
     }
+    argv.extend(model.iter().flat_map(|model| ["--model", model]));
+    if preset == Preset::ClaudeCode {
+        // Without a system prompt of ours it would use its own, which talks about tools and files.
+        let system = by_flag.unwrap_or("Reply with text. You have no tools.");
+        argv.extend(["--system-prompt", system]);
+    }
+    argv.into_iter().map(str::to_owned).collect()
 }
 
 fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) -> bool {
@@ -135,19 +120,20 @@ pub fn parse(
 ) -> Result<Reply, ApiError> {
     let output = String::from_utf8_lossy(stdout);
     let text = output.trim();
+    let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]);
     if let Some(found) = read_json(text) {
         let reply = found.map_err(|error| error.cleaned(None))?;
         return if exit == Some(0) {
             Ok(reply)
         } else {
-            Err(failure(preset, exit, &reply.text, stderr))
+            Err(failure(preset, exit, &reply.text, &stderr))
         };
     }
     if exit != Some(0) {
-        return Err(failure(preset, exit, text, stderr));
+        return Err(failure(preset, exit, text, &stderr));
     }
     if text.is_empty() {
-        let message = format!("{} printed nothing{}", program_name(preset), last_line(stderr));
+        let message = format!("{} printed nothing{}", program_name(preset), last_line(&stderr));
         return Err(ApiError::new(ErrorKind::Cut, &message));
     }
     let text = output.strip_suffix('\n').unwrap_or(&output).to_owned();
@@ -162,26 +148,20 @@ fn program_name(preset: Preset) -> &'static str {
     }
 }
 
-fn last_line(stderr: &[u8]) -> String {
-    let text =
-        String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]).into_owned();
-    text.lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .map(|line| format!(": {line}"))
-        .unwrap_or_default()
+/// The last line of what a program reported, after a colon.
+fn last_line(stderr: &str) -> String {
+    let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &[u8]) -> ApiError {
+fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
     let how = exit
         .map_or("was ended by a signal".to_owned(), |code| format!("failed with exit code {code}"));
     let why = match last_line(stderr) {
         why if why.is_empty() && !stdout.is_empty() => format!(": {stdout}"),
         why => why,
     };
-    let reported =
-        error::from_text(&String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]));
+    let reported = error::from_text(stderr);
     let kind = match (reported.kind, exit) {
         (ErrorKind::Broken, Some(_)) => ErrorKind::Other,
         (kind, _) => kind,

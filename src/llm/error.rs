@@ -15,13 +15,7 @@ use super::{ApiError, ErrorKind, retry_after, sanitize::sanitize};
 impl ApiError {
     /// An error that no server reported. The message is made safe to show.
     pub fn new(kind: ErrorKind, message: &str) -> Self {
-        Self {
-            kind,
-            message: sanitize(message, None),
-            status: None,
-            retry_after: None,
-            should_retry: None,
-        }
+        new_error(kind, sanitize(message, None))
     }
 
     /// The error with its message masked and safe to show.
@@ -105,11 +99,8 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
         (None, Some(word)) => format!(" ({word})"),
         (None, None) => String::new(),
     };
-    let message = if body.message.trim().is_empty() {
-        "the server gave no reason"
-    } else {
-        body.message.trim()
-    };
+    let message = Some(body.message.trim()).filter(|message| !message.is_empty());
+    let message = message.unwrap_or("the server gave no reason");
     let advice = advise(kind, seen);
     ApiError {
         status: seen,
@@ -121,10 +112,8 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
 /// The error of a text: what a program printed, a plain-text body. Not yet cleaned.
 pub(super) fn from_text(text: &str) -> ApiError {
     let body = ErrorBody::from_message(text);
-    ApiError {
-        retry_after: retry_after::from_text(text),
-        ..new_error(body.classify(None), shorten(text.trim()).to_owned())
-    }
+    let message = shorten(text.trim()).to_owned();
+    ApiError { retry_after: body.delay, ..new_error(body.classify(None), message) }
 }
 
 /// The error for a web page where a reply should be. Not yet cleaned.
@@ -158,22 +147,19 @@ pub(super) fn is_page(text: &str) -> bool {
 
 fn from_plain_text(text: &str, status: u16) -> ApiError {
     let text = text.trim();
-    let body = if is_page(text) { ErrorBody::default() } else { ErrorBody::from_message(text) };
-    let kind = body.classify(Some(status));
-    let message = if text.is_empty() {
-        format!("the server answered HTTP {status} and nothing else")
+    let (body, message) = if text.is_empty() {
+        (ErrorBody::default(), format!("the server answered HTTP {status} and nothing else"))
     } else if is_page(text) {
         let title = page_title(text).unwrap_or("no title");
-        format!("the server answered HTTP {status} with a web page (HTML), “{title}”")
+        let message =
+            format!("the server answered HTTP {status} with a web page (HTML), “{title}”");
+        (ErrorBody::default(), message)
     } else {
-        format!("{} (HTTP {status})", shorten(text))
+        (ErrorBody::from_message(text), format!("{} (HTTP {status})", shorten(text)))
     };
-    let advice = advise(kind, Some(status));
-    ApiError {
-        status: Some(status),
-        retry_after: retry_after::from_text(text),
-        ..new_error(kind, message + advice)
-    }
+    let kind = body.classify(Some(status));
+    let message = message + advise(kind, Some(status));
+    ApiError { status: Some(status), retry_after: body.delay, ..new_error(kind, message) }
 }
 
 fn new_error(kind: ErrorKind, message: String) -> ApiError {

@@ -26,7 +26,8 @@ pub(super) struct ErrorBody {
 
 impl ErrorBody {
     pub(super) fn from_message(message: &str) -> Self {
-        Self { message: message.to_owned(), ..Self::default() }
+        let delay = retry_after::from_text(message);
+        Self { message: message.to_owned(), delay, ..Self::default() }
     }
 
     pub(super) fn from_json(value: &Value) -> Self {
@@ -49,42 +50,31 @@ impl ErrorBody {
     }
 
     fn gather(&mut self, value: &Value, depth: usize, words: &mut Vec<(u8, String)>) {
-        match value {
-            Value::Array(items) if depth < 6 => {
-                for item in items.iter().take(32) {
-                    self.gather(item, depth + 1, words);
+        if depth == 6 {
+            return;
+        }
+        for item in value.as_array().into_iter().flatten().take(32) {
+            self.gather(item, depth + 1, words);
+        }
+        for (name, field) in value.as_object().into_iter().flatten() {
+            match (name.as_str(), field) {
+                ("code" | "error_code" | "error_type" | "reason", Value::String(word)) => {
+                    words.push((0, word.to_ascii_lowercase()));
                 }
-            }
-            Value::Object(fields) if depth < 6 => {
-                for (name, field) in fields {
-                    match (name.as_str(), field) {
-                        ("code" | "error_code" | "error_type" | "reason", Value::String(word)) => {
-                            words.push((0, word.to_ascii_lowercase()));
-                        }
-                        ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
-                        ("status", Value::String(word)) => {
-                            words.push((2, word.to_ascii_lowercase()));
-                        }
-                        ("code" | "status" | "status_code", Value::Number(number)) => {
-                            let number =
-                                number.as_u64().and_then(|number| u16::try_from(number).ok());
-                            self.code =
-                                self.code.or(number.filter(|code| (400..600).contains(code)));
-                        }
-                        ("quotaId", Value::String(quota)) => {
-                            self.daily |= quota.contains("PerDay") || quota.contains("Daily");
-                        }
-                        ("retryDelay", Value::String(text)) => {
-                            self.delay = retry_after::parse_duration(text);
-                        }
-                        (_, Value::Object(_) | Value::Array(_)) => {
-                            self.gather(field, depth + 1, words);
-                        }
-                        _ => {}
-                    }
+                ("type", Value::String(word)) => words.push((1, word.to_ascii_lowercase())),
+                ("status", Value::String(word)) => words.push((2, word.to_ascii_lowercase())),
+                ("code" | "status" | "status_code", Value::Number(number)) => {
+                    let number = number.as_u64().and_then(|number| u16::try_from(number).ok());
+                    self.code = self.code.or(number.filter(|code| (400..600).contains(code)));
                 }
+                ("quotaId", Value::String(quota)) => {
+                    self.daily |= quota.contains("PerDay") || quota.contains("Daily");
+                }
+                ("retryDelay", Value::String(text)) => {
+                    self.delay = retry_after::parse_duration(text);
+                }
+                _ => self.gather(field, depth + 1, words),
             }
-            _ => {}
         }
     }
 
@@ -96,93 +86,57 @@ impl ErrorBody {
     /// The kind of the error. The status is that of the response, or one in the body.
     pub(super) fn classify(&self, status: Option<u16>) -> ErrorKind {
         let text = self.message.to_ascii_lowercase();
-        let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+        let says = |phrases: &str| phrases.split('|').any(|phrase| text.contains(phrase));
         let status = status.unwrap_or(0);
         let google_waits_too_long = self.has_word("resource_exhausted")
             && self.delay.is_some_and(|delay| delay.as_secs() > 300);
-        if status == 402
-            || self.daily
-            || google_waits_too_long
-            || self.has_word(NO_CREDIT)
-            || says(NO_CREDIT_TEXT)
-        {
-            ErrorKind::NoCredit
-        } else if status == 413
-            || self.has_word(TOO_LONG)
-            || (!matches!(status, 401 | 403) && says(TOO_LONG_TEXT))
-        {
-            ErrorKind::TooLong
-        } else if self.has_word(REFUSED)
-            || (status == 403 && says(&["flagged", "moderation", "guardrail"]))
-        {
-            ErrorKind::Refused
-        } else if self.has_word("unsupported_country_region_territory") {
-            ErrorKind::Other
-        } else if status == 401
-            || (status == 403 && !text.is_empty())
-            || self.has_word(AUTH)
-            || (matches!(status, 0 | 400) && says(AUTH_TEXT))
-        {
-            ErrorKind::Auth
-        } else if self.has_word("model_not_found model_not_exist")
-            || (matches!(status, 0 | 404)
-                && text.contains("model")
-                && (text.starts_with("model:")
-                    || says(&["not found", "not exist", "not supported"])))
-            || (status == 400
-                && says(&[
-                    "invalid model",
-                    "not a valid model",
-                    "model not exist",
-                    "unknown model",
-                ]))
-        {
-            ErrorKind::NoModel
-        } else if matches!(status, 408 | 409 | 425 | 429 | 500..) || self.has_word(BUSY) {
-            ErrorKind::Busy
-        } else if status == 0
-            && !self.has_word("invalid_request_error invalid_argument not_found_error")
-        {
-            // A stream or a program failed and does not say why: a retry may help.
-            if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
-        } else {
-            ErrorKind::Other
+        let names_model = text.starts_with("model:")
+            || text.contains("model") && says("not found|not exist|not supported");
+        if self.daily || google_waits_too_long || self.has_word(NO_CREDIT) {
+            return ErrorKind::NoCredit;
+        }
+        match status {
+            402 => ErrorKind::NoCredit,
+            _ if says(NO_CREDIT_TEXT) => ErrorKind::NoCredit,
+            413 => ErrorKind::TooLong,
+            _ if self.has_word(TOO_LONG) => ErrorKind::TooLong,
+            _ if !matches!(status, 401 | 403) && says(TOO_LONG_TEXT) => ErrorKind::TooLong,
+            _ if self.has_word(REFUSED) => ErrorKind::Refused,
+            403 if says("flagged|moderation|guardrail") => ErrorKind::Refused,
+            _ if self.has_word("unsupported_country_region_territory") => ErrorKind::Other,
+            401 => ErrorKind::Auth,
+            403 if !text.is_empty() => ErrorKind::Auth,
+            _ if self.has_word(AUTH) => ErrorKind::Auth,
+            0 | 400 if says(AUTH_TEXT) => ErrorKind::Auth,
+            _ if self.has_word("model_not_found model_not_exist") => ErrorKind::NoModel,
+            0 | 404 if names_model => ErrorKind::NoModel,
+            400 if says(NO_MODEL_TEXT) => ErrorKind::NoModel,
+            408 | 409 | 425 | 429 | 500.. => ErrorKind::Busy,
+            _ if self.has_word(BUSY) => ErrorKind::Busy,
+            0 if !self.has_word("invalid_request_error invalid_argument not_found_error") => {
+                // A stream or a program failed and does not say why: a retry may help.
+                if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
+            }
+            _ => ErrorKind::Other,
         }
     }
 }
 
 /// The sentence for a person, wherever it is.
 fn find_message(value: &Value) -> Option<String> {
-    let text =
-        |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    if let Some(found) = text(value) {
-        return Some(found);
+    let text = |path: &str| {
+        value.pointer(path)?.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
+    };
+    // OpenRouter quotes the provider behind it.
+    if let (Some(message), Some(raw)) = (text("/error/message"), text("/error/metadata/raw")) {
+        return Some(format!("{message}: {raw}"));
     }
-    let error = value.get("error").filter(|error| !error.is_null());
-    if let Some(error) = error {
-        if let Some(found) = text(error) {
-            return Some(found);
-        }
-        let found = error.get("message").and_then(text);
-        // OpenRouter quotes the provider behind it.
-        let raw = error.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(text);
-        return match (found, raw) {
-            (Some(found), Some(raw)) => Some(format!("{found}: {raw}")),
-            (found, raw) => found.or(raw).or_else(|| error.get("error").and_then(text)),
-        };
-    }
-    if let Some(found) = value.get("response").and_then(find_message) {
-        return Some(found);
-    }
-    ["message", "detail", "msg", "error_description", "title"].iter().find_map(|name| {
-        let field = value.get(name)?;
-        text(field)
-            .or_else(|| {
-                field
-                    .get(0)
-                    .and_then(|first| text(first).or_else(|| first.get("msg").and_then(text)))
-            })
-            .or_else(|| field.get("message").and_then(text))
+    let own = ["", "/error", "/error/message", "/error/metadata/raw", "/error/error"];
+    let own = own.into_iter().find_map(text);
+    own.or_else(|| value.get("response").and_then(find_message)).or_else(|| {
+        ["/message", "/detail", "/msg", "/error_description", "/title"].iter().find_map(|name| {
+            ["", "/0", "/0/msg", "/message"].iter().find_map(|end| text(&format!("{name}{end}")))
+        })
     })
 }
 
@@ -190,50 +144,27 @@ const NO_CREDIT: &str = "insufficient_quota credit_balance_exhausted organizatio
     project_spend_limit_exceeded organization_usage_limit_exceeded \
     enforced_spend_limit_reached billing_error billing_not_active billing_hard_limit_reached \
     payment_required usage_not_included";
-const NO_CREDIT_TEXT: &[&str] = &[
-    "credit balance is too low",
-    "reached your specified api usage limits",
-    "insufficient balance",
-    "exceeded your current quota, please check your plan and billing",
-];
+const NO_CREDIT_TEXT: &str = "credit balance is too low|reached your specified api usage limits|insufficient balance|\
+    exceeded your current quota, please check your plan and billing";
 const TOO_LONG: &str = "context_length_exceeded exceed_context_size_error request_too_large \
     context_window_exceeded string_above_max_length";
-const TOO_LONG_TEXT: &[&str] = &[
-    "prompt is too long",
-    "exceeds the context window",
-    "context length exceeded",
-    "context_length_exceeded",
-    "exceeds the maximum number of tokens",
-    "maximum context length is",
-    "exceeds the available context size",
-    "greater than the context length",
-    "reduce the length of the messages",
-    "too large for model with",
-    "maximum prompt length is",
-    "exceed context limit",
-    "input length exceeds",
-    "exceeds maximum context length",
-    "request too large for",
-];
+const TOO_LONG_TEXT: &str = "prompt is too long|exceeds the context window|context length exceeded|\
+    context_length_exceeded|exceeds the maximum number of tokens|maximum context length is|\
+    exceeds the available context size|greater than the context length|\
+    reduce the length of the messages|too large for model with|maximum prompt length is|\
+    exceed context limit|input length exceeds|exceeds maximum context length|\
+    request too large for";
 const REFUSED: &str = "content_filter content_policy_violation invalid_prompt bio_policy cyber_policy refusal \
     responsibleaipolicyviolation";
 const AUTH: &str = "invalid_api_key authentication_error api_key_invalid unauthenticated authentication \
     authentication_failed permission_error permission_denied unauthorized";
-const AUTH_TEXT: &[&str] = &[
-    "api key not valid",
-    "invalid api key",
-    "invalid x-api-key",
-    "incorrect api key",
-    "not logged in",
-    "please run /login",
-    "authentication required",
-    "not authenticated",
-    "unauthorized",
-];
+const AUTH_TEXT: &str = "api key not valid|invalid api key|invalid x-api-key|incorrect api key|not logged in|\
+    please run /login|authentication required|not authenticated|unauthorized";
 const BUSY: &str = "rate_limit_exceeded rate_limit_error slow_down server_error internal_server_error \
     server_is_overloaded overloaded_error engine_overloaded api_error timeout_error \
     unavailable unavailable_error internal deadline_exceeded resource_exhausted \
     provider_overloaded provider_unavailable server timeout vector_store_timeout \
     insufficient_system_resource conflict_error";
-const BUSY_TEXT: &[&str] =
-    &["overloaded", "rate limit", "too many requests", "server busy", "temporarily unavailable"];
+const BUSY_TEXT: &str =
+    "overloaded|rate limit|too many requests|server busy|temporarily unavailable";
+const NO_MODEL_TEXT: &str = "invalid model|not a valid model|model not exist|unknown model";

@@ -9,41 +9,22 @@
 
 use super::attachment::{FileFormat, ending};
 use crate::code::language::Language;
+use crate::format::hex::hex;
 
 /// Endings of archives: a file with such a name is refused even where its bytes could be text.
 const ARCHIVES: &str =
     "zip tar gz tgz bz2 tbz2 xz txz zst lz lz4 lzma 7z rar jar war apk cab iso dmg deb";
 
-/// Marks at the start of files that are refused. Marks made of letters do not count where the file is text.
-const REFUSED: [(&[u8], &str); 28] = [
-    (b"\x7fELF", "a program"),
-    (b"MZ", "a program"),
-    (b"\xfe\xed\xfa\xce", "a program"),
-    (b"\xfe\xed\xfa\xcf", "a program"),
-    (b"\xce\xfa\xed\xfe", "a program"),
-    (b"\xcf\xfa\xed\xfe", "a program"),
-    (b"\xca\xfe\xba\xbe", "a program"),
-    (b"\0asm", "a program"),
-    (b"\x1f\x8b", "an archive"),
-    (b"\x1f\x9d", "an archive"),
-    (b"BZh", "an archive"),
-    (b"\xfd7zXZ\0", "an archive"),
-    (b"7z\xbc\xaf\x27\x1c", "an archive"),
-    (b"Rar!\x1a\x07", "an archive"),
-    (b"\x28\xb5\x2f\xfd", "an archive"),
-    (b"\x04\x22\x4d\x18", "an archive"),
-    (b"MSCF", "an archive"),
-    (b"!<arch>\n", "an archive"),
-    (b"ID3", "audio"),
-    (b"fLaC", "audio"),
-    (b"OggS", "audio"),
-    (b"MThd", "audio"),
-    (b"\xff\xfb", "audio"),
-    (b"\xff\xf3", "audio"),
-    (b"\xff\xf2", "audio"),
-    (b"\xff\xf1", "audio"),
-    (b"\x1a\x45\xdf\xa3", "video"),
-    (b"\0\0\x01\xba", "video"),
+/// Marks at the start of files that are refused, in hexadecimal digits. Marks made of letters (`MZ`, `BZh`, `Rar!`, `MSCF`,
+/// `!<arch>`, `ID3`, `fLaC`, `OggS`, `MThd`) do not count where the file is text.
+const REFUSED: [(&str, &str); 4] = [
+    ("a program", "7f454c46 4d5a feedface feedfacf cefaedfe cffaedfe cafebabe 0061736d"),
+    (
+        "an archive",
+        "1f8b 1f9d 425a68 fd377a585a00 377abcaf271c 526172211a07 28b52ffd 04224d18 4d534346 213c617263683e0a",
+    ),
+    ("audio", "494433 664c6143 4f676753 4d546864 fffb fff3 fff2 fff1"),
+    ("video", "1a45dfa3 000001ba"),
 ];
 
 /// The mark of Microsoft's compound files: doc, xls and ppt, and much else.
@@ -117,14 +98,11 @@ pub fn detect_format(name: &str, bytes: &[u8]) -> Result<DetectedFormat, String>
     };
     // A text may have any name that does not belong to another format.
     let agrees = named == Some(kind) || (named.is_none() && (kind.is_text() || ending.is_none()));
-    let note = (!agrees).then(|| match ending {
-        Some(ending) => format!(
-            "{name} is named .{ending} and is {}; it is sent as that",
-            kind.media_type(if kind.is_text() { "" } else { name })
-        ),
-        None => String::new(),
+    let note = ending.filter(|_| !agrees).map(|ending| {
+        let media_type = kind.media_type(if kind.is_text() { "" } else { name });
+        format!("{name} is named .{ending} and is {media_type}; it is sent as that")
     });
-    Ok(DetectedFormat { format: kind, note: note.filter(|note| !note.is_empty()) })
+    Ok(DetectedFormat { format: kind, note })
 }
 
 fn detect_by_mark(bytes: &[u8]) -> Option<FileFormat> {
@@ -159,13 +137,8 @@ fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     let has = |range: &[u8], mark: &[u8]| range.windows(mark.len()).any(|window| window == mark);
     let start = &bytes[..bytes.len().min(200)];
     if has(start, b"mimetypeapplication/vnd.oasis.opendocument.") {
-        let kinds = [
-            (FileFormat::Odt, "text"),
-            (FileFormat::Ods, "spreadsheet"),
-            (FileFormat::Odp, "presentation"),
-        ];
-        let is = |name: &str| has(start, format!("opendocument.{name}").as_bytes());
-        return kinds.into_iter().find(|(_, name)| is(name)).map(|(kind, _)| kind);
+        let types = [FileFormat::Odt, FileFormat::Ods, FileFormat::Odp];
+        return types.into_iter().find(|format| has(start, format.media_type("").as_bytes()));
     }
     // The list of members is at the end.
     let end = &bytes[bytes.len().saturating_sub(64 << 10)..];
@@ -193,7 +166,9 @@ fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     if at(4, b"ftyp") && !at(8, b"avi") {
         return Some(if at(8, b"M4A") { "audio" } else { "video" });
     }
-    let what = REFUSED.iter().find(|(mark, _)| at(0, mark)).map(|(_, what)| *what)?;
+    let start = hex(&bytes[..bytes.len().min(8)]);
+    let is_marked = |marks: &str| marks.split(' ').any(|mark| start.starts_with(mark));
+    let what = REFUSED.iter().find(|(_, marks)| is_marked(marks)).map(|(what, _)| *what)?;
     // A text may begin with any letters; one that holds no NUL is a text.
     let is_text = bytes[0].is_ascii_graphic()
         && bytes[0] != b'!'

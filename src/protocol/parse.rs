@@ -33,10 +33,6 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// The end of an opening tag.
 static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
-/// What may be meant as an attribute.
-static NEARLY: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"\A([ \t\r\n]*)([A-Za-z_][A-Za-z0-9_.:-]*)(?:[ \t\r\n]*(=)[ \t\r\n]*(["']?))?"#)
-});
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
 /// A word that a fence may be.
@@ -258,38 +254,17 @@ impl<'a> Parser<'a> {
 
     /// Reports an opening tag that continues neither with an attribute nor with its end.
     fn broken_tag(&self, tag: &Tag) -> Malformed {
-        let rest = self.remaining();
-        let name = tag.name;
-        let inner = rest.trim_start_matches(SPACE);
-        let here = self.at + (rest.len() - inner.len());
-        if inner.is_empty() {
-            return self.wrong(here, format!("the reply ends inside <{name}>"));
-        }
-        if let Some(found) = NEARLY.captures(rest) {
-            let key = complaint::excerpt_of(&found[2], 40);
-            let quote = found.get(4).map(|quote| quote.as_str());
-            let message = match quote {
-                Some("") => format!("the value of {key} in <{name}> needs quotes: {key}=\"…\""),
-                Some(_) if !found[1].is_empty() => {
-                    format!(
-                        "the value of {key} in <{name}> has no closing quote; inside it, write &quot; for \""
-                    )
-                }
-                Some(_) => format!("white space is missing before {key} in <{name}>"),
-                None => {
-                    format!(
-                        "{key} in <{name}> is not an attribute: attributes are written {key}=\"…\""
-                    )
-                }
-            };
-            return self.wrong(here, message);
-        }
-        let message = if inner.starts_with('/') {
-            format!("<{name}> must end in />, with nothing between / and >")
+        let inner = self.remaining().trim_start_matches(SPACE);
+        let message = if inner.is_empty() {
+            format!("the reply ends inside <{}>", tag.name)
         } else {
-            format!("unexpected text inside <{name}>: expected an attribute, > or />")
+            format!(
+                "cannot read <{}> from here on: write each attribute as name=\"value\", with white space before it and \
+                 &quot; for a \" in it, and end the tag with > or />",
+                tag.name
+            )
         };
-        self.wrong(here, message)
+        self.wrong(self.reply.len() - inner.len(), message)
     }
 
     /// Parses the closing tag of a tag without a body that was written as a pair.
@@ -315,8 +290,7 @@ impl<'a> Parser<'a> {
         let closer = fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"));
         let rest = self.remaining();
         let Some(length) = rest.find(&closer) else {
-            let message =
-                format!("<{name}> is not closed: {closer} is missing{}", nearly_closed(rest, tag));
+            let message = format!("<{name}> is not closed: {closer} is missing");
             return Err(self.wrong(start, message));
         };
         self.at += length + closer.len();
@@ -324,15 +298,6 @@ impl<'a> Parser<'a> {
             self.bodies.push(tag);
         }
         Ok(&rest[..length])
-    }
-}
-
-/// Mentions what may be meant to close a body.
-fn nearly_closed(rest: &str, tag: &Tag) -> String {
-    let near = regex(&format!(r"(?i)<\s*/\s*{}\s*[^<>\s]{{0,64}}\s*>", tag.name));
-    match near.find(rest) {
-        Some(found) => format!("; {} is not the same", complaint::excerpt_of(found.as_str(), 80)),
-        None => String::new(),
     }
 }
 
