@@ -192,14 +192,14 @@ fn rules(facts: &Facts) -> String {
          limit.\n",
     );
     let writable: Vec<String> = facts.writable.iter().map(|path| escaped(path)).collect();
-    let writable = writable.join(", ");
+    let writable = writable.join(" or ");
     match &facts.part {
         Part::File(path) => {
             let _ = writeln!(
                 text,
                 "- nagent-write and nagent-edit can write {}{}{writable}. If other files need changes, say which.",
                 escaped(path),
-                if writable.is_empty() { "" } else { " and " }
+                if writable.is_empty() { "" } else { " or " }
             );
         }
         _ => {
@@ -213,8 +213,9 @@ fn rules(facts: &Facts) -> String {
     let _ = write!(
         text,
         "- Commands run with the user's own permissions, in the folder of the last prompt, each in a new shell without \
-         input, for at most {} seconds unless timeout says otherwise. Do not use them to write where the tags cannot, \
-         and delete nothing unless asked to.",
+         input, for at most {} seconds unless timeout says otherwise. They may \
+         leave build output and temporary files; do not change other files with them that the tags cannot write. Delete \
+         nothing that you did not create, unless asked to.",
         facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {

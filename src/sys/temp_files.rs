@@ -120,9 +120,11 @@ pub fn is_temp_name(name: &str) -> bool {
     })
 }
 
+/// The device and inode numbers of the folders that this process has looked through.
+static DONE: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
 /// Removes what killed runs left in a folder, once per folder and process. What cannot be removed stays.
 fn remove_leftovers(dir: impl AsFd) {
-    static DONE: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
     let Ok(stat) = rustix::fs::fstat(&dir) else { return };
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if done.contains(&(stat.st_dev, stat.st_ino)) {
@@ -150,6 +152,12 @@ fn remove_leftover(dir: impl AsFd, name: &std::ffi::CStr) -> io::Result<()> {
         rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
     }
     Ok(())
+}
+
+/// Where all tests run in one process, a test's folder may have the number of one that is gone.
+#[cfg(test)]
+pub(super) fn forget_done() {
+    DONE.lock().unwrap().clear();
 }
 
 #[cfg(test)]
@@ -181,6 +189,7 @@ mod tests {
         let young = File::options().write(true).open(folder.path().join(&kept[1])).unwrap();
         young.set_modified(SystemTime::now()).unwrap();
         fs::create_dir(folder.path().join(name("5"))).unwrap();
+        forget_done();
         remove_leftovers(File::open(folder.path()).unwrap());
         for name in &removed {
             assert!(!folder.path().join(name).exists(), "{name}");

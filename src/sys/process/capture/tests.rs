@@ -62,6 +62,7 @@ fn what_a_killed_run_left_goes_with_the_next_output() {
     std::fs::write(&left, "half of it").unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
     File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
+    crate::sys::temp_files::forget_done();
     let spooled = capture(2, folder.path(), &[b"abcdef"]).spooled.unwrap();
     assert_eq!(vec![folder.path().join(&names(folder.path())[0])], [spooled]);
 }
