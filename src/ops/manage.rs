@@ -111,13 +111,17 @@ pub(super) fn replace_conversation(
     } else {
         None
     };
-    if let Some(archived) = &archived {
-        fs::copy_file(&path, archived)?;
+    let before = fs::file_id(&path);
+    let copied = archived.as_ref().map_or(Ok(()), |archived| fs::copy_file(&path, archived));
+    if let Err(error) = copied.and_then(|()| AtomicFile::new(&path).write(text.as_bytes())) {
+        let Some(archived) = archived else { return Err(error.into()) };
+        if fs::file_id(&path) == before {
+            // The old text is in its place: its copy is of no use.
+            let _ = fs::remove_file(&archived);
+            return Err(error.into());
+        }
+        return Err(error.context(format!("a copy of it is in {}", archived.display())).into());
     }
-    AtomicFile::new(&path).write(text.as_bytes()).map_err(|error| match &archived {
-        Some(archived) => error.context(format!("a copy of it is in {}", archived.display())),
-        None => error,
-    })?;
     Ok(archived)
 }
 
