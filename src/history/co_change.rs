@@ -137,16 +137,14 @@ impl CoChangeCounts {
 }
 
 fn judge(together: u64, share: f64, weight: f64) -> Likelihood {
-    let reaches = |(lowest_share, lowest_weight): (f64, f64)| {
-        // Weights are rounded: half is half, whatever the last digit says.
-        let tolerance = 1e-5;
-        let is_enough = share + tolerance >= lowest_share && weight + tolerance >= lowest_weight;
-        together >= MIN_TOGETHER && is_enough
-    };
-    match () {
-        () if reaches(HIGH) => Likelihood::High,
-        () if reaches(MEDIUM) => Likelihood::Medium,
-        () => Likelihood::Low,
+    // Weights are rounded: half is half, whatever the last digit says.
+    let (share, weight) = (share + 1e-5, weight + 1e-5);
+    if together < MIN_TOGETHER || share < MEDIUM.0 || weight < MEDIUM.1 {
+        Likelihood::Low
+    } else if share < HIGH.0 || weight < HIGH.1 {
+        Likelihood::Medium
+    } else {
+        Likelihood::High
     }
 }
 

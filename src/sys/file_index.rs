@@ -219,9 +219,8 @@ impl<'a> IndexedFile<'a> {
         let known =
             same.filter(|entry| entry.path == path).and_then(|entry| entry.repository.clone());
         let spot = known.or_else(|| {
-            let place = git::location::locate(path, &|top| index.first_commit(top))?;
-            let path = path.strip_prefix(&place.toplevel).ok()?.to_owned();
-            Some(Spot { first_commit: place.first_commit?, path })
+            let (first_commit, path) = git::location::locate(path, &|top| index.first_commit(top))?;
+            Some(Spot { first_commit, path })
         });
         Self { path, id, spot }
     }

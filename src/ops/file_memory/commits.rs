@@ -5,8 +5,7 @@ use std::path::Path;
 
 use crate::exit::Exit;
 use crate::history::summaries::{
-    CommitToSummarize, MAX_MESSAGE, SummaryRequest, build_request, is_worth_summary, parse_answer,
-    summary_key,
+    CommitToSummarize, SummaryRequest, build_request, is_worth_summary, parse_answer, summary_key,
 };
 use crate::history::text::Summaries;
 use crate::history::{FileCommit, History};
@@ -130,9 +129,7 @@ fn read_texts<'a>(
 ) -> Result<Vec<CommitToSummarize<'a>>, Problem> {
     let wanted = missing.iter().map(|commit| (*commit).clone()).collect();
     let mut keep_waiting = || writers.interrupts.pending().is_none();
-    // Room for the line that says that a diff was cut.
-    let limits = (MAX_MESSAGE, crate::limits::COMMIT_DIFF - 80);
-    let texts = git::read_commit_texts(&history.toplevel, wanted, limits, &mut keep_waiting);
+    let texts = git::read_commit_texts(&history.toplevel, wanted, &mut keep_waiting);
     if let Some(signal) = writers.interrupts.pending() {
         return Err(Problem::interrupted(signal));
     }

@@ -10,21 +10,21 @@ use super::super::names::shown;
 use super::repository::{Objects, open_repository};
 use super::tree_diff::diff_trees;
 use super::worker::{Patience, run_in_worker};
-use crate::history::summaries::CommitText;
+use crate::history::summaries::{CommitText, MAX_MESSAGE};
 use crate::history::{FileChange, FileCommit};
+use crate::limits;
 
 /// Nothing is read any more from a repository that is silent for this long.
 const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
 
-/// Reads the texts of commits that touched a file. Contents over 8 MiB are treated as binary; longer ones are cut at these numbers of bytes, with a line that says so;
-/// a commit that cannot be read has `None`.
+/// Reads the texts of commits that touched a file, as far as a request for summaries can use them. Contents over 8 MiB are
+/// treated as binary; a commit that cannot be read has `None`.
 ///
 /// # Errors
 /// The repository cannot be read, or it does not answer.
 pub fn read_commit_texts(
     toplevel: &Path,
     commits: Vec<FileCommit>,
-    (max_message, max_diff): (usize, usize),
     keep_waiting: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Option<CommitText>>, String> {
     let top = toplevel.to_owned();
@@ -33,17 +33,20 @@ pub fn read_commit_texts(
         let objects = Objects::new(&repository)?;
         let read = |commit: &FileCommit| {
             progress.advance();
-            let (message, diff) = read_text(&objects, commit).ok()?;
-            let message = truncate(format!("{}\n", message.trim_matches('\n')), max_message);
-            Some(CommitText { message, diff: truncate(diff, max_diff) })
+            let mut text = read_text(&objects, commit).ok()?;
+            text.message.truncate(text.message.floor_char_boundary(MAX_MESSAGE));
+            // A little more than is used, so that the request says that it is cut.
+            text.diff.truncate(text.diff.floor_char_boundary(limits::COMMIT_DIFF + 4));
+            Some(text)
         };
         Ok(commits.iter().map(read).collect())
     });
-    let place = || format!("the git repository at {} does not answer", shown(toplevel));
-    texts.unwrap_or_else(|| Err(place()))
+    texts.unwrap_or_else(|| {
+        Err(format!("the git repository at {} does not answer", shown(toplevel)))
+    })
 }
 
-fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<(String, String), String> {
+fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, String> {
     let failure = |error: git2::Error| error.message().to_owned();
     let commit = objects.read_commit(Oid::from_str(&file.id).map_err(failure)?)?;
     let message = decode(&commit, commit.message_bytes()).into_owned();
@@ -66,8 +69,8 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<(String, String
         .ok_or("the commit does not touch the file")?;
     let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
     let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
-    let text = patch.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok((message, text.unwrap_or_else(|| "Binary contents differ\n".to_owned())))
+    let diff = patch.map(|text| String::from_utf8_lossy(&text).into_owned());
+    Ok(CommitText { message, diff: diff.unwrap_or_else(|| "Binary contents differ\n".to_owned()) })
 }
 
 /// Decodes a text of a commit. Latin-1 is known beside UTF-8; invalid bytes become U+FFFD.
@@ -81,16 +84,4 @@ pub(super) fn decode<'a>(commit: &Commit<'_>, bytes: &'a [u8]) -> Cow<'a, str> {
     } else {
         String::from_utf8_lossy(bytes)
     }
-}
-
-/// Cuts a text after a line, at most `limit` bytes long, and says what is missing.
-fn truncate(text: String, limit: usize) -> String {
-    if text.len() <= limit {
-        return text;
-    }
-    let mut end = text.floor_char_boundary(limit);
-    end = text[..end].rfind('\n').map_or(end, |at| at + 1);
-    let start = &text[..end];
-    let newline = if start.is_empty() || start.ends_with('\n') { "" } else { "\n" };
-    format!("{start}{newline}[cut: {end} of {} bytes are shown]\n", text.len())
 }

@@ -103,36 +103,21 @@ impl<'repository> HeadPaths<'_, 'repository> {
 
     /// Returns the path at `HEAD` of a file that had this path at a state of the walk; `None` when it is gone.
     fn follow(&mut self, path: &[u8], state: usize) -> Option<Vec<u8>> {
-        let mut line = Vec::new();
-        let mut at = state;
-        while at != NO_STATE {
-            line.push(self.states.get(at)?.tree);
-            at = self.states[at].child;
-        }
+        let states = self.states;
+        let to_head = std::iter::successors(states.get(state), |at| states.get(at.child));
+        let line: Vec<Oid> = to_head.map(|at| at.tree).collect();
         let mut path = path.to_owned();
         let mut from = 0;
         for _ in 0..MAX_RENAMES {
             if self.contains(&path) {
                 return Some(path);
             }
-            if !self.is_in(*line.get(from)?, &path) {
+            let gone = line[from..].partition_point(|tree| self.is_in(*tree, &path)) + from;
+            if gone == from || gone == line.len() {
                 return None;
             }
-            // The path exists at `low` and not at `high`.
-            let (mut low, mut high) = (from, line.len() - 1);
-            while high - low > 1 {
-                let middle = low.midpoint(high);
-                if self.is_in(line[middle], &path) {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-            }
-            if low == high {
-                return None;
-            }
-            path = self.find_new_path(line[low], line[high], &path)?;
-            from = high;
+            path = self.find_new_path(line[gone - 1], line[gone], &path)?;
+            from = gone;
         }
         None
     }

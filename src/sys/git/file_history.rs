@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, Mailmap, Oid, Repository, Signature, Time};
+use git2::{ErrorCode, Mailmap, Repository, Signature, Time};
 
 use super::super::clock::Stopwatch;
 use super::super::fs;
@@ -58,8 +58,6 @@ pub struct HistoryLookup {
     pub is_trouble: bool,
     /// Number of commits that were read; 0 when all was cached.
     pub commits_read: u64,
-    /// Whether anything came from the cache.
-    pub from_cache: bool,
 }
 
 impl HistoryLookup {
@@ -143,11 +141,7 @@ fn read_in_worker(
     {
         notes.push(format!("cannot cache the history: {error:#}"));
     }
-    let mut lookup = HistoryLookup {
-        commits_read: walk.commits_read,
-        from_cache: walk.is_from_cache(),
-        ..HistoryLookup::default()
-    };
+    let mut lookup = HistoryLookup { commits_read: walk.commits_read, ..HistoryLookup::default() };
     let mut commits = history.commits;
     if commits.is_empty() && read_back_to.is_none() {
         let file = shown(OsStr::from_bytes(path));
@@ -156,7 +150,7 @@ fn read_in_worker(
         lookup.notes.append(&mut notes);
         return Ok(lookup);
     }
-    apply_mailmap(&mut commits, &read_mailmap(&repository, &top, &objects, head));
+    apply_mailmap(&mut commits, &read_mailmap(&repository, &top));
     lookup.history = Some(History {
         toplevel: top,
         path: path.to_owned(),
@@ -171,31 +165,19 @@ fn read_in_worker(
     Ok(lookup)
 }
 
-/// Reads the mailmap in the working tree, else the one at `HEAD`, and then the user's own from git's configuration.
-fn read_mailmap(repository: &Repository, top: &Path, objects: &Objects<'_>, head: Oid) -> String {
+/// Reads the mailmap in the working tree, and then the user's own from git's configuration.
+fn read_mailmap(repository: &Repository, top: &Path) -> String {
     let in_tree = top.join(".mailmap");
     // A link in a working tree of somebody else is not followed; git does not either.
     let is_file = std::fs::symlink_metadata(&in_tree).is_ok_and(|metadata| metadata.is_file());
-    let mut text = if is_file { read_text(&in_tree) } else { read_mailmap_at(objects, head) };
     let own =
         repository.config().and_then(|mut config| config.snapshot()?.get_path("mailmap.file"));
-    if let Some(own) = own.ok().and_then(|own| read_text(&top.join(own))) {
-        text = Some(text.unwrap_or_default() + "\n" + &own);
+    let mut text = String::new();
+    for path in is_file.then_some(in_tree).into_iter().chain(own.ok().map(|own| top.join(own))) {
+        let bytes = fs::read_bytes(&path, limits::MAILMAP).ok().flatten().unwrap_or_default();
+        text = text + &String::from_utf8_lossy(&bytes) + "\n";
     }
-    text.unwrap_or_default()
-}
-
-fn read_text(path: &Path) -> Option<String> {
-    let bytes = fs::read_bytes(path, limits::MAILMAP).ok()??;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn read_mailmap_at(objects: &Objects<'_>, head: Oid) -> Option<String> {
-    let tree = objects.read_commit(head).ok()?.tree_id();
-    let entry = objects.trace(tree, b".mailmap", None).ok()?.entry?;
-    let is_small = objects.read_size(entry.id).ok()? as u64 <= limits::MAILMAP;
-    let blob = is_small.then(|| objects.repository.find_blob(entry.id).ok()).flatten()?;
-    Some(String::from_utf8_lossy(blob.content()).into_owned())
+    text
 }
 
 /// Replaces names and addresses by those that the mailmap gives.

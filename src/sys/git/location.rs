@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,24 +16,14 @@ use super::worker::{Patience, Progress, run_in_worker};
 /// Nothing is read any more from a repository that is silent for this long.
 const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
 
-/// The location of a file in a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepositoryLocation {
-    /// The top of the working tree, without links.
-    pub toplevel: PathBuf,
-    /// The path from there, as bytes.
-    pub path: Vec<u8>,
-    /// The id of the repository's first commit, which is the same in every clone. Where a history has several beginnings, the
-    /// one that first parents lead to. `None` without commits, in a shallow clone, and where a commit on the way is damaged.
-    pub first_commit: Option<String>,
-}
-
 /// Locates a file, whose folder must exist. A link in the last part of the path is not followed. `known` may give the first
 /// commit for the top of a working tree; it is used if the repository has that commit and it has no parents.
 ///
-/// `None` outside of a working tree, in a repository's own folder, and in a repository that cannot be opened: damaged, or
-/// another user's (`safe.directory`).
-pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<RepositoryLocation> {
+/// Returns the id of the repository's first commit, which is the same in every clone (where a history has several beginnings,
+/// the one that first parents lead to), and the path from the top of the working tree. `None` outside of a working tree, in a
+/// repository's own folder, in one that cannot be opened (damaged, or another user's: `safe.directory`), without commits, in
+/// a shallow clone, and where a commit on the way is damaged.
+pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(String, PathBuf)> {
     let folder = path.parent()?.canonicalize().ok()?;
     let path = folder.join(path.file_name()?);
     let toplevel = find_toplevel(&folder)?;
@@ -42,14 +31,12 @@ pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<Re
     if inside.components().any(|part| part.as_os_str() == OsStr::new(".git")) {
         return None;
     }
-    let inside = inside.as_os_str().as_bytes().to_vec();
-    let (top, known) = (toplevel.clone(), known(&toplevel));
+    let (inside, known) = (inside.to_owned(), known(&toplevel));
     let read = move |progress: &Progress| {
-        let repository = open_repository(&top).ok()?;
-        Some(find_first_commit(&repository, known, progress))
+        find_first_commit(&open_repository(&toplevel).ok()?, known, progress)
     };
     let first_commit = run_in_worker(PATIENCE, &mut || true, read)??;
-    Some(RepositoryLocation { path: inside, toplevel, first_commit })
+    Some((first_commit, inside))
 }
 
 /// Finds the first commit, in a full clone. Does not walk where `known` is one.
@@ -88,9 +75,10 @@ mod tests {
     use super::*;
     use git2::Signature;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
     use tempfile::TempDir;
 
-    fn locate_unknown(path: &Path) -> Option<RepositoryLocation> {
+    fn locate_unknown(path: &Path) -> Option<(String, PathBuf)> {
         locate(path, &|_| None)
     }
 
@@ -125,20 +113,14 @@ mod tests {
         }
 
         fn first(&self) -> Option<String> {
-            locate_unknown(&self.top.join("src/a")).unwrap().first_commit
+            Some(locate_unknown(&self.top.join("src/a"))?.0)
         }
     }
 
     #[test]
     fn a_place_is_the_first_commit_and_the_path() {
         let world = world();
-        let found = locate_unknown(&world.top.join("src/a")).unwrap();
-        let expect = RepositoryLocation {
-            toplevel: world.top.clone(),
-            path: b"src/a".to_vec(),
-            first_commit: None,
-        };
-        assert_eq!(found, expect, "without commits");
+        assert_eq!(world.first(), None, "without commits");
         let one = world.commit(&[], "one");
         let two = world.commit(&[one], "two");
         world.head(two);
@@ -150,7 +132,7 @@ mod tests {
         world.head(world.commit(&[other, two], "merge"));
         assert_eq!(world.first(), Some(other.to_string()));
         let strange = world.top.join(OsStr::from_bytes(b"src/\xff\n"));
-        assert_eq!(locate_unknown(&strange).unwrap().path, b"src/\xff\n");
+        assert_eq!(locate_unknown(&strange).unwrap().1.as_os_str().as_bytes(), b"src/\xff\n");
     }
 
     #[test]
@@ -162,7 +144,7 @@ mod tests {
         world.head(two);
         let check = |known: &str, expect: Oid| {
             let found = locate(&world.top.join("src/a"), &|_| Some(known.to_owned())).unwrap();
-            assert_eq!(found.first_commit, Some(expect.to_string()), "{known}");
+            assert_eq!(found, (expect.to_string(), PathBuf::from("src/a")), "{known}");
         };
         check(&orphan.to_string(), orphan);
         check(&two.to_string(), one);
@@ -223,7 +205,6 @@ mod tests {
         world.head(one);
         let other = world.top.parent().unwrap().join("w");
         world.repository.worktree("w", &other, None).unwrap();
-        let found = locate_unknown(&other.join("a")).unwrap();
-        assert_eq!((found.toplevel, found.first_commit), (other, Some(one.to_string())));
+        assert_eq!(locate_unknown(&other.join("a")), Some((one.to_string(), "a".into())));
     }
 }

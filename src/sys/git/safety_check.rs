@@ -105,8 +105,8 @@ fn read_start(path: &Path, bytes: u64) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Checks the files that a configuration includes. Only plain values are understood; git has escapes, comments and
-/// continued lines, in which a path could hide.
+/// Checks the files that a configuration includes. Only plain values on lines of their own are understood; git has escapes,
+/// comments and continued lines, in which a path could hide.
 fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
     let text = read_start(config, limits::REPOSITORY_CONFIG).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).to_string();
@@ -114,10 +114,14 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
         return Ok(());
     }
     count_file(config, left)?;
-    for value in text.lines().filter_map(path_value) {
+    for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        if !key.contains('[') && !key.trim().eq_ignore_ascii_case("path") {
+            continue;
+        }
+        let value = value.trim();
         let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
         let value = inner.unwrap_or(value);
-        if value.contains(['"', '\\', ';', '#']) {
+        if key.contains('[') || value.contains(['"', '\\', ';', '#']) {
             return Err(format!("{} includes other files in an unusual way", shown(config)));
         }
         let below_home = value.strip_prefix("~/").zip(std::env::var_os("HOME"));
@@ -131,17 +135,6 @@ fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Returns the value in a line `path = value`, which may follow the head of a section.
-fn path_value(line: &str) -> Option<&str> {
-    let lower = line.to_ascii_lowercase();
-    let values = lower.match_indices("path").filter_map(|(at, word)| {
-        let is_key = at == 0 || matches!(lower.as_bytes()[at - 1], b' ' | b'\t' | b']');
-        let value = line[at + word.len()..].trim_start().strip_prefix('=')?;
-        is_key.then(|| value.trim())
-    });
-    values.min_by_key(|value| std::cmp::Reverse(value.len()))
 }
 
 /// Counts a file that names others: they could name each other without end.

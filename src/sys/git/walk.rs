@@ -113,11 +113,6 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         }
     }
 
-    /// Returns whether anything came from the cache.
-    pub(super) fn is_from_cache(&self) -> bool {
-        self.cached.is_some()
-    }
-
     /// The commits that are still to be read, and the time of the newest of them.
     pub(super) fn frontier(&self) -> (Vec<FrontierCommit>, Option<i64>) {
         let pending = self.pending.values().rev();

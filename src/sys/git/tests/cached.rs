@@ -60,7 +60,7 @@ fn branches_are_kept_side_by_side() {
     world.git(["checkout", "--quiet", "main"]);
     world.merge("side");
     let look = world.look("a");
-    assert!(look.from_cache);
+    assert!(look.commits_read < world.fresh("a").commits_read);
     assert_eq!(look.history, world.fresh("a").history);
     // Rewritten: what is not below the head does not count.
     world.git(["reset", "--quiet", "--hard", "HEAD~2"]);
@@ -157,7 +157,7 @@ fn a_start_goes_on_where_the_last_one_stopped() {
     };
     for read in 1..=4 {
         let look = start(&world);
-        assert_eq!((look.commits_read, look.from_cache), (100, read > 1));
+        assert_eq!(look.commits_read, 100);
         let history = look.history.unwrap();
         assert_eq!(history.commits.len(), 100 * read);
         let newest_unread = 1_700_000_000 + 60 * (449 - 100 * i64::try_from(read).unwrap());

@@ -244,17 +244,12 @@ pub(super) fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
-/// What a commit says and did to the file, with limits for the message and the diff.
-pub(super) fn commit_text(
-    world: &World,
-    commit: &FileCommit,
-    limits: (usize, usize),
-) -> Option<CommitText> {
-    let commits = vec![commit.clone()];
-    read_commit_texts(&world.top, commits, limits, &mut || true).unwrap().remove(0)
+/// What a commit says and did to the file.
+pub(super) fn commit_text(world: &World, commit: &FileCommit) -> Option<CommitText> {
+    read_commit_texts(&world.top, vec![commit.clone()], &mut || true).unwrap().remove(0)
 }
 
 /// What a commit did to the file.
 pub(super) fn patch(world: &World, commit: &FileCommit) -> String {
-    commit_text(world, commit, (0, 10_000)).unwrap().diff
+    commit_text(world, commit).unwrap().diff
 }
