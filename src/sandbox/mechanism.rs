@@ -76,7 +76,12 @@ fn gaps_of_landlock(
     }
     gaps.push("without namespaces, modes, owners, times and attributes of files outside can be changed where their user may (chmod, chown, touch -d, setfattr, chattr)");
     gaps.push("command lines of other processes can be read, and the priority of those of this user changed; the size and times of a hidden file whose path is known can be read");
-    gaps.push("folders above hidden ones, / and the home folder among them, cannot be listed; there is no terminal, and /dev/shm, where there is one, is that of all programs");
+    gaps.push("folders above hidden ones, / and the home folder among them, cannot be listed; there is no terminal");
+    if request.mode == SandboxMode::Workspace {
+        gaps.push(
+            "commands can write to /dev/shm, where there is one, and it is that of all programs",
+        );
+    }
     if git_is_writable {
         gaps.push("all of .git is writable, hooks and config too");
     }
@@ -94,6 +99,10 @@ mod tests {
         for part in ["chmod", "signals", "hooks and config too", "network is on", "read-only"] {
             assert!(gaps.contains(part), "{part}: {gaps}");
         }
+        let reads = SandboxRequest { mode: SandboxMode::ReadOnly, ..request.clone() };
+        assert!(
+            gaps.contains("/dev/shm") && !alone.gaps(&reads, false).join("").contains("/dev/shm")
+        );
         let without = Mechanism { no_bwrap: None, landlock: 0 };
         assert!(without.gaps(&request, false).iter().any(|gap| gap.contains("no Landlock")));
     }

@@ -109,7 +109,7 @@ fn fills_up(sandbox: &Sandbox) -> Result<(), String> {
     // Short enough to stand in the conversation: it is what fills the disk.
     sandbox.llm.choose(|_| shell("echo ran >> log; head -c 12000 /dev/zero | tr '\\0' x").into());
     let run = sandbox.run(&["--conversation", "c", "--max-turns", "20", "task"]);
-    refused(&run, &["conversations/c", "No space left", "free"])?;
+    refused(&run, &["conversations/c", "No space left", "nothing of it was kept"])?;
     let ran = sandbox.read("log").lines().count();
     expect(&format!("the command ran {ran} times"), (1..=6).contains(&ran))?;
     let text = std::fs::read_to_string(sandbox.root().join("conversations/c")).unwrap();

@@ -323,5 +323,6 @@ pub(super) const PROBES: &[Probe] = &[
         let name = format!("nagent-probe-{}", i.token());
         create(Path::new("/dev/shm").join(name))
     })
-    .effect(),
+    .effect()
+    .gap("write to /dev/shm"),
 ];

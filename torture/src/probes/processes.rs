@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use super::inside::{Inside, Through, done, ok, shown};
 use super::{Probe, With, probe};
@@ -149,7 +150,15 @@ pub(super) const PROBES: &[Probe] = &[
             done(libc::fcntl(ends[0], libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK), "F_SETFL")?;
             done(libc::write(ends[1], c"x".as_ptr().cast(), 1) as i64, "write")?;
         }
-        // Whether it came, the outside sees.
+        // It takes a moment until somebody has ended. Whether it came, the outside sees.
+        let stat = format!("/proc/{}/stat", i.victim());
+        let lives = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"));
+        for _ in 0..100 {
+            if !lives() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         Err("sent".to_owned())
     })
     .effect(),
@@ -225,7 +234,8 @@ pub(super) const PROBES: &[Probe] = &[
             .write(true)
             .open(i.text("shm_file"))
             .and_then(|mut file| file.write_all(b"overwritten")))
-    }),
+    })
+    .gap("write to /dev/shm"),
     probe("keyring", "read a key of the session's keyring", |i| {
         let mut bytes = [0_u8; 256];
         // SAFETY: a buffer of the length given. KEYCTL_READ is 11.

@@ -3,8 +3,8 @@
 //! A file's bytes, its length and its mode are durable once the file was synced; until then each change of it may be there
 //! or not, the last one in part. A name in a folder is durable once the folder was synced, whatever was done to the file;
 //! until then each name may be at any of the things that it was since, whatever the other names are at. A rename takes the
-//! old name away only where the new one is there; both may be. What the names of a folder are worth depends on the folder's
-//! own name.
+//! old name away only where the new one is there; both may be. An exchange is there for both names or for none, as renameat2
+//! promises. What the names of a folder are worth depends on the folder's own name.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -39,7 +39,7 @@ enum Change {
     Length(usize),
 }
 
-/// A rename or a link that moves: the old name goes only where the new one is there.
+/// A rename: the old name goes only where the new one is there. An exchange is two of them.
 #[derive(Debug, Clone)]
 struct Move {
     step: usize,
@@ -145,6 +145,17 @@ impl Disk {
         self.set(to.clone(), node);
         self.set(from.clone(), None);
         self.moves.push(Move { step: self.steps, from, to });
+    }
+
+    pub(super) fn exchange(&mut self, one: &Path, other: &Path) {
+        self.steps += 1;
+        let nodes = (self.find(one), self.find(other));
+        let (one, other) = (self.name(one), self.name(other));
+        self.set(one.clone(), nodes.1);
+        self.set(other.clone(), nodes.0);
+        for (from, to) in [(one.clone(), other.clone()), (other, one)] {
+            self.moves.push(Move { step: self.steps, from, to });
+        }
     }
 
     pub(super) fn write(&mut self, node: Inode, at: usize, bytes: Vec<u8>) {

@@ -241,10 +241,12 @@ impl<'a> Playing<'a> {
                 Some(Played::New)
             }
             "rename" => self.renamed(&call.path(0), &call.path(1)),
-            "renameat" | "renameat2" => {
-                assert!(!call.has(4, "RENAME_EXCHANGE"), "an exchange of names");
-                self.renamed(&call.path_at(0), &call.path_at(2))
+            "renameat2" if call.has(4, "RENAME_EXCHANGE") => {
+                let (one, other) = (call.path_at(0), call.path_at(2));
+                self.disk.exchange(&self.below(&one)?, &self.below(&other)?);
+                Some(Played::New)
             }
+            "renameat" | "renameat2" => self.renamed(&call.path_at(0), &call.path_at(2)),
             "link" => self.linked(call, &call.path(0), &call.path(1)),
             "linkat" => self.linked(call, &call.path_at(0), &call.path_at(2)),
             _ => None,
