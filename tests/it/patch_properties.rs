@@ -258,7 +258,8 @@ proptest! {
         fs::write(world.at("big.txt"), &their).unwrap();
         let expect = merge_lines(&source, &joined, &their, &[joined.len()]);
         let files = || fs::read_dir(world.at("split")).unwrap().count();
-        if their != source {
+        // Where the source has our edits already, a patch finishes what a killed one left.
+        if their != source && their != joined {
             world.run(|plan| plan.dry_run = true).unwrap_err();
             let before = files();
             let refused = world.patch().unwrap_err().to_string();
