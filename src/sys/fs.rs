@@ -6,6 +6,7 @@
 use crate::limits;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ pub use crate::format::hex::hex;
 
 use super::atomic_file::AtomicFile;
 use super::durable::rename_to_free_name;
+use super::names::shown;
 use super::read::open_regular;
 use super::temp_files::TempFile;
 
@@ -50,6 +52,13 @@ pub fn copy_rest(from: &mut File, to: &mut File) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Adds to an error which open file cannot be read, by the name that procfs has for it.
+pub fn cannot_read(file: &File, error: &io::Error) -> io::Error {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let name = path.map_or_else(|_| "an open file".to_owned(), shown);
+    io::Error::new(error.kind(), format!("cannot read {name}: {error}"))
 }
 
 /// The size of a regular file in bytes, or `None`.
@@ -368,6 +377,15 @@ pub fn store_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
 mod tests {
     use super::super::durable::tests as synced;
     use super::*;
+
+    #[test]
+    fn an_open_file_that_cannot_be_read_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("big.txt")).unwrap();
+        let error = (&file).read(&mut [0]).unwrap_err();
+        let error = cannot_read(&file, &error).to_string();
+        assert!(error.starts_with("cannot read /") && error.contains("/big.txt: Bad"), "{error}");
+    }
 
     #[test]
     fn a_file_that_has_more_bytes_than_its_size_says_is_not_truncated_silently() {

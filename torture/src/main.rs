@@ -34,7 +34,7 @@ mod figures; // the table
 mod ground; // worlds that are put back
 mod inside; // a mount namespace of its own
 
-mod commands_in_sandbox;
+mod commands_in_sandbox; // what the sandbox lets through, and what not
 mod crowd; // many writers on one conversation
 mod disks; // full, read-only and limited disks
 mod faults; // a fault at every system call
@@ -48,7 +48,7 @@ mod processes; // what ends with a run
 mod races; // names that change places during writes
 mod repositories; // repositories that are too much
 mod scripts; // fuzz targets and mutants
-mod states; // every state that a power cut may leave // what the sandbox lets through, and what not
+mod states; // every state that a power cut may leave
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

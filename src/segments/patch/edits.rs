@@ -3,7 +3,7 @@
 //! A segment was edited if its hash is not the one in the index. Only edited segments are kept in memory.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
@@ -14,7 +14,7 @@ use super::request::PatchHooks;
 use crate::diff::lines::count_line_feeds;
 use crate::problem::Problem;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{hex, sha256};
+use crate::sys::fs::{cannot_read, hex, sha256};
 
 /// What the index says of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(super) fn find_edits(
     force: bool,
     hooks: &mut PatchHooks<'_>,
 ) -> Result<Edits, Problem> {
-    let size = source.metadata()?.len();
+    let size = read_metadata(source)?.len();
     let has_size = size == split.index.source_size_bytes;
     let original = split.folder.open_file(&split.original).ok().flatten();
     let reader = Reader { split, source: has_size.then_some(source), original, force };
@@ -254,15 +254,20 @@ fn add_notes(number: usize, old: &[u8], new: &[u8], ending: &[u8], notes: &mut V
 /// Reads a range of a file; less where the file ends.
 pub(super) fn read_part(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     // An index may claim any size.
-    let length = end.min(file.metadata()?.len()).saturating_sub(start);
+    let length = end.min(read_metadata(file)?.len()).saturating_sub(start);
     let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    file.read_exact_at(&mut part, start)?;
+    file.read_exact_at(&mut part, start).map_err(|error| cannot_read(file, &error))?;
     Ok(part)
+}
+
+/// Reads what the system says of an open file.
+pub(super) fn read_metadata(file: &File) -> io::Result<Metadata> {
+    file.metadata().map_err(|error| cannot_read(file, &error))
 }
 
 /// Reads a whole file.
 pub(super) fn read_whole(file: &File) -> Result<Vec<u8>, Problem> {
-    Ok(read_part(file, 0, file.metadata()?.len())?)
+    Ok(read_part(file, 0, read_metadata(file)?.len())?)
 }
 
 /// Hashes a whole file.

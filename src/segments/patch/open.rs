@@ -154,7 +154,8 @@ impl OpenSource {
             return Ok(Self { file, path: true_path, opened: None });
         }
         let opened = boundary.open_for_write(&path)?;
-        let file = opened.file().ok_or_else(missing)?.try_clone()?;
+        let file = opened.file().ok_or_else(missing)?;
+        let file = file.try_clone().map_err(|error| fs::cannot_read(file, &error))?;
         Ok(Self { file, path: opened.path().to_owned(), opened: Some(opened) })
     }
 }

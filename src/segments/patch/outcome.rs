@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-use super::edits::{Edits, Extent, hash_file, inconsistent, read_part, read_whole};
+use super::edits::{Edits, Extent, hash_file, inconsistent, read_metadata, read_part, read_whole};
 use super::open::OpenSplit;
 use super::request::{PatchHooks, PatchOptions};
 use super::segment_diff::diff_segments;
@@ -75,7 +75,7 @@ impl Inputs<'_> {
         let original = self.split.folder.open_file(&self.split.original).ok().flatten();
         if let Some(original) = &original {
             self.check_size(original, &hash_file(original, hooks)?)?;
-            if self.source.metadata()?.nlink() > 1 && self.is_torn(original)? {
+            if read_metadata(self.source)?.nlink() > 1 && self.is_torn(original)? {
                 return Ok(Outcome { recovered: true, ..self.overwrite()? });
             }
         }
@@ -124,7 +124,7 @@ impl Inputs<'_> {
     /// Fails if what was split has another size than the index says: then the index has lost entries, and their text would
     /// be taken for removed.
     fn check_size(&self, file: &File, sha256: &str) -> Result<(), Problem> {
-        let (size, listed) = (file.metadata()?.len(), self.split.index.source_size_bytes);
+        let (size, listed) = (read_metadata(file)?.len(), self.split.index.source_size_bytes);
         if size == listed || sha256 != self.split.index.source_sha256 {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl Inputs<'_> {
     }
 
     fn source_has_changed(&self) -> Result<Problem, Problem> {
-        let (then, now) = (self.split.index.source_size_bytes, self.source.metadata()?.len());
+        let (then, now) = (self.split.index.source_size_bytes, read_metadata(self.source)?.len());
         let what = if then == now {
             let segments = self.edits.segments.iter().enumerate();
             let changed = segments.filter(|(_, segment)| !segment.is_in_source);

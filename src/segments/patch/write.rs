@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::edits::{Edits, read_part};
+use super::edits::{Edits, read_metadata, read_part};
 use super::open::{OpenSource, OpenSplit};
 use super::outcome::{NewSource, Outcome, refresh_index};
 use super::request::{PatchHooks, PatchOptions};
@@ -218,7 +218,7 @@ fn replace_source(
     }
     let interrupts = hooks.interrupts;
     let new = original.as_file_mut();
-    let bytes = new.metadata()?.len();
+    let bytes = read_metadata(new)?.len();
     let name = source.path.file_name().unwrap_or_default();
     let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
     let mut keep_previous = |file: &mut File| match &mut hooks.keep {
