@@ -5,7 +5,6 @@
 
 use super::lines::{Line, is_blank, without_blanks};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Maximum number of cells of the table; for larger texts, only equal lines count.
@@ -86,17 +85,16 @@ fn by_equal_lines(search: &[Line], replace: &[Line]) -> Vec<(usize, usize)> {
 }
 
 /// Returns the pairs, in order, with the greatest total weight.
-fn by_weight(search: &[Line], replace: &[Line], wanted: Option<usize>) -> Vec<(usize, usize)> {
-    let mut known: HashMap<&str, usize> = HashMap::new();
-    let mut number = |text| {
-        let next = known.len();
-        *known.entry(text).or_insert(next)
+fn by_weight<'t>(
+    search: &[Line<'t>],
+    replace: &[Line<'t>],
+    wanted: Option<usize>,
+) -> Vec<(usize, usize)> {
+    let keys = |lines: &[Line<'t>]| -> Vec<_> {
+        let key = |line: &Line<'t>| (line.text, without_blanks(line.text), is_blank(line.text));
+        lines.iter().map(key).collect()
     };
-    let mut keys = Vec::with_capacity(search.len() + replace.len());
-    for line in search.iter().chain(replace) {
-        keys.push((number(line.text), number(without_blanks(line.text)), is_blank(line.text)));
-    }
-    let (s, r) = keys.split_at(search.len());
+    let (s, r) = (keys(search), keys(replace));
     let worth = |i: usize, j: usize| -> usize {
         let ((text, core, blank), (other, other_core, _)) = (s[i], r[j]);
         let bonus = usize::from(wanted == Some(i));

@@ -41,35 +41,31 @@ enum Blanks {
 struct Reading {
     blanks: Blanks,
     quotes: bool,
-    blank_lines: bool,
 }
 
-const READINGS: [Reading; 8] = {
-    const fn reading(blanks: Blanks, quotes: bool, blank_lines: bool) -> Reading {
-        Reading { blanks, quotes, blank_lines }
-    }
-    [
-        reading(Blanks::None, false, false),
-        reading(Blanks::AtEnd, false, false),
-        reading(Blanks::Around, false, false),
-        reading(Blanks::AtEnd, true, false),
-        reading(Blanks::Around, true, false),
-        reading(Blanks::AtEnd, false, true),
-        reading(Blanks::Around, false, true),
-        reading(Blanks::Around, true, true),
-    ]
-};
+/// Which blanks are ignored, whether the shape of quotes is, whether blank lines are.
+const READINGS: [(Blanks, bool, bool); 8] = [
+    (Blanks::None, false, false),
+    (Blanks::AtEnd, false, false),
+    (Blanks::Around, false, false),
+    (Blanks::AtEnd, true, false),
+    (Blanks::Around, true, false),
+    (Blanks::AtEnd, false, true),
+    (Blanks::Around, false, true),
+    (Blanks::Around, true, true),
+];
 
 /// Returns all places of a search, in the strictest reading that finds any. The search holds text.
 pub(super) fn find_places(search: &[Line], file: &File) -> Vec<Place> {
     let (s, f) = (texts(search), texts(file));
     let mut with_text = None;
-    for (number, reading) in READINGS.into_iter().enumerate() {
+    for (number, (blanks, quotes, blank_lines)) in READINGS.into_iter().enumerate() {
+        let reading = Reading { blanks, quotes };
         if number == 1 && !may_hold(file, search) {
             break;
         }
         let same = |a: &str, b: &str| reading.is_same(a, b);
-        let (starts, places): (_, Vec<Place>) = if reading.blank_lines {
+        let (starts, places): (_, Vec<Place>) = if blank_lines {
             let [s, f] = with_text
                 .get_or_insert_with(|| [WithText::from_texts(&s), WithText::from_texts(&f)]);
             let starts = find_runs(&s.texts, &f.texts, same);
@@ -333,7 +329,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_that_a_reading_takes_for_each_other_have_one_key(a in line(), b in line()) {
-            if READINGS.iter().any(|reading| reading.is_same(&a, &b)) {
+            if READINGS.iter().any(|&(blanks, quotes, _)| Reading { blanks, quotes }.is_same(&a, &b)) {
                 prop_assert_eq!(line_key(&a), line_key(&b), "{:?} {:?}", a, b);
             }
             prop_assert_eq!(line_key(&a) == 0, is_blank(&a));

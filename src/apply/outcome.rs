@@ -1,5 +1,6 @@
 //! The results of applying blocks: a new text with its changes, or refusals.
 
+use serde::Serialize;
 use std::fmt;
 
 /// A text with all blocks applied.
@@ -43,7 +44,8 @@ pub enum How {
 }
 
 /// Why a block was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Its lines are not in the file.
     Missing,
@@ -111,23 +113,6 @@ impl How {
             Self::Indent => "indent",
             Self::Quotes => "quotes",
             Self::BlankLines => "blank_lines",
-        }
-    }
-}
-
-impl Cause {
-    /// Its name for programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Indentation => "indentation",
-            Self::PartOfLine => "part_of_line",
-            Self::Twice => "twice",
-            Self::AlreadyApplied => "already_applied",
-            Self::Empty => "empty",
-            Self::NoChange => "no_change",
-            Self::Overlap => "overlap",
-            Self::Unclear => "unclear",
         }
     }
 }

@@ -152,32 +152,18 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
 
 /// Adds a hint to a refusal when another block would write the lines that this one looks for.
 pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
-    if refusal.cause != Cause::Missing {
-        return;
-    }
-    let Some(block) = blocks.get(refusal.block - 1) else { return };
-    let (search, first) = (block.search.trim(), block.search.lines().find(|line| !is_blank(line)));
-    let writes = |other: &Block| {
-        other.replace.contains(search)
-            || first.is_some_and(|first| {
-                let has = |text: &str| {
-                    text.lines().any(|line| without_blanks(line) == without_blanks(first))
-                };
-                has(&other.replace) && !has(&other.search)
-            })
-    };
+    let own = refusal.block - 1;
+    let Some(block) = blocks.get(own).filter(|_| refusal.cause == Cause::Missing) else { return };
+    let search = block.search.trim();
     // Bounded: with very many blocks the first ones are enough of a hint.
-    let other = blocks
-        .iter()
-        .take(50)
-        .enumerate()
-        .find(|(index, other)| index + 1 != refusal.block && writes(other));
-    if let Some((index, _)) = other {
-        let hint = format!(
+    let mut others = blocks.iter().take(50).enumerate();
+    if let Some((index, _)) =
+        others.find(|(index, other)| *index != own && other.replace.contains(search))
+    {
+        refusal.message.push_str(&format!(
             " (block {} writes such lines, but all blocks are searched for in the file as it was before: merge the two blocks)",
             index + 1
-        );
-        refusal.message.push_str(&hint);
+        ));
     }
 }
 
@@ -213,16 +199,14 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
         .map(|i| i..i + 1)
         .take(MOST_PLACES)
         .collect();
-    let first = lines.first()?.clone();
+    if lines.is_empty() {
+        return None;
+    }
     let message = format!(
         "only a part of a line, found in lines {}: blocks need whole lines, so copy the whole line",
         list_numbers(&lines)
     );
-    let near = lines
-        .iter()
-        .take(MOST_QUOTES)
-        .flat_map(|range| quote_lines(file, range.clone()))
-        .collect::<Vec<_>>();
-    let near = if near.is_empty() { quote_lines(file, first) } else { near };
+    let near = lines.iter().take(MOST_QUOTES);
+    let near = near.flat_map(|range| quote_lines(file, range.clone())).collect();
     Some(refuse(Cause::PartOfLine, message, near))
 }

@@ -246,7 +246,7 @@ fn report_refusals(refusals: &[Refusal]) -> Report {
         let near = refusal.near.iter();
         let near = near.map(|quote| json!({"line": quote.line, "text": readable(&quote.text)}));
         json!({
-            "block": refusal.block, "line": refusal.line, "cause": refusal.cause.as_str(),
+            "block": refusal.block, "line": refusal.line, "cause": refusal.cause,
             "message": readable(&refusal.message), "near": near.collect::<Vec<_>>(),
         })
     });

@@ -12,7 +12,7 @@ use crate::ops::summarize_conversation::summarize_conversation;
 use crate::ops::{lists, manage, run, status};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol::{self, Notation};
+use crate::protocol;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -167,9 +167,9 @@ fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
 }
 
 fn print_protocol(form: Form) -> String {
-    protocol::print(match form {
-        Form::Text => Notation::Text,
-        Form::Gbnf => Notation::Gbnf,
-        Form::Lark => Notation::Lark,
-    })
+    match form {
+        Form::Text => protocol::protocol_text(),
+        Form::Gbnf => protocol::gbnf(),
+        Form::Lark => protocol::lark(),
+    }
 }

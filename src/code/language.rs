@@ -100,20 +100,16 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     const UTF_16: Option<&str> = Some(
         "UTF-16, which is cut by size alone, between characters; iconv -f UTF-16 -t UTF-8 makes text of it that is cut by its structure",
     );
-    const UTF_32: Option<&str> = Some(
-        "UTF-32, which is cut by size alone, between characters; iconv -f UTF-32 -t UTF-8 makes text of it that is cut by its structure",
-    );
     const BINARY: Option<&str> = Some("binary, which is cut by size alone");
     const LEGACY: Option<&str> = Some(
         "no UTF-8; its bytes are kept as they are, and characters outside of ASCII are not known",
     );
-    if head.starts_with(b"\xff\xfe\0\0") || head.starts_with(b"\0\0\xfe\xff") {
-        return (Unit::Four, false, UTF_32);
-    }
-    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+    // Two zeros after the mark are UTF-32's.
+    let is_wide = head.starts_with(b"\xff\xfe\0\0");
+    if !is_wide && (head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")) {
         return (Unit::Two { little: head[0] == 0xff }, false, UTF_16);
     }
-    // The places of NUL bytes reveal UTF-16 and UTF-32 of mostly ASCII.
+    // The places of NUL bytes reveal UTF-16 of mostly ASCII.
     let probe = &head[..head.len().min(4096) / 4 * 4];
     let mut nul = [0usize; 4];
     for quad in probe.chunks_exact(4) {
@@ -125,7 +121,6 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     let [a, b, c, d] = nul.map(|count| count > most && most > 0);
     let none = nul.map(|count| count == 0);
     match () {
-        () if b && c && d && none[0] || a && b && c && none[3] => (Unit::Four, false, UTF_32),
         () if b && d && none[0] && none[2] => (Unit::Two { little: true }, false, UTF_16),
         () if a && c && none[1] && none[3] => (Unit::Two { little: false }, false, UTF_16),
         () if head.contains(&0) => (Unit::Four, false, BINARY),
@@ -337,10 +332,10 @@ mod tests {
         let text = b"import this and that\n";
         check(&wide(text, 2, true), Unit::Two { little: true }, "UTF-16");
         check(&wide(text, 2, false), Unit::Two { little: false }, "UTF-16");
-        check(&wide(text, 4, true), Unit::Four, "UTF-32");
-        check(&wide(text, 4, false), Unit::Four, "UTF-32");
+        check(&wide(text, 4, true), Unit::Four, "binary");
+        check(&wide(text, 4, false), Unit::Four, "binary");
         check(b"\xff\xfe\x3d\xd8", Unit::Two { little: true }, "UTF-16");
-        check(b"\xff\xfe\0\0a\0\0\0", Unit::Four, "UTF-32");
+        check(b"\xff\xfe\0\0a\0\0\0", Unit::Four, "binary");
         check(b"\x7fELF\x02\x01\x01\0\0\0", Unit::Four, "binary");
         check(b"\x01\x02\xff\xfe\xf0\xf1", Unit::Four, "binary");
         let latin = detect("a.py", b"# d\xe9j\xe0 vu \xe9\xe8\n");

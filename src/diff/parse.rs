@@ -215,20 +215,16 @@ fn parse_hunk(lines: &[&str], from: usize) -> Result<(DiffHunk, usize), Complain
         }
         let body = line.get(1..).unwrap_or_default();
         match line.as_bytes().first() {
-            Some(b' ') => {
-                hunk.old.push_str(body);
-                hunk.new.push_str(body);
-                seen = (seen.0 + 1, seen.1 + 1);
-            }
-            Some(b'-') => {
-                hunk.old.push_str(body);
-                seen.0 += 1;
-                changes = true;
-            }
-            Some(b'+') => {
-                hunk.new.push_str(body);
-                seen.1 += 1;
-                changes = true;
+            Some(mark @ (b' ' | b'-' | b'+')) => {
+                if *mark != b'+' {
+                    hunk.old.push_str(body);
+                    seen.0 += 1;
+                }
+                if *mark != b'-' {
+                    hunk.new.push_str(body);
+                    seen.1 += 1;
+                }
+                changes |= *mark != b' ';
             }
             Some(b'\\') => {
                 let before = lines[at - 1].as_bytes().first();

@@ -99,30 +99,23 @@ impl Index {
             ));
         }
         let mut end = 0;
-        for (at, segment) in self.segments.iter().enumerate() {
-            let number = at + 1;
-            if segment.segment_index != number {
+        for (number, segment) in (1..).zip(&self.segments) {
+            let Segment { segment_index, start_byte, end_byte, .. } = segment;
+            if *segment_index != number {
                 return Err(format!(
-                    "segment {} is listed where segment {number} belongs",
-                    segment.segment_index
+                    "segment {segment_index} is listed where segment {number} belongs"
                 ));
             }
-            if segment.start_byte != end {
+            if *start_byte != end || end_byte < start_byte {
                 return Err(format!(
-                    "segment {number} begins at byte {} of the source, not at byte {end}, where the one before it ends",
-                    segment.start_byte
+                    "segment {number} begins at byte {start_byte} of the source and ends at byte {end_byte}; the one before it ends at byte {end}"
                 ));
             }
-            if segment.end_byte < segment.start_byte {
-                return Err(format!("segment {number} ends before it begins"));
-            }
-            end = segment.end_byte;
+            end = *end_byte;
         }
         if end != self.source_size_bytes {
-            return Err(format!(
-                "the segments end at byte {end}, the source at byte {}",
-                self.source_size_bytes
-            ));
+            let size = self.source_size_bytes;
+            return Err(format!("the segments end at byte {end}, the source at byte {size}"));
         }
         Ok(())
     }
@@ -194,9 +187,12 @@ mod tests {
         check(|index| index.segments.swap(0, 1), "segment 2 is listed where segment 1");
         check(
             |index| index.segments[1].start_byte = 2,
-            "begins at byte 2 of the source, not at byte 3",
+            "begins at byte 2 of the source and ends at byte 7; the one before it ends at byte 3",
         );
-        check(|index| index.segments[2].end_byte = 6, "ends before it begins");
+        check(
+            |index| index.segments[2].end_byte = 6,
+            "begins at byte 7 of the source and ends at byte 6",
+        );
         check(|index| index.source_size_bytes = 13, "end at byte 12, the source at byte 13");
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::tags::{self, Body, FENCE, TAGS, Tag};
+use crate::format::harmless::truncate;
 
 /// Why a reply is malformed, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,26 +51,14 @@ impl fmt::Display for Malformed {
 
 /// Returns the beginning of `text`, at most `limit` characters, with invisible characters escaped.
 pub(super) fn excerpt_of(text: &str, limit: usize) -> String {
-    let mut clipped = String::new();
-    let mut length = 0;
-    for char in text.chars() {
-        let shown: String = match char {
-            '"' | '\'' | '\\' => char.to_string(),
-            _ => char.escape_debug().collect(),
-        };
-        let more = shown.chars().count();
-        if length + more > limit {
-            while length >= limit {
-                clipped.pop();
-                length -= 1;
-            }
-            clipped.push('…');
-            return clipped;
+    let mut shown = String::new();
+    for char in text.chars().take(limit + 1) {
+        match char {
+            '"' | '\'' | '\\' => shown.push(char),
+            _ => shown.extend(char.escape_debug()),
         }
-        clipped += &shown;
-        length += more;
     }
-    clipped
+    truncate(&shown, limit)
 }
 
 /// Reports a tag that does not exist.

@@ -141,38 +141,5 @@ pub enum ParsedReply<'a> {
     Malformed(Malformed),
 }
 
-/// A notation that the protocol can be printed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notation {
-    /// The text that a model reads.
-    Text,
-    /// llama.cpp's grammar notation.
-    Gbnf,
-    /// The Lark dialect of llguidance and of OpenAI's custom tools.
-    Lark,
-}
-
-impl std::str::FromStr for Notation {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "text" => Ok(Self::Text),
-            "gbnf" => Ok(Self::Gbnf),
-            "lark" => Ok(Self::Lark),
-            _ => Err(format!("no notation {name:?}: choose text, gbnf or lark")),
-        }
-    }
-}
-
-/// The protocol in a notation, ending in a line feed.
-pub fn print(notation: Notation) -> String {
-    match notation {
-        Notation::Text => protocol_text(),
-        Notation::Gbnf => gbnf(),
-        Notation::Lark => lark(),
-    }
-}
-
 #[cfg(test)]
 mod tests;
