@@ -185,7 +185,7 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
         version => format!("landlock: version {version}"),
     });
     lines.push("seccomp: on".to_owned());
-    let writable: Vec<String> = sandbox.writable().map(|path| path.display().to_string()).collect();
+    let writable = sandbox.writable();
     lines.extend(writable.iter().map(|folder| format!("writable: {folder}")));
     let gaps = sandbox.gaps();
     lines.extend(gaps.iter().map(|gap| format!("gap: {gap}")));

@@ -49,7 +49,7 @@ fn origin(call: &Call<'_>) -> String {
 /// Describes the sandbox to the model.
 pub(super) fn describe(sandbox: &Sandbox) -> String {
     let request = sandbox.request();
-    let folders: Vec<String> = sandbox.writable().map(|path| path.display().to_string()).collect();
+    let folders = sandbox.writable();
     let write = match (request.mode, folders.is_empty()) {
         (SandboxMode::Off, _) => "they can write wherever the user can".to_owned(),
         (_, true) => {

@@ -35,7 +35,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let (mut writable, mut gaps) = (Vec::new(), Vec::new());
     if let Some(sandbox) = &sandbox {
         text.push_str(&format!(" by:{}", sandbox.kind()));
-        writable.extend(sandbox.writable().map(|path| path.display().to_string()));
+        writable = sandbox.writable();
         gaps = sandbox.gaps();
     }
     if let Some(error) = &error {

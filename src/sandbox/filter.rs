@@ -95,8 +95,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_iopl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_kexec_file_load,
 ];
 
 /// Calls that are refused too where there are no namespaces of processes and of System V objects.
@@ -119,7 +117,7 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
-const CLONE_NEWTIME: u64 = 0x80;
+const CLONE_NEWTIME: u32 = 0x80;
 
 /// A raw socket by an old name.
 const SOCK_PACKET: i32 = 10;
@@ -138,14 +136,11 @@ pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, Strin
     }
     rules.add_sockets(sockets)?;
     for flag in NAMESPACES {
-        let flag = u64::from(flag.cast_unsigned());
-        rules.refuse_if(libc::SYS_unshare, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
-        rules.refuse_if(libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
+        for call in [libc::SYS_unshare, libc::SYS_clone] {
+            rules.refuse_if(call, &[has_bits(0, flag.cast_unsigned())])?;
+        }
     }
-    rules.refuse_if(
-        libc::SYS_unshare,
-        &[(0, SeccompCmpOp::MaskedEq(CLONE_NEWTIME), CLONE_NEWTIME)],
-    )?;
+    rules.refuse_if(libc::SYS_unshare, &[has_bits(0, CLONE_NEWTIME)])?;
     for request in [TIOCSTI, TIOCLINUX] {
         rules.refuse_if(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)])?;
     }
@@ -163,6 +158,14 @@ pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, Strin
     rules.compile()
 }
 
+/// A condition of a rule: the argument's place from 0, the comparison, the value.
+type Condition = (u8, SeccompCmpOp, u64);
+
+/// The argument at this place has all of these bits.
+fn has_bits(place: u8, bits: u32) -> Condition {
+    (place, SeccompCmpOp::MaskedEq(bits.into()), bits.into())
+}
+
 #[derive(Default)]
 struct Rules(BTreeMap<i64, Vec<SeccompRule>>);
 
@@ -172,18 +175,12 @@ impl Rules {
         self.0.insert(call, Vec::new());
     }
 
-    /// Refuses a call when all conditions hold: the argument's place from 0, the comparison, the value.
-    fn refuse_if(
-        &mut self,
-        call: i64,
-        conditions: &[(u8, SeccompCmpOp, u64)],
-    ) -> Result<(), String> {
-        let conditions: Result<Vec<_>, _> = conditions
-            .iter()
-            .map(|(place, op, value)| {
-                SeccompCondition::new(*place, SeccompCmpArgLen::Dword, op.clone(), *value)
-            })
-            .collect();
+    /// Refuses a call when all conditions hold.
+    fn refuse_if(&mut self, call: i64, conditions: &[Condition]) -> Result<(), String> {
+        let condition = |(place, op, value): &Condition| {
+            SeccompCondition::new(*place, SeccompCmpArgLen::Dword, op.clone(), *value)
+        };
+        let conditions: Result<Vec<_>, _> = conditions.iter().map(condition).collect();
         let rule = conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())?;
         self.0.entry(call).or_default().push(rule);
         Ok(())
@@ -191,32 +188,33 @@ impl Rules {
 
     /// Refuses to set the bits by which a program runs as its owner or group: it would do so for everybody, outside too.
     fn refuse_set_user_id(&mut self) -> Result<(), String> {
-        // The place of the mode, and of the flags of calls that have a mode only if they create a file.
-        let calls: &[(i64, u8, Option<u8>)] = &[
-            (libc::SYS_fchmod, 1, None),
-            (libc::SYS_fchmodat, 2, None),
-            (FCHMODAT2, 2, None),
-            (libc::SYS_mknodat, 2, None),
-            (libc::SYS_openat, 3, Some(2)),
+        // The place of the mode.
+        let calls: &[(i64, u8)] = &[
+            (libc::SYS_fchmod, 1),
+            (libc::SYS_fchmodat, 2),
+            (FCHMODAT2, 2),
+            (libc::SYS_mknodat, 2),
             #[cfg(target_arch = "x86_64")]
-            (libc::SYS_chmod, 1, None),
+            (libc::SYS_chmod, 1),
             #[cfg(target_arch = "x86_64")]
-            (libc::SYS_mknod, 1, None),
+            (libc::SYS_mknod, 1),
             #[cfg(target_arch = "x86_64")]
-            (libc::SYS_creat, 1, None),
-            #[cfg(target_arch = "x86_64")]
-            (libc::SYS_open, 2, Some(1)),
+            (libc::SYS_creat, 1),
         ];
-        let has = |place, bits: u32| (place, SeccompCmpOp::MaskedEq(bits.into()), bits.into());
-        for (call, mode, flags) in calls {
-            for bit in [libc::S_ISUID, libc::S_ISGID] {
-                let Some(flags) = flags else {
-                    self.refuse_if(*call, &[has(*mode, bit)])?;
-                    continue;
-                };
+        // And of the flags, of calls that have a mode only if they create a file.
+        let creating: &[(i64, u8, u8)] = &[
+            (libc::SYS_openat, 3, 2),
+            #[cfg(target_arch = "x86_64")]
+            (libc::SYS_open, 2, 1),
+        ];
+        for bit in [libc::S_ISUID, libc::S_ISGID] {
+            for (call, mode) in calls {
+                self.refuse_if(*call, &[has_bits(*mode, bit)])?;
+            }
+            for (call, mode, flags) in creating {
                 for creates in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
-                    let creates = has(*flags, creates.cast_unsigned());
-                    self.refuse_if(*call, &[has(*mode, bit), creates])?;
+                    let creates = has_bits(*flags, creates.cast_unsigned());
+                    self.refuse_if(*call, &[has_bits(*mode, bit), creates])?;
                 }
             }
         }
@@ -225,12 +223,8 @@ impl Rules {
 
     fn add_sockets(&mut self, sockets: Sockets) -> Result<(), String> {
         let number = |number: i32| u64::from(number.cast_unsigned());
-        let (unix, inet, inet6, netlink) = (
-            number(libc::AF_UNIX),
-            number(libc::AF_INET),
-            number(libc::AF_INET6),
-            number(libc::AF_NETLINK),
-        );
+        let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+        let [unix, inet, inet6, netlink] = families.map(number);
         let kind = SeccompCmpOp::MaskedEq(0xf);
         if sockets.no_internet {
             self.refuse(libc::SYS_socket);
@@ -266,9 +260,7 @@ impl Rules {
             .map_err(|error| error.to_string())?;
         let body: BpfProgram =
             filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
-        let mut program = check_call();
-        program.extend(body);
-        Ok(program)
+        Ok([check_call(), body].concat())
     }
 }
 

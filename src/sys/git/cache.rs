@@ -21,28 +21,13 @@ use crate::limits;
 const MAX_HEADS: usize = 4;
 
 /// The version of the format; files of another version count as missing.
-const VERSION: u32 = 2;
-
-/// What a cached history belongs to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CacheKey {
-    nagent_history: u32,
-    /// The repository's folder.
-    #[serde(with = "path_text")]
-    repository: Vec<u8>,
-    /// The file's path in it.
-    #[serde(with = "path_text")]
-    path: Vec<u8>,
-    /// The commit from which it was read.
-    head: String,
-    /// The hash of the list of commits at which a shallow clone ends.
-    shallow: String,
-}
+const VERSION: u32 = 3;
 
 /// The history of a file at one head. Names and addresses are as in the commits: the mailmap is applied later.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CachedHistory {
-    pub(super) key: CacheKey,
+    /// [`Cache::basis`] when it was written; with another one the file counts as missing.
+    pub(super) basis: String,
     /// Newest first.
     pub(super) commits: Vec<FileCommit>,
     pub(super) co_changes: CoChangeCounts,
@@ -61,22 +46,16 @@ pub(super) struct FrontierCommit {
 /// The cached histories of one repository.
 pub(super) struct Cache {
     folder: PathBuf,
-    repository: Vec<u8>,
-    shallow: String,
+    /// The version of the format, and the hash of the list of commits at which a shallow clone ends.
+    pub(super) basis: String,
     /// The heads of which there is a file, by path.
     heads: HashMap<Vec<u8>, HashSet<String>>,
 }
 
 impl Cache {
-    pub(super) fn new(folder: &Path, repository: &Path, shallow: String) -> Self {
-        let repository = repository.as_os_str().as_bytes().to_owned();
-        let folder = folder.join(shorten_hash(&repository));
-        Self { folder, repository, shallow, heads: HashMap::new() }
-    }
-
-    pub(super) fn cache_key(&self, head: String, path: &[u8]) -> CacheKey {
-        let (repository, shallow) = (self.repository.clone(), self.shallow.clone());
-        CacheKey { nagent_history: VERSION, repository, path: path.to_owned(), head, shallow }
+    pub(super) fn new(folder: &Path, repository: &Path, shallow: &str) -> Self {
+        let folder = folder.join(shorten_hash(repository.as_os_str().as_bytes()));
+        Self { folder, basis: format!("{VERSION} {shallow}"), heads: HashMap::new() }
     }
 
     /// Returns what was cached for a path at a head. Cheap where there is nothing: a walk asks at each commit.
@@ -92,18 +71,23 @@ impl Cache {
         let file = self.path_folder(path).join(format!("{head}.json"));
         let text = fs::read_text(&file, limits::CACHED_HISTORY).ok()??;
         let cached: CachedHistory = serde_json::from_str(&text).ok()?;
-        (cached.key == self.cache_key(head.to_owned(), path)).then_some(cached)
+        (cached.basis == self.basis).then_some(cached)
     }
 
-    /// Writes a history, and removes the oldest ones of too many heads.
-    pub(super) fn write_head(&self, history: &CachedHistory) -> Result<()> {
+    /// Writes the history of a path at a head, and removes the oldest ones of too many heads.
+    pub(super) fn write_head(
+        &self,
+        head: &str,
+        path: &[u8],
+        history: &CachedHistory,
+    ) -> Result<()> {
         let text = serde_json::to_string(history)?;
         if text.len() as u64 > limits::CACHED_HISTORY {
             return Ok(());
         }
-        let folder = self.path_folder(&history.key.path);
+        let folder = self.path_folder(path);
         fs::create_private_folder(&folder)?;
-        let name = format!("{}.json", history.key.head);
+        let name = format!("{head}.json");
         AtomicFile::new(&folder.join(&name)).without_sync().write(text.as_bytes())?;
         let mut others: Vec<(u64, PathBuf)> = fs::list_names(&folder)?
             .into_iter()

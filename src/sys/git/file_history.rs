@@ -118,7 +118,7 @@ fn read_in_worker(
         Err(error) => return Err(unreadable(&top, &error)),
     };
     let (shallow, shallow_hash) = read_shallow(&repository)?;
-    let mut cache = Cache::new(cache, repository.commondir(), shallow_hash);
+    let mut cache = Cache::new(cache, repository.commondir(), &shallow_hash);
     let mut walk = Walk::new(&objects, shallow, progress, (head, path));
     walk.run(&mut cache, &must_stop);
     if walk.commits_read > 0 {
@@ -128,7 +128,7 @@ fn read_in_worker(
     }
     let (frontier, read_back_to) = walk.frontier();
     let history = CachedHistory {
-        key: cache.cache_key(head.to_string(), path),
+        basis: cache.basis.clone(),
         commits: std::mem::take(&mut walk.commits),
         co_changes: std::mem::take(&mut walk.co_changes),
         frontier,
@@ -137,7 +137,7 @@ fn read_in_worker(
     // What is damaged today may be repaired tomorrow.
     if notes.is_empty()
         && walk.commits_read > 0
-        && let Err(error) = cache.write_head(&history)
+        && let Err(error) = cache.write_head(&head.to_string(), path, &history)
     {
         notes.push(format!("cannot cache the history: {error:#}"));
     }

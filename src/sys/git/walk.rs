@@ -34,16 +34,8 @@ const MIN_READ: u64 = 100;
 /// At most this many notes on damage are kept.
 const MAX_NOTES: usize = 8;
 
-/// A commit that the walk has still to look at.
-struct PendingCommit<'repository> {
-    commit: Commit<'repository>,
-    path: Rc<[u8]>,
-    trace: PathTrace,
-    state: usize,
-}
-
-/// A commit's parent, and the file's path there.
-struct Parent<'repository> {
+/// A commit, and the file's path there.
+struct CommitAtPath<'repository> {
     commit: Commit<'repository>,
     path: Rc<[u8]>,
     trace: PathTrace,
@@ -55,8 +47,8 @@ pub(super) struct Walk<'a, 'repository> {
     /// The commits at which a shallow clone ends.
     shallow: HashSet<Oid>,
     progress: &'a Progress,
-    /// By commit time; the newest is next.
-    pending: BTreeMap<(i64, Reverse<usize>), PendingCommit<'repository>>,
+    /// What the walk has still to look at, by commit time and state; the newest is next.
+    pending: BTreeMap<(i64, Reverse<usize>), CommitAtPath<'repository>>,
     visited: HashSet<(Oid, Rc<[u8]>)>,
     states: Vec<WalkState>,
     recorded: HashSet<Oid>,
@@ -105,10 +97,11 @@ impl<'a, 'repository> Walk<'a, 'repository> {
                 self.pending.insert(key, next);
                 break;
             }
-            if !self.resume_from_cache(&next, cache) {
+            let (_, Reverse(state)) = key;
+            if !self.resume_from_cache(&next, state, cache) {
                 self.commits_read += 1;
                 self.progress.advance();
-                self.visit(next);
+                self.visit(next, state);
             }
         }
     }
@@ -135,7 +128,12 @@ impl<'a, 'repository> Walk<'a, 'repository> {
     }
 
     /// Takes over what is cached for this commit. Returns whether the cache knows all below it.
-    fn resume_from_cache(&mut self, next: &PendingCommit<'_>, cache: &mut Cache) -> bool {
+    fn resume_from_cache(
+        &mut self,
+        next: &CommitAtPath<'_>,
+        state: usize,
+        cache: &mut Cache,
+    ) -> bool {
         let id = next.commit.id();
         if let Some(cached) = &self.cached {
             return cached.contains(&(id, next.path.to_vec()));
@@ -154,19 +152,19 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         self.co_changes.total += history.co_changes.total;
         for (path, counts) in history.co_changes.files {
             self.co_changes.add_file(&path, counts);
-            self.last_seen.entry(path).or_insert(next.state);
+            self.last_seen.entry(path).or_insert(state);
         }
         for commit in history.frontier {
-            self.push_commit(oid(&commit.id), commit.path.into(), next.state);
+            self.push_commit(oid(&commit.id), commit.path.into(), state);
         }
         true
     }
 
     /// Looks at one commit: whether it touched the file, and where to go on.
-    fn visit(&mut self, next: PendingCommit<'repository>) {
-        let PendingCommit { commit, path, trace, state } = next;
+    fn visit(&mut self, next: CommitAtPath<'repository>, state: usize) {
+        let CommitAtPath { commit, path, trace } = next;
         let mut is_cut_off = self.shallow.contains(&commit.id());
-        let mut parents: Vec<Parent<'repository>> = Vec::new();
+        let mut parents: Vec<CommitAtPath<'repository>> = Vec::new();
         for id in commit.parent_ids().filter(|_| !is_cut_off).collect::<Vec<_>>() {
             match self.read_parent(id, &path, Some(&trace)) {
                 Ok(parent) => parents.push(parent),
@@ -190,7 +188,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             self.record((&commit, state), &path, (FileChange::Added, kind), diff);
         }
         for parent in parents {
-            self.push_parent(parent.commit, parent.path, parent.trace, state);
+            self.push_pending(parent, state);
         }
     }
 
@@ -201,7 +199,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         state: usize,
         path: &Rc<[u8]>,
         entry: Option<FileEntry>,
-        parents: &mut [Parent<'repository>],
+        parents: &mut [CommitAtPath<'repository>],
     ) {
         let mut first_diff = None;
         for (at, parent) in parents.iter_mut().enumerate() {
@@ -277,31 +275,24 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         id: Oid,
         path: &Rc<[u8]>,
         hint: Option<&PathTrace>,
-    ) -> Result<Parent<'repository>, String> {
+    ) -> Result<CommitAtPath<'repository>, String> {
         let commit = self.objects.read_commit(id)?;
         let trace = self.objects.trace(commit.tree_id(), path, hint)?;
-        Ok(Parent { commit, path: Rc::clone(path), trace })
+        Ok(CommitAtPath { commit, path: Rc::clone(path), trace })
     }
 
     fn push_commit(&mut self, id: Oid, path: Rc<[u8]>, child: usize) {
         match self.read_parent(id, &path, None) {
-            Ok(parent) => self.push_parent(parent.commit, parent.path, parent.trace, child),
+            Ok(next) => self.push_pending(next, child),
             Err(note) => self.add_note(note),
         }
     }
 
-    fn push_parent(
-        &mut self,
-        commit: Commit<'repository>,
-        path: Rc<[u8]>,
-        trace: PathTrace,
-        child: usize,
-    ) {
-        if self.visited.insert((commit.id(), Rc::clone(&path))) {
+    fn push_pending(&mut self, next: CommitAtPath<'repository>, child: usize) {
+        if self.visited.insert((next.commit.id(), Rc::clone(&next.path))) {
             let state = self.states.len();
-            self.states.push(WalkState { tree: commit.tree_id(), child });
-            let key = (commit.time().seconds(), Reverse(state));
-            self.pending.insert(key, PendingCommit { commit, path, trace, state });
+            self.states.push(WalkState { tree: next.commit.tree_id(), child });
+            self.pending.insert((next.commit.time().seconds(), Reverse(state)), next);
         }
     }
 

@@ -181,17 +181,15 @@ impl Sandbox {
         if let Some(scratch) = &scratch {
             let path = scratch.clone();
             policy.writable.push(WritableFolder { path, kind: FolderKind::Temp });
+            job.env.retain(|(name, _)| name != "TMPDIR");
+            job.env.push(("TMPDIR".into(), scratch.into()));
         }
         let plan = InnerPlan::new(&policy, self.is_alone());
-        let mut run = SandboxedRun::new(&plan, self.paths.root.join("outputs")).map_err(cannot)?;
-        if let Some(scratch) = scratch {
-            job.env.retain(|(name, _)| name != "TMPDIR");
-            job.env.push(("TMPDIR".into(), scratch.clone().into()));
-            run.make_scratch(scratch).map_err(cannot)?;
-        }
+        let outputs = self.paths.root.join("outputs");
+        let missing = policy.missing.iter().filter(|path| !path.exists()).cloned().collect();
+        let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing, self.is_alone())
+            .map_err(cannot)?;
         self.put_around(job, &policy, run.control().map_err(cannot)?).map_err(cannot)?;
-        let missing = policy.missing.into_iter().filter(|path| !path.exists()).collect();
-        run.remember(trees, missing, self.is_alone());
         Ok(run)
     }
 
@@ -253,21 +251,14 @@ impl Sandbox {
                 files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect();
             let words =
                 bwrap::arguments(policy, self.options, &job.cwd, &self.paths.inner, &empty?);
-            let mut bytes = Vec::new();
-            for word in words {
-                bytes.extend_from_slice(word.as_bytes());
-                bytes.push(0);
-            }
+            let bytes = words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat());
+            let bytes: Vec<u8> = bytes.collect();
             let number = inherit(run::memory_file(&bytes)?).to_string();
             argv.extend([bwrap.into(), "--args".into(), number.into(), "--".into()]);
         }
         let number = inherit(control).to_string();
-        argv.extend([
-            self.paths.inner.clone().into(),
-            "--within".into(),
-            number.into(),
-            "--".into(),
-        ]);
+        let inner = self.paths.inner.clone().into();
+        argv.extend([inner, "--within".into(), number.into(), "--".into()]);
         argv.append(&mut job.argv);
         job.argv = argv;
         Ok(())
@@ -311,8 +302,9 @@ impl Sandbox {
     }
 
     /// The folders that commands may write in, without links. Empty with mode off: then everywhere.
-    pub fn writable(&self) -> impl Iterator<Item = &Path> {
-        self.paths.policy.writable.iter().map(|folder| folder.path.as_path())
+    pub fn writable(&self) -> Vec<String> {
+        let folders = self.paths.policy.writable.iter();
+        folders.map(|folder| folder.path.display().to_string()).collect()
     }
 
     /// Describes what this sandbox leaves open, one sentence each.

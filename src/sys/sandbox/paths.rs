@@ -271,10 +271,10 @@ fn resolve_named_folder(
 fn remove_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for step in path.components() {
-        match step {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            _ => plain.push(step),
+        if step == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(step);
         }
     }
     plain

@@ -2,9 +2,9 @@
 //! when it ends, into `outputs/created-{uuid}/` of nagent's root; nothing of ours is ever put into the tree.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,46 +63,29 @@ pub struct SandboxOutcome {
 }
 
 impl SandboxedRun {
-    pub(super) fn new(plan: &InnerPlan, outputs: PathBuf) -> io::Result<Self> {
-        Ok(Self {
-            control: memory_file(&serde_json::to_vec(plan)?)?,
-            scratch: None,
-            outputs,
-            trees: Vec::new(),
-            identities: HashSet::new(),
-            may_change: false,
-            states: HashMap::new(),
-            missing: Vec::new(),
-        })
+    /// Remembers what there is before the command. `may_change`: nothing keeps protected paths from being changed.
+    pub(super) fn new(
+        plan: &InnerPlan,
+        outputs: PathBuf,
+        scratch: Option<PathBuf>,
+        trees: Vec<(WritableFolder, TreeScan)>,
+        missing: Vec<PathBuf>,
+        may_change: bool,
+    ) -> io::Result<Self> {
+        let control = memory_file(&serde_json::to_vec(plan)?)?;
+        if let Some(scratch) = &scratch {
+            DirBuilder::new().mode(0o700).create(scratch)?;
+        }
+        let protected = || trees.iter().flat_map(|(_, scan)| &scan.protected);
+        let identities = protected().filter_map(|path| identity(path)).collect();
+        let changeable = protected().filter(|_| may_change);
+        let states = changeable.map(|path| (path.clone(), path_state(path))).collect();
+        Ok(Self { control, scratch, outputs, trees, identities, may_change, states, missing })
     }
 
     /// The descriptor that the inner stage reads its plan from.
     pub(super) fn control(&self) -> io::Result<File> {
         self.control.try_clone()
-    }
-
-    pub(super) fn make_scratch(&mut self, scratch: PathBuf) -> io::Result<()> {
-        fs::create_dir(&scratch)?;
-        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o700))?;
-        self.scratch = Some(scratch);
-        Ok(())
-    }
-
-    /// Remembers what there was before the command. `may_change`: nothing keeps protected paths from being changed.
-    pub(super) fn remember(
-        &mut self,
-        trees: Vec<(WritableFolder, TreeScan)>,
-        missing: Vec<PathBuf>,
-        may_change: bool,
-    ) {
-        let protected = || trees.iter().flat_map(|(_, scan)| &scan.protected);
-        self.identities = protected().filter_map(|path| identity(path)).collect();
-        self.may_change = may_change;
-        if may_change {
-            self.states = protected().map(|path| (path.clone(), path_state(path))).collect();
-        }
-        self.missing = missing;
-        self.trees = trees;
     }
 
     /// Reports how the command started, and moves the protected names that it created out of the tree.
@@ -120,7 +103,8 @@ impl SandboxedRun {
 
     fn clean_up(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let mut unsearched = Vec::new();
+        let mut unsearched: Vec<String> = Vec::new();
+        let show = |path: &PathBuf| path.display().to_string();
         let mut created: Vec<PathBuf> = Vec::new();
         for (folder, before) in &self.trees {
             // In a repository's own folder, what can be created is among `missing`.
@@ -137,12 +121,11 @@ impl SandboxedRun {
             let links = after.links.into_iter().filter(|link| !before.links.contains(link));
             created.extend(links.map(|link| link.path));
             if before.is_cut || after.is_cut {
-                unsearched.push(folder.path.clone());
+                unsearched.push(show(&folder.path));
             }
-            let unreadable = after.unreadable.into_iter();
-            unsearched.extend(
-                unreadable.filter(|folder| self.may_change || !before.unreadable.contains(folder)),
-            );
+            let is_reported =
+                |folder: &&PathBuf| self.may_change || !before.unreadable.contains(folder);
+            unsearched.extend(after.unreadable.iter().filter(is_reported).map(show));
         }
         let mut moved = self.move_out(created, &mut notes);
         // Before what was missing, which may be the target of such a link.
@@ -158,14 +141,12 @@ impl SandboxedRun {
             .states
             .iter()
             .filter(|(path, before)| path_state(path) != **before)
-            .map(|(path, _)| path.display().to_string())
+            .map(|(path, _)| show(path))
             .collect();
         notes.extend(name_some(
             "the command changed what tools run by themselves; look at it before you work there",
             &changed,
         ));
-        let unsearched: Vec<String> =
-            unsearched.iter().map(|path| path.display().to_string()).collect();
         notes.extend(name_some("not searched to the end for what tools run by themselves (too large, too slow or unreadable), so it may hold more", &unsearched));
         notes
     }
@@ -251,23 +232,20 @@ fn quote(path: &Path) -> String {
 }
 
 /// Moves a file or folder, to another file system too.
-fn move_path(from: &Path, to: &Path) -> Result<(), String> {
+fn move_path(from: &Path, to: &Path) -> anyhow::Result<()> {
     let parent = to.parent().unwrap_or(to);
-    crate::sys::fs::make_folders(parent, 0o700, &mut Vec::new())
-        .map_err(|error| error.to_string())?;
+    crate::sys::fs::make_folders(parent, 0o700, &mut Vec::new())?;
     match fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-        done => return done.map_err(|error| error.to_string()),
+        done => return Ok(done?),
     }
     let argv = vec!["mv".into(), "--".into(), from.into(), to.into()];
     let path = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let job = Job { timeout: Some(MOVE_TIME), ..Job::new(argv, "/".into(), path) };
-    let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
-    let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
-    match finished.outcome {
-        Outcome::Ended { code: 0 } => Ok(()),
-        _ => Err(String::from_utf8_lossy(&finished.stdout).trim().to_owned()),
-    }
+    let finished = process::run(job, &Interrupts::without_handlers()?)?;
+    let is_done = finished.outcome == Outcome::Ended { code: 0 };
+    anyhow::ensure!(is_done, "{}", String::from_utf8_lossy(&finished.stdout).trim());
+    Ok(())
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
