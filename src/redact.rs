@@ -10,6 +10,7 @@
 mod private_key;
 pub mod shapes;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -30,23 +31,19 @@ const HELD: usize = private_key::LONGEST + (32 << 10);
 /// Maximum length of a word beside a cut that is removed because it may be part of a secret, in bytes.
 const RAGGED: usize = 512;
 
-static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let compile = |shape: &shapes::Shape| {
-        let built = RegexBuilder::new(shape.pattern).unicode(false).build();
-        built.expect("the patterns of the table are constants, and a test compiles each")
-    };
-    SHAPES.iter().map(compile).collect()
+static PATTERNS: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| SHAPES.iter().map(|shape| compile(shape.pattern)).collect());
+
+/// An address with a password in it.
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+    let shape = SHAPES.iter().find(|shape| shape.name == "url-password");
+    compile(shape.map_or("", |shape| shape.pattern))
 });
 
-/// The shape of an address with a password in it.
-const URL_PASSWORD: &str = "url-password";
-
-static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
-    let shape = SHAPES.iter().find(|shape| shape.name == URL_PASSWORD);
-    let pattern = shape.map_or("", |shape| shape.pattern);
+fn compile(pattern: &str) -> Regex {
     let built = RegexBuilder::new(pattern).unicode(false).build();
     built.expect("the patterns of the table are constants, and a test compiles each")
-});
+}
 
 static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
     let mut kinds: Vec<&str> = SHAPES.iter().map(|shape| shape.name).collect();
@@ -67,7 +64,7 @@ pub struct Redactor {
     /// The key of the masks' words; `None`: shapes are not searched for.
     salt: Option<Vec<u8>>,
     /// Lines of private keys that were seen, with the mask of the key.
-    learned: HashMap<Vec<u8>, String>,
+    learned: RefCell<HashMap<Vec<u8>, String>>,
 }
 
 /// A secret in a text.
@@ -109,21 +106,19 @@ impl Redactor {
                 add(json.trim_matches('"'), name);
             }
             if value.contains('\n') {
-                value
-                    .lines()
-                    .filter(|line| line.len() >= 16 && !line.contains("-----"))
+                let lines = value.lines().filter(|line| line.len() >= 16);
+                lines
+                    .filter(|line| !line.contains("-----"))
                     .for_each(|line| add(line.trim(), name));
             }
         }
         known.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        let escaped: Vec<String> = known
-            .iter()
-            .filter_map(|(value, _)| std::str::from_utf8(value).ok().map(regex::escape))
-            .collect();
+        let escaped: Vec<String> =
+            known.iter().map(|(value, _)| regex::escape(&String::from_utf8_lossy(value))).collect();
         let any_known = (!escaped.is_empty())
             .then(|| RegexBuilder::new(&escaped.join("|")).size_limit(64 << 20).build().ok())
             .flatten();
-        Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: HashMap::new() }
+        Self { known, any_known, salt: salt.map(<[u8]>::to_vec), learned: RefCell::default() }
     }
 
     /// Whether it never changes anything.
@@ -137,13 +132,13 @@ impl Redactor {
     }
 
     /// The bytes with masks, and how many; `None`: there is nothing to mask.
-    pub fn redact_bytes(&mut self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
         let spans = self.spans(bytes);
         (!spans.is_empty()).then(|| self.replace_spans(bytes, &spans))
     }
 
     /// Like [`Redactor::redact_bytes`], for text.
-    pub fn redact_text(&mut self, text: String) -> (String, u64) {
+    pub fn redact_text(&self, text: String) -> (String, u64) {
         match self.redact_bytes(text.as_bytes()) {
             Some((bytes, count)) => (String::from_utf8_lossy(&bytes).into_owned(), count),
             None => (text, 0),
@@ -151,7 +146,7 @@ impl Redactor {
     }
 
     /// Like [`Redactor::redact_text`], for text that was cut where `…` is: what may be part of a secret beside a cut is removed.
-    pub fn redact_cut_lines(&mut self, text: String) -> (String, u64) {
+    pub fn redact_cut_lines(&self, text: String) -> (String, u64) {
         let (text, count) = self.redact_text(text);
         if self.is_idle() || !text.contains('…') {
             return (text, count);
@@ -175,25 +170,24 @@ impl Redactor {
     /// How many bytes at the end of a text, or at its start, may be part of a secret that was cut there.
     fn ragged_bytes(&self, text: &str, at_end: bool) -> usize {
         let bytes = text.as_bytes();
-        let mut ragged = 0;
-        for (value, _) in &self.known {
-            let most = value.len().min(bytes.len());
-            let is_part = |len: &usize| {
-                if at_end {
-                    bytes.ends_with(&value[..*len])
-                } else {
-                    bytes.starts_with(&value[value.len() - *len..])
-                }
-            };
-            ragged = ragged.max((6..=most).rev().find(is_part).unwrap_or(0));
-        }
+        let is_part = |value: &[u8], len: usize| {
+            if at_end {
+                bytes.ends_with(&value[..len])
+            } else {
+                bytes.starts_with(&value[value.len() - len..])
+            }
+        };
+        let longest = |(value, _): &(Vec<u8>, String)| {
+            (6..=value.len().min(bytes.len())).rev().find(|len| is_part(value, *len))
+        };
+        let mut ragged = self.known.iter().filter_map(longest).max().unwrap_or(0);
         if self.salt.is_some() {
             let run = if at_end {
                 bytes.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
             } else {
                 bytes.iter().take_while(|byte| is_key_byte(**byte)).count()
             };
-            ragged = ragged.max(if (6..=RAGGED).contains(&run) { run } else { 0 });
+            ragged = ragged.max(Some(run).filter(|run| (6..=RAGGED).contains(run)).unwrap_or(0));
         }
         // Never within a character.
         if at_end {
@@ -206,10 +200,9 @@ impl Redactor {
     /// The first mask in a text, if there is one.
     pub fn find_mask<'a>(&self, text: &'a str) -> Option<&'a str> {
         let is_ours = |name: &str| self.known.iter().any(|(_, known)| known == name);
-        MASK.captures_iter(text)
-            .find(|found| found.get(1).is_none_or(|name| is_ours(name.as_str())))
-            .and_then(|found| found.get(0))
-            .map(|found| found.as_str())
+        let mut masks = MASK.captures_iter(text);
+        let found = masks.find(|mask| mask.get(1).is_none_or(|name| is_ours(name.as_str())))?;
+        Some(found.get(0)?.as_str())
     }
 
     /// All secrets, in order, none overlapping another.
@@ -230,9 +223,10 @@ impl Redactor {
     }
 
     fn find_shapes(&self, text: &[u8], spans: &mut Vec<Span>) {
-        if !self.learned.is_empty() {
+        let learned = self.learned.borrow();
+        if !learned.is_empty() {
             for run in private_key::RUN.find_iter(text) {
-                if let Some(mask) = self.learned.get(run.as_bytes()) {
+                if let Some(mask) = learned.get(run.as_bytes()) {
                     let label = Label::Mask(mask.clone());
                     spans.push(Span { whole: run.range(), secret: run.range(), rank: 2, label });
                 }
@@ -262,7 +256,7 @@ impl Redactor {
     }
 
     /// The text with masks in the place of secrets.
-    fn replace_spans(&mut self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
+    fn replace_spans(&self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         for span in spans {
@@ -272,18 +266,14 @@ impl Redactor {
                 Label::Mask(mask) => mask.clone(),
                 Label::Shape(kind) => self.shape_mask(kind, secret),
             };
-            if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
-                let lines: Vec<Vec<u8>> = private_key::lines(secret).map(<[u8]>::to_vec).collect();
-                self.learned.extend(lines.into_iter().map(|line| (line, mask.clone())));
-                // The line feed behind it is not part of the key.
-                out.extend_from_slice(mask.as_bytes());
-                if secret.ends_with(b"\n") {
-                    out.push(b'\n');
-                }
-            } else {
-                out.extend_from_slice(mask.as_bytes());
-            }
+            out.extend_from_slice(mask.as_bytes());
             at = span.secret.end;
+            if matches!(span.label, Label::Shape(PRIVATE_KEY)) {
+                let lines = private_key::RUN.find_iter(secret).map(|line| line.as_bytes().to_vec());
+                self.learned.borrow_mut().extend(lines.map(|line| (line, mask.clone())));
+                // The line feed behind it is not part of the key.
+                at -= usize::from(secret.ends_with(b"\n"));
+            }
         }
         out.extend_from_slice(&text[at..]);
         (out, spans.len() as u64)
@@ -317,7 +307,7 @@ pub struct Stream {
 
 impl Stream {
     /// Takes the next bytes, and gives those that are settled.
-    pub fn push(&mut self, redactor: &mut Redactor, bytes: &[u8]) -> Vec<u8> {
+    pub fn push(&mut self, redactor: &Redactor, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
         if self.held.len() < WINDOW + HELD {
             return Vec::new();
@@ -341,15 +331,11 @@ impl Stream {
     }
 
     /// Gives the rest.
-    pub fn finish(&mut self, redactor: &mut Redactor) -> Vec<u8> {
+    pub fn finish(&mut self, redactor: &Redactor) -> Vec<u8> {
         let rest = std::mem::take(&mut self.held);
-        match redactor.redact_bytes(&rest) {
-            Some((bytes, count)) => {
-                self.count += count;
-                bytes
-            }
-            None => rest,
-        }
+        let Some((masked, count)) = redactor.redact_bytes(&rest) else { return rest };
+        self.count += count;
+        masked
     }
 }
 

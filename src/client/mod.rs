@@ -44,7 +44,6 @@ pub struct ModelClient {
     turn: u64,
 }
 
-/// What answers.
 enum Backend {
     Server(Server),
     Program(Program),
@@ -146,13 +145,10 @@ impl ModelClient {
 
     /// The models that the provider has.
     pub fn list_models(&mut self, interrupts: &Interrupts) -> Result<Vec<ModelInfo>, RequestError> {
+        let none = "this provider has no list of models; see its own program or documentation";
         match &mut self.backend {
             Backend::Server(server) => server.list_models(interrupts),
-            _ => Err(ApiError::new(
-                ErrorKind::Other,
-                "this provider has no list of models; see its own program or documentation",
-            )
-            .into()),
+            _ => Err(ApiError::new(ErrorKind::Other, none).into()),
         }
     }
 

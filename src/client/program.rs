@@ -18,7 +18,6 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
 
-/// A program and what it is started with.
 pub(super) struct Program {
     preset: Preset,
     words: Vec<String>,
@@ -46,12 +45,10 @@ impl Program {
         Self { preset, words, env, folder, timeout, redactor, empty_folder }
     }
 
-    /// What the program reads.
     pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
         command::stdin(self.preset, ask, &self.words)
     }
 
-    /// Runs the program and returns what it replied.
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,

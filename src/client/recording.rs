@@ -9,7 +9,6 @@ use crate::llm::replay::{self, RecordedReply, Recording};
 use crate::llm::{ApiError, ErrorKind, Reply, StopReason, Usage};
 use crate::sys::fs;
 
-/// Plays a recording.
 pub(super) struct Player {
     recording: Recording,
     lineage: String,
@@ -45,7 +44,6 @@ impl Player {
     }
 }
 
-/// Appends replies to a recording.
 pub(super) struct Recorder {
     pub(super) path: PathBuf,
     pub(super) lineage: String,

@@ -10,19 +10,14 @@ use crate::llm::{ApiError, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
 
-/// A server and the connection to it.
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,
     client: Box<HttpClient>,
 }
 
 impl Server {
-    pub(super) fn new(
-        endpoint: Endpoint,
-        connect_timeout: Duration,
-        read_timeout: Duration,
-    ) -> Self {
-        Self { endpoint, client: Box::new(HttpClient::new(connect_timeout, read_timeout)) }
+    pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
+        Self { endpoint, client: Box::new(HttpClient::new(connect, read)) }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
@@ -69,10 +64,8 @@ impl Server {
         let head = self.client.send(request, interrupts, &mut |part| {
             if let ResponsePart::Body(bytes) = part {
                 if body.len() + bytes.len() > limits::FETCHED_REPLY {
-                    return Err(ApiError::new(
-                        ErrorKind::Other,
-                        "the server's response is too long",
-                    ));
+                    let message = "the server's response is too long";
+                    return Err(ApiError::new(ErrorKind::Other, message));
                 }
                 body.extend_from_slice(bytes);
             }

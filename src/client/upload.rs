@@ -25,7 +25,6 @@ const REMOVAL: Duration = Duration::from_secs(5);
 /// How long each step of the removal may take once a signal has come.
 const LAST_REMOVAL: Duration = Duration::from_millis(800);
 
-/// What all steps of one upload share.
 struct Upload<'a> {
     client: &'a mut ModelClient,
     model: &'a str,
@@ -79,16 +78,14 @@ impl Upload<'_> {
             Ok(server.endpoint.files()?.read_file(&body)?)
         });
         if let Err(RequestError::Interrupted(_)) = result {
-            let lifetime = self.lifetime();
+            let (name, lifetime) = (file.name, self.lifetime());
             (self.report)(&format!(
-                "note: the upload was interrupted; if the provider has the whole file {} all the same, {lifetime}",
-                file.name
+                "note: the upload was interrupted; if the provider has the whole file {name} all the same, {lifetime}"
             ));
         }
         result
     }
 
-    /// Waits until the provider has processed the file.
     fn wait_until_ready(
         &mut self,
         remote: &RemoteFile,
@@ -132,17 +129,13 @@ impl Upload<'_> {
         }
         // The signal may have come before the removal, or interrupted it.
         if self.interrupts.pending().is_some() {
-            result = self
-                .client
-                .as_server()
-                .map_err(RequestError::from)
-                .and_then(|server| remove_at_once(server, remote));
+            let server = self.client.as_server().map_err(RequestError::from);
+            result = server.and_then(|server| remove_at_once(server, remote));
         }
         if let Err(error) = result {
-            let lifetime = self.lifetime();
+            let (id, lifetime) = (&remote.id, self.lifetime());
             (self.report)(&format!(
-                "note: the uploaded file {} could not be removed from the provider: {error}; {lifetime}",
-                remote.id
+                "note: the uploaded file {id} could not be removed from the provider: {error}; {lifetime}"
             ));
         }
     }
@@ -167,10 +160,8 @@ impl Upload<'_> {
     }
 
     fn lifetime(&mut self) -> &'static str {
-        self.client
-            .as_server()
-            .and_then(|server| Ok(server.endpoint.files()?.lifetime()))
-            .unwrap_or_default()
+        let server = self.client.as_server();
+        server.and_then(|server| Ok(server.endpoint.files()?.lifetime())).unwrap_or_default()
     }
 }
 
@@ -187,7 +178,6 @@ fn remove_at_once(server: &Server, remote: &RemoteFile) -> Result<(), RequestErr
     accept_missing(Err(server.endpoint.failure(head.status, &head.headers, b"").into()))
 }
 
-/// A file that does not exist counts as removed.
 fn accept_missing(result: Result<(), RequestError>) -> Result<(), RequestError> {
     match result {
         Err(RequestError::Api(error)) if error.status == Some(404) => Ok(()),

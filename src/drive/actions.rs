@@ -58,10 +58,14 @@ impl Runner<'_> {
                 &self.conversation,
             )?,
             Action::Write { path, text } => {
-                self.files.write_file(block.with("path", path), path, text, &self.conversation)
+                let block = block.with("path", path);
+                let done = self.files.write_file(block.clone(), path, text, &self.conversation);
+                done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::Edit { path, blocks } => {
-                self.files.edit_file(block.with("path", path), path, blocks, &self.conversation)
+                let block = block.with("path", path);
+                let done = self.files.edit_file(block.clone(), path, blocks, &self.conversation);
+                done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::List { path } => {
                 let asked = self.context.expand(path);
@@ -96,12 +100,8 @@ impl Runner<'_> {
         offset: Option<u64>,
         limit: Option<u64>,
     ) -> Result<Block> {
-        let mut block = block.with("path", path);
-        for (name, value) in [("offset", offset), ("limit", limit)] {
-            if let Some(value) = value {
-                block = block.with(name, value);
-            }
-        }
+        let block = with_given(block.with("path", path), "offset", offset);
+        let block = with_given(block, "limit", limit);
         let range = (offset.is_some() || limit.is_some())
             .then(|| Range { offset: offset.unwrap_or(1), limit });
         let path = self.context.resolve(path);
@@ -144,10 +144,11 @@ impl Runner<'_> {
         let mut hash = (!is_part && !read.cut).then(|| fs::sha256(read.text.as_bytes()));
         if !read.valid_utf8 {
             block = block.with("utf8", "false");
-            hash = None;
+            let is_whole = hash.take().is_some();
             if let Ok(Some(bytes)) = fs::read_bytes(path, limits::STORED_BYTES) {
-                hash = (!is_part && !read.cut).then(|| fs::sha256(&bytes));
-                let bytes = context.redactor.redact_bytes(bytes);
+                hash = is_whole.then(|| fs::sha256(&bytes));
+                let masked = context.redactor.redact_bytes(&bytes);
+                let bytes = masked.map_or(bytes, |(masked, _)| masked);
                 block = block
                     .with("output", fs::store_output(&context.root.outputs(), &bytes)?.display());
             }
@@ -172,16 +173,14 @@ fn show_found(
         Ok(found) => found,
         Err(failure) => return Ok(error(block, failure.to_string())),
     };
+    let block = block.with("status", "ok").with("lines", found.shown);
+    let total = (found.total > found.shown).then_some(found.total);
+    let block = with_given(block, "total", total);
     let text = found.text();
-    let mut block = block.with("status", "ok").with("lines", found.shown);
-    if found.total > found.shown {
-        block = block.with("total", found.total);
-    }
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
     context.redactor.with_cut_lines(block, text, &context.root.outputs())
 }
 
-/// The file or folder that an action is to read, or to search.
 fn read_path(action: &Action) -> Option<&str> {
     match action {
         Action::Read { path, .. } | Action::FileRead { path } | Action::List { path } => Some(path),
@@ -201,8 +200,7 @@ fn with_target(block: Block, action: &Action) -> Block {
     }
 }
 
-/// The block with an attribute of the action, where it was given.
-fn with_given(block: Block, name: &str, value: Option<&str>) -> Block {
+fn with_given(block: Block, name: &str, value: Option<impl ToString>) -> Block {
     match value {
         Some(value) => block.with(name, value),
         None => block,

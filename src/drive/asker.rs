@@ -27,7 +27,6 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Sends the conversation, and waits for the whole reply.
     pub(super) fn request_reply(
         &mut self,
         conversation: &ConversationFile,

@@ -28,11 +28,9 @@ pub struct Children {
     executable: PathBuf,
     /// Flags that every child gets: root, provider, model, config.
     flags: Vec<OsString>,
-    /// Maximum number of children that run at the same time.
     at_once: usize,
     /// Conversations that this run was started from, the oldest first.
     parents: Vec<String>,
-    /// This run's conversation.
     name: String,
     /// This run's place in a recording.
     lineage: String,
@@ -45,7 +43,6 @@ pub struct Children {
     left: Option<Limits>,
 }
 
-/// A child of the group that is running.
 #[derive(Debug)]
 struct Slot {
     action: Action,
@@ -94,12 +91,10 @@ impl Children {
         names.map(String::as_str).collect::<Vec<_>>().join("/")
     }
 
-    /// The run goes on in a conversation of another name.
     pub(super) fn rename_conversation(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// The model is asked for its next reply.
     pub(super) fn begin_reply(&mut self) {
         self.in_reply = 0;
     }
@@ -123,37 +118,33 @@ impl Children {
         left.cost = left.cost.map(|left| (left - answer.cost().unwrap_or(0.0)).max(0.0));
     }
 
-    /// Why a child may not be started.
     fn refuse(&self, slot: &Slot) -> Option<String> {
-        let same_file = |other: &Slot| slot.file.is_some() && slot.file == other.file;
-        if self.in_reply > limits::CHILDREN_PER_REPLY {
-            Some(format!(
+        let Slot { name, file, .. } = slot;
+        let same_file = |other: &Slot| file.is_some() && *file == other.file;
+        Some(if self.in_reply > limits::CHILDREN_PER_REPLY {
+            format!(
                 "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
                  first ones, and do small parts yourself"
-            ))
+            )
         } else if self.started > limits::CHILDREN_PER_RUN {
-            Some(format!(
+            format!(
                 "a run may start {CHILDREN_PER_RUN} conversations at most, and it has; do the rest yourself"
-            ))
+            )
         } else if self.parents.len() >= limits::CHILD_DEPTH {
-            Some(format!(
+            format!(
                 "conversations may be nested {CHILD_DEPTH} deep, and this one is; do this part yourself"
-            ))
-        } else if slot.name == self.name || self.parents.contains(&slot.name) {
-            Some(format!(
-                "{} is this conversation or one that it was started from; use another name",
-                slot.name
-            ))
-        } else if self.slots.iter().any(|other| other.name == slot.name || same_file(other)) {
+            )
+        } else if *name == self.name || self.parents.contains(name) {
+            format!("{name} is this conversation or one that it was started from; use another name")
+        } else if self.slots.iter().any(|other| other.name == *name || same_file(other)) {
             let why = "a conversation beside this one in the same reply has this name or file; put both tasks into one \
                        prompt, or send the second one after the first one's result";
-            Some(why.to_owned())
+            why.to_owned()
         } else {
-            root::check_name(&slot.name).err().or_else(|| self.refuse_spent())
-        }
+            return root::check_name(name).err().or_else(|| self.refuse_spent());
+        })
     }
 
-    /// Begins a group of conversations that run side by side.
     pub(super) fn start_group(
         &mut self,
         actions: Vec<Action>,
@@ -162,20 +153,16 @@ impl Children {
     ) {
         self.left = Some(left);
         for action in actions {
-            let name = match &action {
-                Action::Conversation { name: Some(name), .. } => name.clone(),
-                _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
+            let (name, file) = match &action {
+                Action::Conversation { name, file, .. } => (name.clone(), file.as_deref()),
+                _ => (None, None),
             };
+            let name = name.unwrap_or_else(|| format!("child-{}", uuid::Uuid::new_v4().simple()));
+            let path = file.map(|file| context.resolve(file));
+            let file = path.map(|path| fs::real_path(&path).unwrap_or(path));
             self.started += 1;
             self.in_reply += 1;
             let lineage = format!("{}.{}", self.lineage, self.started);
-            let file = match &action {
-                Action::Conversation { file: Some(file), .. } => {
-                    let path = context.resolve(file);
-                    Some(fs::real_path(&path).unwrap_or(path))
-                }
-                _ => None,
-            };
             let mut slot = Slot { action, name, lineage, file, job: None, result: None };
             slot.result = self.refuse(&slot).map(|why| slot.error(why));
             self.slots.push_back(slot);
@@ -217,7 +204,6 @@ impl Children {
         Ok(Event::Interrupted { signal, results: results.collect() })
     }
 
-    /// Starts children until as many run as may.
     fn start_waiting(&mut self, context: &RunContext<'_>) {
         while self.jobs.running() < self.at_once {
             let is_waiting = |slot: &Slot| slot.job.is_none() && slot.result.is_none();
@@ -271,7 +257,6 @@ impl Children {
         child_job(argv, prompt, context.folder.clone(), env)
     }
 
-    /// Makes the result of a child that ended.
     fn record_end(&mut self, finished: Finished, context: &RunContext<'_>) -> Result<()> {
         let answer = ChildAnswer::read(&finished);
         self.draw_on_limits(&answer);

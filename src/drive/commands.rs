@@ -110,7 +110,6 @@ fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Bloc
     block.body(output)
 }
 
-/// The block with the sandbox that the command ran in.
 pub(super) fn with_sandbox(block: Block, sandbox: &Sandbox) -> Block {
     let request = sandbox.request();
     let block = block.with("sandbox", request.mode.name());
@@ -131,25 +130,21 @@ fn describe_result(
     let (output, masks) = output.finish();
     let seconds = format!("{:.3}", finished.took.as_secs_f64());
     let (code, why) = match finished.outcome {
-        Outcome::Ended { code } => (Some(code), None),
-        Outcome::Killed { signal } => {
-            (Some(128 + signal), Some(format!("ended by signal {signal}")))
-        }
+        Outcome::Ended { code } => (Some(code), String::new()),
+        Outcome::Killed { signal } => (Some(128 + signal), format!("ended by signal {signal}")),
         Outcome::TimedOut => {
-            let seconds = timeout.as_secs();
-            let why = format!(
-                "ended at its time limit of {seconds} s, with all it had started (timeout=\"S\" allows more)"
-            );
-            (None, Some(why))
+            let limit = format!("ended at its time limit of {} s", timeout.as_secs());
+            (None, format!("{limit}, with all it had started (timeout=\"S\" allows more)"))
         }
         Outcome::Interrupted(signal) => {
-            (None, Some(format!("ended because nagent got {}", signal.name())))
+            (None, format!("ended because nagent got {}", signal.name()))
         }
         Outcome::TooMuch => {
-            (None, Some("ended because it wrote too much output; let it print less".to_owned()))
+            (None, "ended because it wrote too much output; let it print less".to_owned())
         }
-        Outcome::Stopped => (None, Some("ended".to_owned())),
+        Outcome::Stopped => (None, "ended".to_owned()),
     };
+    let why = (!why.is_empty()).then_some(why);
     let status = if code == Some(0) { "ok" } else { "error" };
     let mut block = block.with("status", status);
     if let Some(code) = code {

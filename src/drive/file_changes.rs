@@ -65,7 +65,6 @@ impl RunChanges {
         self.before.as_ref().filter(|_| self.file.as_deref() == Some(path))
     }
 
-    /// Notes what the file holds before the model is asked.
     pub(super) fn before_asking(&mut self) {
         let (Some(_), Some(file)) = (&self.before, &self.file) else { return };
         let now = FileStamp::of(file);
@@ -161,7 +160,6 @@ pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Opt
     Ok(kept.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
 }
 
-/// How many lines were removed and added.
 fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
     let count = |bytes: &[u8]| {
         lines::count_line_feeds(bytes) + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"))

@@ -2,12 +2,12 @@
 //!
 //! Where writes may go is decided by [`crate::sys::boundary`], how an edit is found by [`crate::apply`]. A whole file is
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
-//! exactly needs no such check, since the search text is one.
+//! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 
 use super::file_changes::{RunChanges, content_hash};
 use super::freshness::{LastSeen, describe_change, recorded_hash, with_shown};
@@ -40,25 +40,18 @@ impl FileGuard {
         Self { boundary, changes, last_seen: LastSeen::default(), outputs }
     }
 
-    /// Writes a whole file.
     pub(super) fn write_file(
         &mut self,
         block: Block,
         path: &str,
         text: &str,
         conversation: &ConversationFile,
-    ) -> Block {
-        let opened = match self.boundary.open_for_write(Path::new(path)) {
-            Ok(opened) => opened,
-            Err(denied) => return error(block, denied.to_string()),
-        };
+    ) -> Result<Block> {
+        let opened = self.boundary.open_for_write(Path::new(path))?;
         if let Some(seen) = self.known_to_reply(conversation.pieces(), opened.path()) {
-            let now = match replace::hash_target(&opened) {
-                Ok(now) => now.unwrap_or_else(|| NO_FILE.to_owned()),
-                Err(denied) => return error(block, denied.to_string()),
-            };
+            let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
             if seen != now && now == NO_FILE {
-                return removed_since(block, &opened);
+                return Ok(removed_since(block, &opened));
             }
             if seen != now {
                 let why = "nothing was written: the file has changed since you last saw it, and this would undo that";
@@ -67,43 +60,28 @@ impl FileGuard {
             }
         }
         let path = opened.path().to_owned();
-        let block = self.replace_content(block, opened, text.as_bytes());
-        if block.get("status") != Some("ok") {
-            return block;
-        }
+        let block = self.replace_content(block, opened, text.as_bytes())?;
         let hash = fs::sha256(text.as_bytes());
         self.last_seen.record_write(conversation.pieces(), &path, hash.clone());
-        with_shown(block, &hash)
+        Ok(with_shown(block, &hash))
     }
 
-    /// Edits a file by search/replace blocks.
     pub(super) fn edit_file(
         &mut self,
         block: Block,
         path: &str,
         blocks: &str,
         conversation: &ConversationFile,
-    ) -> Block {
-        let edits = match edit::parse(blocks) {
-            Ok(edits) => edits,
-            Err(complaint) => {
-                let text = format!("line {} of the blocks: {}", complaint.line, complaint.message);
-                return error(block, text);
-            }
-        };
-        let opened = match self.boundary.open_for_write(Path::new(path)) {
-            Ok(opened) => opened,
-            Err(denied) => return error(block, denied.to_string()),
-        };
+    ) -> Result<Block> {
+        let edits = edit::parse(blocks)
+            .map_err(|why| anyhow!("line {} of the blocks: {}", why.line, why.message))?;
+        let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
         let seen = self.known_to_reply(conversation.pieces(), &path);
         if !opened.exists() && seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
-            return removed_since(block, &opened);
+            return Ok(removed_since(block, &opened));
         }
-        let old = match text_to_edit(&opened, &edits) {
-            Ok(old) => old,
-            Err(why) => return error(block, why),
-        };
+        let old = text_to_edit(&opened, &edits)?;
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
         let stale = seen.as_ref().filter(|seen| **seen != old_hash);
@@ -115,7 +93,7 @@ impl FileGuard {
                     text.push('\n');
                     text.push_str(&refusal.to_string());
                 }
-                let Some(seen) = stale else { return error(block, text) };
+                let Some(seen) = stale else { bail!(text) };
                 text.push_str("\nThe file has changed since you last saw it");
                 return self.refuse_stale(block, &opened, seen, conversation, [&text, ""]);
             }
@@ -127,10 +105,7 @@ impl FileGuard {
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
-        let done = self.replace_content(block, opened, applied.text.as_bytes());
-        if done.get("status") != Some("ok") {
-            return done;
-        }
+        let done = self.replace_content(block, opened, applied.text.as_bytes())?;
         let lines = applied.changes.iter().map(|change| {
             format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
         });
@@ -144,7 +119,7 @@ impl FileGuard {
         };
         let after_results = recorded_hash(conversation.pieces(), &path).or_else(|| seen.clone());
         self.last_seen.record_write(conversation.pieces(), &path, known_now(seen));
-        with_shown(done, &known_now(after_results))
+        Ok(with_shown(done, &known_now(after_results)))
     }
 
     /// The result of a read of a whole file, with the record that the model knows its content.
@@ -180,13 +155,10 @@ impl FileGuard {
     }
 
     /// Writes the file, after its previous content was kept.
-    fn replace_content(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Block {
+    fn replace_content(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Result<Block> {
         let mut keep = |file: &mut File| fs::store_file(&self.outputs, file);
         let is_target = self.boundary.target() == Some(opened.path());
-        let written = match replace::replace_file(opened, bytes, &mut keep) {
-            Ok(written) => written,
-            Err(denied) => return error(block, denied.to_string()),
-        };
+        let written = replace::replace_file(opened, bytes, &mut keep)?;
         self.boundary.renew_target();
         let mut block = block
             .with("status", "ok")
@@ -199,10 +171,11 @@ impl FileGuard {
         if let Some(previous) = written.previous {
             block = block.with("previous", previous.display());
         }
-        if let Some(note) = describe_parted_links(written.parted) {
-            block = block.body(note);
+        if written.parted > 0 {
+            block =
+                block.body("the other names (hard links) of this file keep the previous content");
         }
-        if is_target { block.with("after", fs::sha256(bytes)) } else { block }
+        Ok(if is_target { block.with("after", fs::sha256(bytes)) } else { block })
     }
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
@@ -213,42 +186,28 @@ impl FileGuard {
         seen: &str,
         conversation: &ConversationFile,
         [why, then]: [&str; 2],
-    ) -> Block {
-        let now = match replace::read_target(opened) {
-            Ok(now) => now,
-            Err(denied) => return error(block, format!("{why}; {denied}")),
-        };
+    ) -> Result<Block> {
+        let now = replace::read_target(opened).map_err(|denied| anyhow!("{why}; {denied}"))?;
         let (change, is_whole) =
             describe_change(conversation, &self.outputs, seen, &now, opened.path());
         let block = block.with("resolved", opened.path().display());
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
-        if is_whole || !then.is_empty() { with_shown(block, &fs::sha256(&now)) } else { block }
+        let shows = is_whole || !then.is_empty();
+        Ok(if shows { with_shown(block, &fs::sha256(&now)) } else { block })
     }
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.
-fn text_to_edit(opened: &Opened, edits: &[edit::Block]) -> Result<String, String> {
+fn text_to_edit(opened: &Opened, edits: &[edit::Block]) -> Result<String> {
     if opened.exists() {
-        let bytes = replace::read_target(opened).map_err(|denied| denied.to_string())?;
-        return String::from_utf8(bytes).map_err(|_| {
-            "the file is not UTF-8 text; change it with a command instead".to_owned()
-        });
+        let text = String::from_utf8(replace::read_target(opened)?);
+        return text
+            .map_err(|_| anyhow!("the file is not UTF-8 text; change it with a command instead"));
     }
     match edits {
         [only] if only.search.trim().is_empty() => Ok(String::new()),
-        _ => Err("there is no such file; create it with <nagent-write>".to_owned()),
-    }
-}
-
-/// What to say of hard links that a write has parted from its file.
-fn describe_parted_links(names: u64) -> Option<String> {
-    match names {
-        0 => None,
-        1 => Some("another name (hard link) of this file keeps the previous content".to_owned()),
-        more => {
-            Some(format!("{more} other names (hard links) of this file keep the previous content"))
-        }
+        _ => bail!("there is no such file; create it with <nagent-write>"),
     }
 }
 

@@ -37,7 +37,6 @@ impl LastSeen {
         }
     }
 
-    /// Records what the last reply has written.
     pub(super) fn record_write(&mut self, pieces: &[Piece], path: &Path, hash: String) {
         let reply = last_reply(pieces);
         if self.reply != reply {

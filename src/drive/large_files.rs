@@ -75,13 +75,8 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
     let mut known: Vec<PathBuf> = names.map(|name| splits.join(name).join(index::NAME)).collect();
     known.sort_by_key(|path| std::cmp::Reverse(fs::modified_seconds(path)));
     for path in known {
-        let Some(found) = fs::read_text(&path, crate::limits::SEGMENT_INDEX)
-            .ok()
-            .flatten()
-            .and_then(|text| index::parse(&text).ok())
-        else {
-            continue;
-        };
+        let text = fs::read_text(&path, crate::limits::SEGMENT_INDEX).ok().flatten();
+        let Some(found) = text.and_then(|text| index::parse(&text).ok()) else { continue };
         if Path::new(&found.source_path) != source || found.check().is_err() {
             continue;
         }
@@ -90,17 +85,15 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
             None => hash.insert(fs::hash_file(source, &context.stop_check())?),
         };
         if *hash == found.source_sha256 {
-            let edited = edited_segments(&path, &found, &context.stop_check());
+            let edited = edited_segments(&path, &found, &context.stop_check()).join(", ");
             let note = "it was split before, and these segments were edited since";
-            let notes = (!edited.is_empty()).then(|| format!("{note}: {}", edited.join(", ")));
-            let notes = notes.into_iter().collect();
-            return Some(Split { index_path: path, index: found, notes });
+            let note = (!edited.is_empty()).then(|| format!("{note}: {edited}"));
+            return Some(Split { index_path: path, index: found, notes: Vec::from_iter(note) });
         }
     }
     None
 }
 
-/// Puts the edited segments of a split back into their source.
 pub(super) fn apply_patch(
     block: Block,
     index: &str,
@@ -133,11 +126,10 @@ pub(super) fn apply_patch(
         .with("status", "ok")
         .with("changed", done.changed)
         .with("path", done.source_path.display());
-    if let Some(patch) = &done.patch_path {
-        block = block.with("patch", patch.display());
-    }
-    if let Some(previous) = &done.previous_path {
-        block = block.with("previous", previous.display());
+    for (name, path) in [("patch", &done.patch_path), ("previous", &done.previous_path)] {
+        if let Some(path) = path {
+            block = block.with(name, path.display());
+        }
     }
     let edited: Vec<String> = done.edited.iter().map(usize::to_string).collect();
     if !edited.is_empty() {
@@ -155,7 +147,6 @@ pub(super) fn apply_patch(
     Ok(block.body(text.trim_end()))
 }
 
-/// A line for each segment, and what to do with them.
 fn describe_segments(index: &Index, notes: &[String], may_change: bool) -> String {
     let mut text = String::from(if may_change {
         "Read the segments that matter, edit them in place if the file is to be changed, then put them back with \

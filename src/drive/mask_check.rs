@@ -9,7 +9,6 @@ use crate::protocol::Action;
 use crate::segments::previous_split::edited_segments;
 use crate::sys::fs;
 
-/// Refuses an action that would write a mask in place of the credential.
 pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Option<String> {
     match action {
         Action::Write { text, .. } => context.redactor.refuse_mask(text),
@@ -21,7 +20,7 @@ pub(super) fn check_for_masks(action: &Action, context: &RunContext<'_>) -> Opti
 
 fn check_segments_for_masks(path: &Path, context: &RunContext<'_>) -> Option<String> {
     // Without shapes the only masks are those of this process's own keys.
-    let is_on = context.redactor.redactor.borrow().finds_shapes();
+    let is_on = context.redactor.finds_shapes();
     // A file that is not an index, or cannot be read as one, puts nothing back.
     let index = match read_for_masks(path, limits::SEGMENT_INDEX) {
         Ok(text) => index::parse(&text).ok()?,

@@ -53,12 +53,11 @@ pub struct ChildAnswer {
 impl ChildAnswer {
     /// Reads what a child printed.
     pub fn read(finished: &Finished) -> Self {
+        let failed = |why: &str| Some(Problem::failed(why));
         let ended_by = match finished.outcome {
             Outcome::Interrupted(signal) => Some(Problem::interrupted(signal)),
-            Outcome::Killed { signal } => {
-                Some(Problem::failed(format!("ended by signal {signal}")))
-            }
-            Outcome::TooMuch => Some(Problem::failed("ended because it wrote too much")),
+            Outcome::Killed { signal } => failed(&format!("ended by signal {signal}")),
+            Outcome::TooMuch => failed("ended because it wrote too much"),
             _ => None,
         };
         let Ok(mut json) = serde_json::from_slice::<Map<String, Value>>(&finished.stdout) else {
@@ -78,17 +77,13 @@ impl ChildAnswer {
     /// Why it failed; `None` where it succeeded, also when a signal came too late to stop it.
     pub fn problem(&self) -> Option<Problem> {
         let is_done = self.code == 0 && self.error.is_none();
-        match &self.ended_by {
-            Some(problem) if !(is_done && matches!(problem.exit, Exit::Signal(_))) => {
-                Some(problem.clone())
-            }
-            _ if is_done => None,
-            _ => {
-                let exit = Exit::from_code(self.code).filter(|exit| *exit != Exit::Done);
-                let error = self.error.clone().unwrap_or_default();
-                Some(Problem::new(exit.unwrap_or(Exit::Failed), error))
-            }
+        let is_too_late = |problem: &Problem| is_done && matches!(problem.exit, Exit::Signal(_));
+        if let Some(problem) = self.ended_by.clone().filter(|problem| !is_too_late(problem)) {
+            return Some(problem);
         }
+        let exit = Exit::from_code(self.code).filter(|exit| *exit != Exit::Done);
+        let error = self.error.clone().unwrap_or_default();
+        (!is_done).then(|| Problem::new(exit.unwrap_or(Exit::Failed), error))
     }
 
     /// The model's answers.

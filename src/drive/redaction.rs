@@ -4,7 +4,6 @@
 //! Masked are results, whole outputs in `outputs/`, and the driver's own texts. Not masked are prompts, the model's replies,
 //! and contents of files that are kept for undo.
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -34,46 +33,28 @@ const NOT_MASKED: [&str; 6] = [
     "nagent-turn-status",
 ];
 
-/// Masks what goes into the conversation.
-#[derive(Debug, Default)]
-pub struct ResultRedactor {
-    pub(super) redactor: RefCell<Redactor>,
+/// A redactor for the credentials of an environment, but for those that commands get by `pass_env`; with `shapes` also for
+/// well-known shapes. Their masks need a key in the root, which a dry run does not create.
+pub fn make_redactor(
+    env: &Env,
+    pass_env: &[String],
+    root: &Root,
+    shapes: bool,
+    is_dry_run: bool,
+) -> Result<Redactor> {
+    let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
+    Ok(Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes)))
 }
 
-impl ResultRedactor {
-    /// A redactor for the credentials of an environment, but for those that commands get by `pass_env`; with `shapes` also for
-    /// well-known shapes. Their masks need a key in the root, which a dry run does not create.
-    pub fn new(
-        env: &Env,
-        pass_env: &[String],
-        root: &Root,
-        shapes: bool,
-        is_dry_run: bool,
-    ) -> Result<Self> {
-        let key = shapes.then(|| read_or_create_key(root, is_dry_run)).transpose()?;
-        let redactor = Redactor::new(env.secrets(pass_env), key.as_deref().map(str::as_bytes));
-        Ok(Self { redactor: RefCell::new(redactor) })
-    }
-
-    /// Whether nothing is ever masked: no credential is known, and shapes are not searched for.
-    pub fn is_idle(&self) -> bool {
-        self.redactor.borrow().is_idle()
-    }
-
-    /// Masks a text. The number is that of the masks.
-    pub fn redact_text(&self, text: String) -> (String, u64) {
-        self.redactor.borrow_mut().redact_text(text)
-    }
-
+impl Redactor {
     /// Masks a block's attributes and body; the number of masks goes into its attribute `redacted`.
     pub fn redact_block(&self, mut block: Block) -> Block {
-        let mut redactor = self.redactor.borrow_mut();
-        if redactor.is_idle() || NOT_MASKED.contains(&block.name) {
+        if self.is_idle() || NOT_MASKED.contains(&block.name) {
             return block;
         }
         let mut count = 0;
         let mut redact = |text: &mut String| {
-            let (new, found) = redactor.redact_text(std::mem::take(text));
+            let (new, found) = self.redact_text(std::mem::take(text));
             *text = new;
             count += found;
         };
@@ -89,13 +70,7 @@ impl ResultRedactor {
     /// Captures a command's output; what is too long for a result goes into `outputs`.
     pub(super) fn capture_output(&self, outputs: &Path) -> MaskedOutput<'_> {
         let capture = Capture::new(truncate::KEEP, outputs.to_owned());
-        MaskedOutput { redactor: &self.redactor, stream: Stream::default(), capture }
-    }
-
-    /// Masks the bytes of a file that is not text.
-    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let masked = self.redactor.borrow_mut().redact_bytes(&bytes);
-        masked.map_or(bytes, |(masked, _)| masked)
+        MaskedOutput { redactor: self, stream: Stream::default(), capture }
     }
 
     /// Gives the block a text as its body, masked, and truncated where it is long.
@@ -104,41 +79,36 @@ impl ResultRedactor {
         truncate::with_text(add_redacted(block, count), text, outputs)
     }
 
-    /// Like [`ResultRedactor::with_text`], for lines that were cut where `…` is.
+    /// Like [`Redactor::with_text`], for lines that were cut where `…` is.
     pub(super) fn with_cut_lines(
         &self,
         block: Block,
         text: String,
         outputs: &Path,
     ) -> Result<Block> {
-        let (text, count) = self.redactor.borrow_mut().redact_cut_lines(text);
+        let (text, count) = self.redact_cut_lines(text);
         truncate::with_text(add_redacted(block, count), text, outputs)
     }
 
     /// Removes what may be the first part of a secret from the end of a text that was cut there.
     pub(super) fn trim_cut_end(&self, mut text: String) -> String {
-        let redactor = self.redactor.borrow();
-        if !redactor.is_idle() {
-            text.truncate(redactor.clean_end(&text));
+        if !self.is_idle() {
+            text.truncate(self.clean_end(&text));
         }
         text
     }
 
     /// Searches a whole file of which a piece is shown: the piece may lie within a private key.
     pub(super) fn learn_from(&self, path: &Path) {
-        let mut redactor = self.redactor.borrow_mut();
-        if !redactor.finds_shapes() {
-            return;
-        }
-        if let Ok(Some(bytes)) = fs::read_bytes(path, limits::SEARCHED_FOR_KEYS) {
-            redactor.redact_bytes(&bytes);
+        if self.finds_shapes()
+            && let Ok(Some(bytes)) = fs::read_bytes(path, limits::SEARCHED_FOR_KEYS)
+        {
+            self.redact_bytes(&bytes);
         }
     }
 
-    /// Why a text may not be written: it holds a mask.
     pub(super) fn refuse_mask(&self, text: &str) -> Option<String> {
-        let redactor = self.redactor.borrow();
-        let mask = redactor.find_mask(text)?;
+        let mask = self.find_mask(text)?;
         Some(format!(
             "nothing was changed: the text contains the placeholder {mask}. Writing it would overwrite the real credential. \
              Use smaller SEARCH blocks that skip its line, or change the file with a command (sed) that does not spell it, \
@@ -149,33 +119,30 @@ impl ResultRedactor {
 
 /// A command's output, which is masked while it comes: nothing of it is stored before.
 pub(super) struct MaskedOutput<'a> {
-    redactor: &'a RefCell<Redactor>,
+    redactor: &'a Redactor,
     stream: Stream,
     capture: Capture,
 }
 
 impl MaskedOutput<'_> {
-    /// Appends the next bytes.
     pub(super) fn append(&mut self, bytes: &[u8]) {
-        let mut redactor = self.redactor.borrow_mut();
-        if redactor.is_idle() {
+        if self.redactor.is_idle() {
             self.capture.append(bytes);
         } else {
-            self.capture.append(&self.stream.push(&mut redactor, bytes));
+            self.capture.append(&self.stream.push(self.redactor, bytes));
         }
     }
 
     /// Ends the output. The number is that of the masks in it.
     pub(super) fn finish(mut self) -> (Captured, u64) {
-        let rest = self.stream.finish(&mut self.redactor.borrow_mut());
+        let rest = self.stream.finish(self.redactor);
         self.capture.append(&rest);
         (self.capture.finish(), self.stream.count)
     }
 }
 
-/// The key of this root. It is created when there is none.
 fn read_or_create_key(root: &Root, is_dry_run: bool) -> Result<String> {
-    let path = root.redact_key();
+    let path = root.folder.join("redact.key");
     let read = || fs::read_text(&path, limits::MASK_KEY);
     if let Some(key) = read()?.filter(|key| key.len() >= 32) {
         return Ok(key);

@@ -4,7 +4,6 @@ use crate::format::conversation::Block;
 use crate::protocol::tags;
 use crate::sys::fs;
 
-/// The block of a failed action.
 pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
     block.with("status", "error").body(text)
 }

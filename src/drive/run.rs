@@ -65,7 +65,6 @@ impl Runner<'_> {
         Ok(change)
     }
 
-    /// Appends blocks in one write.
     fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
         let mut blocks = blocks;
         let tag_names = tag_names();
@@ -87,7 +86,7 @@ impl Runner<'_> {
                 blocks.push(Block::new("system").body(note));
             }
         }
-        Ok(Event::Appended { seconds: self.watch.elapsed().as_secs_f64() })
+        Ok(Event::Appended(self.watch.elapsed().as_secs_f64()))
     }
 
     /// The block with the path of its true text, where that holds bytes that [`format_block`] replaces.
@@ -101,11 +100,10 @@ impl Runner<'_> {
         }
     }
 
-    /// Keeps a reply that did not parse.
     fn keep_reply(&self, text: &str) -> Result<Event> {
         let folder = self.context.root.invalid(self.conversation.name());
         let path = fs::store_numbered(&folder, text.as_bytes())?;
-        Ok(Event::Kept { path: path.display().to_string() })
+        Ok(Event::Kept(path.display().to_string()))
     }
 
     fn ask_model(&mut self) -> Result<Event> {
@@ -150,7 +148,6 @@ impl Runner<'_> {
         Ok(event)
     }
 
-    /// Runs `--check`.
     fn run_check(&mut self) -> Event {
         let Some(command) = self.commands.check.clone() else {
             return Event::Checked { passed: true, block: Block::new("system") };

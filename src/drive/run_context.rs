@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::redaction::ResultRedactor;
+use crate::redact::Redactor;
 use crate::sys::env::Env;
 use crate::sys::fs::real_path;
 use crate::sys::interrupt::Interrupts;
@@ -23,7 +23,7 @@ pub struct RunContext<'a> {
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// Masks credentials in results.
-    pub redactor: ResultRedactor,
+    pub redactor: Redactor,
     /// The sandbox around commands, if there is one. Tags read and write nothing that a command in it could not.
     pub sandbox: Option<Arc<Sandbox>>,
 }
@@ -51,7 +51,6 @@ impl<'a> RunContext<'a> {
         sandbox.policy().check_read(&path)
     }
 
-    /// What searches leave out.
     pub(super) fn hidden_paths(&self) -> Vec<PathBuf> {
         let hidden = self.sandbox.iter().flat_map(|sandbox| &sandbox.policy().hidden);
         hidden.map(|hidden| hidden.path.clone()).collect()

@@ -23,24 +23,19 @@ pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
     let path = fs::store_output(outputs, text.as_bytes())?;
     let head = &text[..text.floor_char_boundary(KEEP)];
     let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
-    let left_out = text.len() - head.len() - tail.len();
-    Ok(block.with("output", path.display()).with("bytes", text.len()).body(join_head_and_tail(
-        head,
-        tail,
-        left_out as u64,
-        &path.display().to_string(),
-    )))
+    let left_out = (text.len() - head.len() - tail.len()) as u64;
+    let body = join_head_and_tail(head, tail, left_out, &path.display().to_string());
+    Ok(block.with("output", path.display()).with("bytes", text.len()).body(body))
 }
 
 /// Gives the block a process's output.
 pub fn with_output(block: Block, output: &Captured) -> Block {
     let mut block = block.with("bytes", output.bytes).with("lines", output.lines);
     let path = output.spooled.as_ref().map(|path| path.display().to_string());
-    if let Some(path) = &path {
-        block = block.with("output", path);
-    }
-    if let Some(error) = &output.spool_error {
-        block = block.with("output_error", error);
+    for (name, value) in [("output", &path), ("output_error", &output.spool_error)] {
+        if let Some(value) = value {
+            block = block.with(name, value);
+        }
     }
     let head = output.head_text();
     let body = if output.left_out == 0 {

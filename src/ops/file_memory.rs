@@ -30,7 +30,7 @@ use crate::segments::file_summary;
 use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::names::shown;
-use crate::sys::{fs, read_range};
+use crate::sys::{fs, read};
 
 /// Files up to this many bytes get no summary: the model reads the file at the same cost.
 pub const MAX_SHORT: u64 = 4 * 1024;
@@ -179,7 +179,7 @@ fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
 /// Decides what the section says about the content of the file.
 fn choose_block(file: &Path, history: &History, previous: &PreviousMemory) -> ContentBlock {
     // If the file cannot be read, the run itself reports it.
-    let Ok((size, head)) = read_range::read_range(file, 0, content::HEAD) else {
+    let Ok((size, head)) = read::read_range(file, 0, content::HEAD) else {
         return ContentBlock::None;
     };
     match content::detect_content(&head) {
@@ -203,7 +203,7 @@ fn find_unchanged(file: &Path, history: &History, previous: &PreviousMemory) -> 
     let section = previous.section.as_deref()?;
     let block = text::find_summary(section, file.as_os_str().as_encoded_bytes())?;
     let is_known = history.commits.first().is_none_or(|commit| text::lists_commit(section, commit));
-    let (_, bytes) = read_range::read_range(file, 0, MIN_LONG).ok()?;
+    let (_, bytes) = read::read_range(file, 0, MIN_LONG).ok()?;
     (is_known && previous.sha256.as_deref() == Some(&fs::sha256(&bytes))).then(|| block.to_owned())
 }
 

@@ -15,7 +15,7 @@ use crate::context;
 use crate::drive::asker::Asker;
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
-use crate::drive::redaction::ResultRedactor;
+use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
@@ -106,7 +106,7 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     let mut progress = Progress::new(call.tool, call.quiet);
     let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
     let memory = gather_memory(call, Some((&conversation, &model_id)), &mut progress);
-    let redactor = ResultRedactor::new(
+    let redactor = make_redactor(
         &call.env,
         &settings.config.pass_env,
         call.root(),

@@ -50,7 +50,7 @@ pub fn undo_changes(
     let mut journal = open_own(call, &path)?;
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
     let opened = boundary.open_for_write(&path)?;
-    let now = FileVersion::from_bytes(replace::read_whole(&opened)?);
+    let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
     let mut all = list_changes(journal.text(), journal.pieces());
     // What a killed run changed is not recorded: only the user can say whether the change is the run's.
     let guess = find_killed_run(journal.text(), journal.pieces())

@@ -115,8 +115,3 @@ fn ends_in_base64(line: &[u8]) -> bool {
 fn ends_bare(line: &[u8]) -> bool {
     line.trim_ascii_end().ends_with(b":") || line.trim_ascii().iter().all(u8::is_ascii_digit)
 }
-
-/// The lines of a key's body, each of which gives part of it away.
-pub(super) fn lines(key: &[u8]) -> impl Iterator<Item = &[u8]> {
-    RUN.find_iter(key).map(|run| run.as_bytes())
-}

@@ -100,13 +100,11 @@ pub fn is_likely(likely: Likely, secret: &[u8]) -> bool {
     let letters = secret.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
     match likely {
         Likely::Always => true,
-        Likely::Mixed => digits >= 1 && letters >= 4 && distinct(secret) >= 8,
+        Likely::Mixed => digits >= 1 && letters >= 4 && counts(secret).count() >= 8,
         Likely::Random => {
-            let others = secret.len() - digits - letters;
-            digits + others >= 1
-                && digits >= 1
+            digits >= 1
                 && letters >= 2
-                && distinct(secret) >= 7
+                && counts(secret).count() >= 7
                 && entropy_bits(secret) >= 2.8
                 && !reads_as_code(secret)
         }
@@ -127,25 +125,17 @@ fn reads_as_code(secret: &[u8]) -> bool {
     divided(&['.']) || divided(&[':']) || text.starts_with('/') || text.starts_with("./") || is_time
 }
 
-fn distinct(bytes: &[u8]) -> usize {
-    let mut seen = [false; 256];
-    for byte in bytes {
-        seen[usize::from(*byte)] = true;
-    }
-    seen.iter().filter(|seen| **seen).count()
-}
-
-/// The bits of information in a byte, by how often each occurs.
-fn entropy_bits(bytes: &[u8]) -> f64 {
+/// How often each byte occurs that does.
+fn counts(bytes: &[u8]) -> impl Iterator<Item = u32> {
     let mut counts = [0_u32; 256];
     for byte in bytes {
         counts[usize::from(*byte)] += 1;
     }
-    let all = bytes.len() as f64;
-    let share = |count: u32| f64::from(count) / all;
-    counts
-        .into_iter()
-        .filter(|count| *count > 0)
-        .map(|count| -share(count) * share(count).log2())
-        .sum()
+    counts.into_iter().filter(|count| *count > 0)
+}
+
+/// The bits of information in a byte.
+fn entropy_bits(bytes: &[u8]) -> f64 {
+    let share = |count: u32| f64::from(count) / bytes.len() as f64;
+    counts(bytes).map(|count| -share(count) * share(count).log2()).sum()
 }

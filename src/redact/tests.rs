@@ -155,7 +155,7 @@ fn the_same_secret_has_the_same_mask_and_another_key_another_word() {
 
 #[test]
 fn values_that_are_known_are_masked_without_any_shape() {
-    let mut redactor = Redactor::new(
+    let redactor = Redactor::new(
         [
             ("A_TOKEN", "plain words in it"),
             ("SHORT_KEY", "1234567"),
@@ -165,7 +165,7 @@ fn values_that_are_known_are_masked_without_any_shape() {
         ],
         None,
     );
-    let mut check = |text: &str, expect: &str| {
+    let check = |text: &str, expect: &str| {
         assert_eq!(redactor.redact_text(text.to_owned()).0, expect);
     };
     check("xplain words in itx", "x[key A_TOKEN]x");
@@ -204,7 +204,7 @@ fn private_keys_go_whole_however_they_are_shown() {
 
 #[test]
 fn lines_of_a_private_key_that_was_seen_are_masked_alone() {
-    let mut redactor = redactor();
+    let redactor = redactor();
     let whole = pem("\n");
     let mask = redactor.redact_text(whole.clone()).0.trim_end().to_owned();
     let line = whole.lines().nth(7).unwrap();
@@ -213,13 +213,13 @@ fn lines_of_a_private_key_that_was_seen_are_masked_alone() {
 
 #[test]
 fn what_stands_beside_a_cut_is_taken_away() {
-    let mut redactor = Redactor::new([("A_TOKEN", "canary-value")], None);
-    let mut check = |text: &str, expect: &str| {
+    let redactor = Redactor::new([("A_TOKEN", "canary-value")], None);
+    let check = |text: &str, expect: &str| {
         assert_eq!(redactor.redact_cut_lines(text.to_owned()).0, expect);
     };
     check("a.txt:1: …nary-value is canary-va…", "a.txt:1: … is …");
     check("no part of it… and none", "no part of it… and none");
-    let mut shapes = super::tests::redactor();
+    let shapes = super::tests::redactor();
     assert_eq!(shapes.redact_cut_lines("…x2Lk0QmR7 word ghp_x2Lk0Q…".to_owned()).0, "… word …");
 }
 
@@ -237,13 +237,13 @@ fn a_stream_is_masked_as_the_whole_is() {
             text.push_str(before);
         }
         text.push_str(&pem("\n"));
-        let mut redactor = redactor();
+        let redactor = redactor();
         let mut stream = Stream::default();
         let mut out = Vec::new();
         for chunk in text.as_bytes().chunks(60_001) {
-            out.extend(stream.push(&mut redactor, chunk));
+            out.extend(stream.push(&redactor, chunk));
         }
-        out.extend(stream.finish(&mut redactor));
+        out.extend(stream.finish(&redactor));
         let (whole, count) = masked(&text);
         assert!(out == whole.as_bytes(), "the stream differs from the whole");
         assert_eq!(stream.count, count);
@@ -254,7 +254,7 @@ fn a_stream_is_masked_as_the_whole_is() {
 proptest! {
     #[test]
     fn text_stays_text_and_masks_stay(text in any::<String>(), at in 0usize..SHAPES.len(), tail in "\\PC{0,8}") {
-        let mut redactor = redactor();
+        let redactor = redactor();
         let (once, _) = redactor.redact_text(format!("{text}\n{}\n{tail}", EXAMPLES[at]));
         let (twice, count) = redactor.redact_text(once.clone());
         prop_assert_eq!(&once, &twice);
@@ -264,7 +264,7 @@ proptest! {
 
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mut redactor = Redactor::new([("A_KEY", "12345678")], Some(SALT));
+        let redactor = Redactor::new([("A_KEY", "12345678")], Some(SALT));
         redactor.redact_bytes(&bytes);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         redactor.redact_cut_lines(text);

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
 use crate::sys::names::shown;
-use crate::sys::read_range::read_range;
+use crate::sys::read::read_range;
 
 /// The summary of a file.
 #[derive(Debug)]

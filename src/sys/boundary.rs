@@ -85,17 +85,14 @@ impl Boundary {
         for folder in ["/tmp", "/var/tmp"] {
             boundary.add_root(resolve_links(Path::new(folder)));
         }
-        let notes = match boundary.tmpdir(places) {
-            Ok(None) => Vec::new(),
-            Ok(Some(folder)) => {
-                boundary.add_root(folder);
-                Vec::new()
-            }
+        let mut notes = Vec::new();
+        match boundary.tmpdir(places) {
+            Ok(folder) => folder.into_iter().for_each(|folder| boundary.add_root(folder)),
             Err(why) => {
                 let tmpdir = shown(places.tmpdir.unwrap_or_default());
-                vec![format!("TMPDIR ({tmpdir}) is not writable: {why}")]
+                notes.push(format!("TMPDIR ({tmpdir}) is not writable: {why}"));
             }
-        };
+        }
         (boundary, notes)
     }
 
@@ -197,23 +194,16 @@ impl Boundary {
         let Some(tmpdir) = places.tmpdir.filter(|tmpdir| !tmpdir.is_empty()) else {
             return Ok(None);
         };
-        let tmpdir = Path::new(tmpdir);
-        if !tmpdir.is_absolute() {
-            return Err("it is a relative path");
-        }
-        let Ok(tmpdir) = fs::canonicalize(tmpdir) else { return Err("there is no such folder") };
-        if !tmpdir.is_dir() {
-            return Err("it is not a folder");
-        }
+        let real = fs::canonicalize(tmpdir).ok().filter(|real| real.is_dir());
+        let tmpdir = real.filter(|_| Path::new(tmpdir).is_absolute());
+        let tmpdir = tmpdir.ok_or("it is not the absolute path of a folder")?;
         if self.roots.iter().any(|root| tmpdir.starts_with(root)) {
             return Ok(None);
         }
         let holds = |folder: Option<&Path>| {
             folder.is_some_and(|folder| resolve_links(folder).starts_with(&tmpdir))
         };
-        if tmpdir.parent().is_none() {
-            Err("it is the root of the file system")
-        } else if holds(places.home) {
+        if holds(places.home) {
             Err("it holds the home folder")
         } else if holds(Some(places.cwd)) || holds(places.toplevel) {
             Err("it holds the working tree")
@@ -260,11 +250,9 @@ impl Boundary {
                 _ => Ok(()),
             };
         }
-        let resolved = if self.cwd.join(asked) == path {
-            String::new()
-        } else {
-            format!(" (which is {})", shown(path))
-        };
+        let is_other = self.cwd.join(asked) != path;
+        let resolved = is_other.then(|| format!(" (which is {})", shown(path)));
+        let resolved = resolved.unwrap_or_default();
         let file = attributes::encode(&shown(path));
         let way =
             format!("<nagent-conversation file=\"{file}\">what to change</nagent-conversation>");
@@ -292,8 +280,8 @@ impl Target {
     /// very file that was opened: a link planted at the target's path would carry the write elsewhere. One with a
     /// single link may be another file than it was, as an editor saved it.
     fn is_at(&self, path: &Path, stat: Option<&Stat>) -> bool {
-        self.is_new
-            || path == self.path && stat.is_none_or(|stat| stat.st_nlink <= 1 || self.is_same(stat))
+        let is_it = |stat: &Stat| stat.st_nlink <= 1 || self.is_same(stat);
+        self.is_new || path == self.path && stat.is_none_or(is_it)
     }
 
     /// Whether a file, wherever it is, is the one that was opened, and has no other name.
@@ -302,9 +290,8 @@ impl Target {
     }
 
     fn is_same(&self, stat: &Stat) -> bool {
-        self.handle
-            .as_ref()
-            .is_some_and(|(_, known)| FileStamp::from(known).same_file(&FileStamp::from(stat)))
+        let is_it = |known: &Stat| FileStamp::from(known).same_file(&FileStamp::from(stat));
+        self.handle.as_ref().is_some_and(|(_, known)| is_it(known))
     }
 }
 

@@ -33,17 +33,14 @@ pub struct Part {
 /// than 16 are left out with a warning.
 pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
-    let (yaml, text) = (root.join("context.yaml"), root.join("context.md"));
+    let mut paths = ["context.yaml", "context.md"].into_iter().map(|name| root.join(name));
     // A dangling link is a file that is missing: the user wants one.
-    if fs::symlink_metadata(&yaml).is_ok() {
-        loader.load_entry(&yaml);
-    } else if fs::symlink_metadata(&text).is_ok() {
-        loader.load_entry(&text);
+    if let Some(path) = paths.find(|path| fs::symlink_metadata(path).is_ok()) {
+        loader.load_entry(&path);
     }
-    if loader.left_out > 0 {
-        loader
-            .warnings
-            .push(format!("{} more warnings about context files left out", loader.left_out));
+    let left_out = loader.warnings.split_off(loader.warnings.len().min(WARNINGS)).len();
+    if left_out > 0 {
+        loader.warnings.push(format!("{left_out} more warnings about context files left out"));
     }
     (loader.parts, loader.warnings)
 }
@@ -53,7 +50,6 @@ struct Loader<'a> {
     home: Option<&'a Path>,
     parts: Vec<Part>,
     warnings: Vec<String>,
-    left_out: usize,
     /// Resolved paths of the files that were read.
     seen: HashSet<PathBuf>,
     /// Resolved paths of the lists that are being read.
@@ -63,20 +59,9 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn add_warning(&mut self, path: &Path, why: impl AsRef<str>) {
-        if self.warnings.len() < WARNINGS {
-            let by = self
-                .open
-                .last()
-                .map(|list| format!(", named in {}", shown(list)))
-                .unwrap_or_default();
-            self.warnings.push(format!(
-                "context file {}{by}: {}; it is left out",
-                shown(path),
-                why.as_ref()
-            ));
-        } else {
-            self.left_out += 1;
-        }
+        let list = self.open.last().map(|list| format!(", named in {}", shown(list)));
+        let (path, by, why) = (shown(path), list.unwrap_or_default(), why.as_ref());
+        self.warnings.push(format!("context file {path}{by}: {why}; it is left out"));
     }
 
     fn load_entry(&mut self, path: &Path) {
@@ -122,19 +107,16 @@ impl Loader<'_> {
             return Err(format!("it has {count} bytes, more than {CONTEXT_FILE}"));
         }
         if self.bytes + count > limits::CONTEXT_FILES_TOTAL {
-            return Err(format!(
-                "with it there would be more than {CONTEXT_FILES_TOTAL} bytes in all"
-            ));
+            let why = "with it there would be more than";
+            return Err(format!("{why} {CONTEXT_FILES_TOTAL} bytes in all"));
         }
         if bytes.contains(&0) {
             return Err("it is binary".to_owned());
         }
         self.bytes += count;
         Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
-            let list = shown(path);
-            self.warnings.push(format!(
-                "context file {list}: some bytes are not UTF-8; they are shown as U+FFFD"
-            ));
+            let why = "some bytes are not UTF-8; they are shown as U+FFFD";
+            self.warnings.push(format!("context file {}: {why}", shown(path)));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         }))
     }
@@ -144,31 +126,22 @@ impl Loader<'_> {
             let why = format!("a list of context files has at most {CONTEXT_LIST} bytes");
             return self.add_warning(list, why);
         }
-        let entries = match serde_yaml::from_str(text) {
+        let mut value = match serde_yaml::from_str(text) {
             // The error's own text names the line.
             Err(error) => return self.add_warning(list, format!("bad YAML: {error}")),
-            Ok(Value::Sequence(entries)) => entries,
-            Ok(Value::Mapping(mut map)) => {
-                let entries = map.remove("paths");
-                for key in map.keys() {
-                    let key =
-                        key.as_str().map_or_else(|| "a key that is not text".to_owned(), shown);
-                    self.add_warning(
-                        list,
-                        format!("it has the key {key}, but only `paths` is known: the key"),
-                    );
-                }
-                match entries {
-                    Some(Value::Sequence(entries)) => entries,
-                    Some(_) => return self.add_warning(list, "`paths` is not a list"),
-                    None => return self.add_warning(list, "it has no `paths`"),
-                }
-            }
-            Ok(_) => {
-                return self
-                    .add_warning(list, "it is neither a list of paths nor a mapping with `paths`");
-            }
+            Ok(value) => value,
         };
+        let mut otherwise = "it is neither a list of paths nor a mapping with `paths`";
+        if let Value::Mapping(mut map) = value {
+            value = map.remove("paths").unwrap_or_default();
+            otherwise = if value.is_null() { "it has no `paths`" } else { "`paths` is not a list" };
+            for key in map.keys() {
+                let key = key.as_str().map_or_else(|| "a key that is not text".to_owned(), shown);
+                let why = format!("it has the key {key}, but only `paths` is known: the key");
+                self.add_warning(list, why);
+            }
+        }
+        let Value::Sequence(entries) = value else { return self.add_warning(list, otherwise) };
         for (index, entry) in entries.iter().enumerate() {
             match entry.as_str().filter(|entry| !entry.trim().is_empty()) {
                 Some(entry) => {

@@ -160,16 +160,12 @@ impl ConversationFile {
     /// Opens the file, where there is one, and reads it whole.
     fn open_file(&self, looks_only: bool) -> Result<Option<(File, Vec<u8>)>> {
         let what = || format!("cannot open the conversation {}", self.path.display());
-        let mut file = match OpenOptions::new()
-            .read(true)
-            .append(!looks_only)
-            // Never waits at a FIFO.
-            .custom_flags(fs::nonblock())
-            .open(&self.path)
-        {
-            Ok(file) => file,
+        let mut options = OpenOptions::new();
+        // Never waits at a FIFO.
+        options.read(true).append(!looks_only).custom_flags(fs::nonblock());
+        let mut file = match options.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(what),
+            opened => opened.with_context(what)?,
         };
         let metadata = file.metadata().with_context(what)?;
         if !metadata.is_file() {
@@ -222,10 +218,8 @@ impl ConversationFile {
                 let is_zeros =
                     text.trim().is_empty() && (is_hole || tail.iter().all(|byte| *byte == 0));
                 if last_block.is_none() && !is_zeros {
-                    bail!(
-                        "{} is not a text file; a conversation is UTF-8 text",
-                        self.path.display()
-                    );
+                    let path = self.path.display();
+                    bail!("{path} is not a text file; a conversation is UTF-8 text");
                 }
                 Some(last_block.map_or(0, |piece| piece.span.end))
             }
@@ -263,22 +257,19 @@ impl ConversationFile {
         self.write_text(&addition)?;
         let start = self.text.len() + lead;
         self.text.push_str(&addition);
-        self.add_pieces(start..self.text.len());
+        self.add_pieces(start);
         Ok(forked)
     }
 
     /// Adds the pieces of the text that was appended.
-    fn add_pieces(&mut self, range: Range<usize>) {
-        let start = range.start;
-        for piece in conversation::parse(&self.text[range]).pieces {
-            let kind = match piece.kind {
-                Kind::Block { name, attributes, body } => {
-                    Kind::Block { name, attributes, body: body.start + start..body.end + start }
-                }
-                Kind::Note => Kind::Note,
-            };
-            self.pieces
-                .push(Piece { kind, span: piece.span.start + start..piece.span.end + start });
+    fn add_pieces(&mut self, start: usize) {
+        let shift = |range: &mut Range<usize>| *range = range.start + start..range.end + start;
+        for mut piece in conversation::parse(&self.text[start..]).pieces {
+            if let Kind::Block { body, .. } = &mut piece.kind {
+                shift(body);
+            }
+            shift(&mut piece.span);
+            self.pieces.push(piece);
         }
     }
 
@@ -286,14 +277,9 @@ impl ConversationFile {
         let what = || format!("cannot append to the conversation {}", self.path.display());
         let is_new = self.file.is_none();
         if is_new {
-            let file = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&self.path)
-                .with_context(what)?;
-            self.file = Some(file);
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create_new(true).mode(0o600);
+            self.file = Some(options.open(&self.path).with_context(what)?);
         }
         if !self.is_noted {
             // Sync the folder first, so that after a power cut the `.run` note exists and recovery knows a crash happened.
@@ -323,12 +309,9 @@ impl ConversationFile {
     /// Whether another program has replaced or changed the file since the last append.
     fn was_changed(&self) -> bool {
         let Some(file) = &self.file else { return fs::exists(&self.path) };
-        match (FileStamp::of_open(file), FileStamp::of(&self.path)) {
-            (Some(ours), Some(now)) => {
-                !ours.same_file(&now) || now.size() != self.text.len() as u64
-            }
-            _ => true,
-        }
+        let stamps = FileStamp::of_open(file).zip(FileStamp::of(&self.path));
+        stamps
+            .is_none_or(|(ours, now)| !ours.same_file(&now) || now.size() != self.text.len() as u64)
     }
 
     /// Continues in a new file, with the text that this run knows.
@@ -353,8 +336,7 @@ impl ConversationFile {
 
 /// Splits bytes into the longest beginning that is text without zeros, and the rest.
 fn split_text(mut bytes: Vec<u8>) -> (String, Vec<u8>) {
-    // `contains` is far faster than `position`, and the common case.
-    let zero = bytes.contains(&0).then(|| bytes.iter().position(|byte| *byte == 0)).flatten();
+    let zero = memchr::memchr(0, &bytes);
     let mut tail = zero.map_or_else(Vec::new, |zero| bytes.split_off(zero));
     match String::from_utf8(bytes) {
         Ok(text) => (text, tail),

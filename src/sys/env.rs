@@ -60,11 +60,8 @@ impl Env {
 
     /// A variable's value, when it is set and not empty.
     pub fn get_os(&self, name: &str) -> Option<&OsStr> {
-        self.variables
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value.as_os_str())
-            .filter(|value| !value.is_empty())
+        let (_, value) = self.variables.iter().find(|(other, _)| other == name)?;
+        Some(value.as_os_str()).filter(|value| !value.is_empty())
     }
 
     /// The path of one of the toolkit's executables, which lie side by side.
@@ -81,10 +78,8 @@ impl Env {
 
     /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
-        self.get_os("HOME")
-            .map(PathBuf::from)
-            .filter(|home| home.is_absolute())
-            .or_else(dirs::home_dir)
+        let home = self.get_os("HOME").map(PathBuf::from);
+        home.filter(|home| home.is_absolute()).or_else(dirs::home_dir)
     }
 
     /// The working folder.
@@ -131,24 +126,21 @@ impl Env {
 
     /// The values of the credentials, and passwords within them, but for the `passed` ones and those of proxies.
     fn secret_values(&self, is_passed: impl Fn(&OsStr) -> bool) -> Vec<&OsStr> {
-        let named = self.variables.iter().filter(|(name, _)| !is_passed(name));
-        named
-            .filter(|(name, value)| Credential::classify(name, value).is_withheld())
-            .filter(|(name, value)| !self.names_a_file(name, value))
-            .flat_map(|(_, value)| {
-                credential::url_password(value).into_iter().chain([value.as_os_str()])
-            })
-            .collect()
+        let is_secret = |(name, value): &&(OsString, OsString)| {
+            !is_passed(name)
+                && Credential::classify(name, value).is_withheld()
+                && !self.names_a_file(name, value)
+        };
+        let parts = |value| credential::url_password(value).into_iter().chain([value]);
+        self.variables.iter().filter(is_secret).flat_map(|(_, value)| parts(value)).collect()
     }
 
     /// The credentials that are masked, but those that the user lets through to commands: names and values. Values that are not text are
     /// left out. Passwords of proxies are among them.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let texts = self
-            .variables
-            .iter()
-            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-        texts
+        let variables = self.variables.iter();
+        variables
+            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
             .filter(|(name, _)| !pass.iter().any(|passed| passed == name))
             .flat_map(|(name, value)| credential::masked(name, value).map(move |text| (name, text)))
             .filter(|(name, text)| !self.names_a_file(name.as_ref(), text.as_ref()))
@@ -175,19 +167,15 @@ impl Env {
     /// of the terminal session with its start time, or the parent process with its.
     pub fn shell_identity(&self) -> String {
         if let Some(screen) = self.get("STY") {
-            return root::name_part(&format!(
-                "{screen}-{}",
-                self.get("WINDOW").unwrap_or_default()
-            ));
+            let window = self.get("WINDOW").unwrap_or_default();
+            return root::name_part(&format!("{screen}-{window}"));
         }
         if let Some(pid) = self.get("BASHPID") {
             return root::name_part(pid);
         }
         let shell = read_stat("self").and_then(|text| shell_process(&text)).unwrap_or_default();
-        match start_time(&shell) {
-            Some(time) => format!("{shell}-{time}"),
-            None => shell,
-        }
+        let time = start_time(&shell).map(|time| format!("-{time}"));
+        shell + &time.unwrap_or_default()
     }
 }
 
@@ -240,12 +228,10 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
     if name.contains('/') {
         return PathBuf::from(name);
     }
-    path.into_iter()
-        .flat_map(std::env::split_paths)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(name))
-        .find(|path| fs::is_executable(path))
-        .unwrap_or_else(|| PathBuf::from("/usr/bin").join(name))
+    let folders = path.into_iter().flat_map(std::env::split_paths);
+    let mut paths = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
+    let found = paths.find(|path| fs::is_executable(path));
+    found.unwrap_or_else(|| Path::new("/usr/bin").join(name))
 }
 
 /// Whether a variable's value contains that of a credential. Short values are in
@@ -255,28 +241,19 @@ fn contains_secret(value: &OsStr, secret: &OsStr) -> bool {
     secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)
 }
 
-/// Fields of `/proc/PID/stat`, numbered as proc(5) numbers them.
-const PARENT: usize = 4;
-const SESSION: usize = 6;
-const TERMINAL: usize = 7;
-const START_TIME: usize = 22;
-
 /// The shell of a process with this `/proc/PID/stat`: the leader of its terminal session,
 /// or its parent. In a container either may be a process outside it, whose number is 0 there.
 fn shell_process(stat: &str) -> Option<String> {
-    let shell = match (field(stat, TERMINAL)?, field(stat, SESSION)?) {
-        ("0", _) | (_, "0") => field(stat, PARENT)?,
-        (_, leader) => leader,
-    };
-    Some(shell.to_owned())
+    let (parent, session, terminal) = (field(stat, 4)?, field(stat, 6)?, field(stat, 7)?);
+    let has_leader = session != "0" && terminal != "0";
+    Some(if has_leader { session } else { parent }.to_owned())
 }
 
 /// When a process started, in the kernel's ticks since boot.
 fn start_time(pid: &str) -> Option<String> {
-    field(&read_stat(pid)?, START_TIME).map(str::to_owned)
+    field(&read_stat(pid)?, 22).map(str::to_owned)
 }
 
-/// The text of `/proc/PID/stat`.
 fn read_stat(pid: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
 }

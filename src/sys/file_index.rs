@@ -52,10 +52,7 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
         })?;
     }
     let mut entries = Vec::new();
-    let is_old = |name: &String| {
-        let rest = name.strip_prefix("file-index-");
-        rest.is_some_and(|rest| rest.strip_suffix(".json").is_some())
-    };
+    let is_old = |name: &String| name.starts_with("file-index-") && name.ends_with(".json");
     for name in fs::list_names(&root.conversations())?.into_iter().filter(is_old) {
         let path = root.conversations().join(name);
         let read = fs::read_text(&path, limits::FILE_INDEX)
@@ -128,21 +125,16 @@ pub fn register(
     }
     let _lock = lock::lock_index(root, LOCK, wait)?;
     let mut loaded = load_index(root)?;
-    let entry = match file.entry(root, &loaded.index) {
-        Some(entry) => {
-            let updated = file.updated_entry(entry);
-            let old = entry.file_id.clone();
-            loaded.index.by_file_id.remove(&old);
-            updated
-        }
-        None => file.updated_entry(&Entry {
-            file_id: path_id(path),
-            path: path.to_owned(),
-            conversation: new_name(),
-            repository: None,
-            other: Map::new(),
-        }),
-    };
+    let known = file.entry(root, &loaded.index).cloned();
+    let old = known.unwrap_or_else(|| Entry {
+        file_id: path_id(path),
+        path: path.to_owned(),
+        conversation: new_name(),
+        repository: None,
+        other: Map::new(),
+    });
+    loaded.index.by_file_id.remove(&old.file_id);
+    let entry = file.updated_entry(&old);
     free_path(&mut loaded.index, path);
     loaded.index.put(entry.clone());
     save_index(root, &loaded)?;
@@ -253,15 +245,12 @@ impl<'a> IndexedFile<'a> {
 
     /// The entry as it is when it is this file's.
     fn updated_entry(&self, entry: &Entry) -> Entry {
-        let is_same_place = entry.path == self.path;
+        let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
         Entry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
             // A repository that cannot be opened just now is still the same one.
-            repository: self
-                .spot
-                .clone()
-                .or_else(|| entry.repository.clone().filter(|_| is_same_place)),
+            repository: self.spot.as_ref().or(known).cloned(),
             ..entry.clone()
         }
     }

@@ -29,39 +29,6 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// The lock on a folder, until it is dropped.
-#[derive(Debug)]
-pub struct FolderLock(#[expect(dead_code, reason = "held open, and nothing else")] File);
-
-/// A new file in a folder that does not have its name yet. It is removed when it is dropped before that.
-#[derive(Debug)]
-pub struct NewFile {
-    file: TempFile,
-    folder: PathBuf,
-}
-
-impl NewFile {
-    /// The file, open for reading and writing.
-    pub fn as_file_mut(&mut self) -> &mut File {
-        self.file.file_mut()
-    }
-
-    /// Gives the file its name in one step, replacing what has it. The name is not yet durable.
-    pub fn persist(mut self, name: &OsStr) -> Result<(), FileError> {
-        let renamed = self.file.persist(name, false);
-        renamed.map_err(|error| FileError::io("replace", &self.folder.join(name), error))
-    }
-
-    /// Gives the file a name that is free. Returns false where it is not.
-    pub fn persist_new(&mut self, name: &OsStr) -> Result<bool, FileError> {
-        match self.file.persist(name, true) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(FileError::io("create", &self.folder.join(name), error)),
-        }
-    }
-}
-
 impl Folder {
     /// Opens the folder of a file that the write boundary allowed.
     pub fn open_parent(opened: &Opened) -> Result<Self, FileError> {
@@ -94,13 +61,13 @@ impl Folder {
         Ok(Some(File::from(file)))
     }
 
-    /// Writes a new file and makes its content durable; [`NewFile::persist`] gives it its name. It has the permissions of
+    /// Writes a new file and makes its content durable; [`Folder::persist`] gives it its name. It has the permissions of
     /// the file called `like`, if there is one, else it is for its owner alone.
     pub fn create(
         &self,
         like: &OsStr,
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
-    ) -> Result<NewFile, FileError> {
+    ) -> Result<TempFile, FileError> {
         let failed = |error: io::Error| FileError::io("write", &self.path.join(like), error);
         let dir = self.dir.try_clone().map_err(failed)?;
         let mut new = TempFile::create_in(dir, Mode::from_raw_mode(0o600)).map_err(failed)?;
@@ -109,7 +76,13 @@ impl Folder {
             rustix::fs::fchmod(new.file_mut(), mode).map_err(|errno| failed(errno.into()))?;
         }
         fill(new.file_mut()).and_then(|()| new.file_mut().sync_all()).map_err(failed)?;
-        Ok(NewFile { file: new, folder: self.path.clone() })
+        Ok(new)
+    }
+
+    /// Gives a new file its name in one step, replacing what has it. The name is not yet durable.
+    pub fn persist(&self, mut new: TempFile, name: &OsStr) -> Result<(), FileError> {
+        let renamed = new.persist(name, false);
+        renamed.map_err(|error| FileError::io("replace", &self.path.join(name), error))
     }
 
     /// Whether the path of the folder still leads to it.
@@ -124,18 +97,18 @@ impl Folder {
             .map_err(|errno| FileError::io("sync the folder", &self.path, errno))
     }
 
-    /// Takes the lock of the folder, which a split takes too, waiting at most `patience`.
+    /// Takes the lock of the folder, which a split takes too, waiting at most `patience`. It lasts until the file is closed.
     pub fn wait_for_lock(
         &self,
         patience: Duration,
         interrupts: &Interrupts,
-    ) -> Result<FolderLock, Problem> {
+    ) -> Result<File, Problem> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, ".", flags, Mode::empty());
         let file = file.map_err(|errno| FileError::io("lock", &self.path, errno))?;
         let file = File::from(file);
-        match wait_lock(&file, &self.path, patience, interrupts, &mut |_| ()) {
-            Ok(true) => Ok(FolderLock(file)),
+        match wait_lock(&file, &self.path, patience, interrupts, Duration::MAX, &mut || ()) {
+            Ok(true) => Ok(file),
             Ok(false) => Err(Problem::failed(format!(
                 "another process is working on {}; run the same command again when it has finished",
                 shown(&self.path)
@@ -197,10 +170,11 @@ mod tests {
         let count = || fs::read_dir(dir.path()).unwrap().count();
         let before = count();
         let write = &mut |file: &mut File| file.write_all(b"x");
-        assert!(
-            !folder.create("old".as_ref(), write).unwrap().persist_new("old".as_ref()).unwrap()
-        );
-        folder.create("old".as_ref(), write).unwrap().persist("new".as_ref()).unwrap();
+        let mut taken = folder.create("old".as_ref(), write).unwrap();
+        taken.persist("old".as_ref(), true).unwrap_err();
+        drop(taken);
+        let new = folder.create("old".as_ref(), write).unwrap();
+        folder.persist(new, "new".as_ref()).unwrap();
         let mode = fs::metadata(dir.path().join("new")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
         let failing = &mut |_: &mut File| Err(io::Error::other("full"));

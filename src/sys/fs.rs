@@ -128,21 +128,14 @@ pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
 /// Appends text to a regular file, private when it is new. Never waits at a FIFO.
 pub fn append_text(path: &Path, text: &str) -> Result<()> {
     let what = || format!("cannot append to {}", path.display());
-    // Looked at first, too: to open a FIFO or a device may do something by itself.
-    let is_other = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    if !is_other {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(nonblock())
-            .open(path)
-            .with_context(what)?;
-        if file.metadata().with_context(what)?.is_file() {
-            return file.write_all(text.as_bytes()).with_context(what);
-        }
+    // To open a FIFO or a device may do something by itself.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        bail!("{}: it is not a regular file", what());
     }
-    bail!("{}: it is not a regular file", what())
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).custom_flags(nonblock());
+    let mut file = options.open(path).with_context(what)?;
+    file.write_all(text.as_bytes()).with_context(what)
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -180,11 +173,7 @@ pub fn list_names(folder: &Path) -> Result<Vec<String>> {
 
 /// When a file was last modified, in seconds since 1970; 0 when that is unknown.
 pub fn modified_seconds(path: &Path) -> u64 {
-    fs::metadata(path)
-        .and_then(|metadata| metadata.modified())
-        .ok()
-        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
-        .map_or(0, |time| time.as_secs())
+    fs::metadata(path).map_or(0, |metadata| u64::try_from(metadata.mtime()).unwrap_or(0))
 }
 
 /// Identifies a file, whatever its name is: device, inode and time of birth, since inodes are reused.
@@ -292,23 +281,21 @@ pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
 
 /// The SHA-256 of what is left to read of a file, in lower-case hexadecimal digits.
 pub fn sha256_of_file(file: impl Read) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    for_each_chunk(file, &mut |bytes| {
-        hash.update(bytes);
-        Ok(())
-    })?;
-    Ok(hex(&hash.finalize()))
+    hash_until(file, &|| false)
 }
 
 /// The SHA-256 of a regular file; `None` where it cannot be read, or `stop` said so.
 pub fn hash_file(path: &Path, stop: &dyn Fn() -> bool) -> Option<String> {
-    let (file, _) = open_regular(path).ok()?;
+    hash_until(open_regular(path).ok()?.0, stop).ok()
+}
+
+fn hash_until(file: impl Read, stop: &dyn Fn() -> bool) -> io::Result<String> {
     let mut hash = Sha256::new();
-    let hashed = for_each_chunk(file, &mut |bytes| {
+    for_each_chunk(file, &mut |bytes| {
         hash.update(bytes);
         if stop() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
-    });
-    hashed.ok().map(|()| hex(&hash.finalize()))
+    })?;
+    Ok(hex(&hash.finalize()))
 }
 
 /// Reads a file to its end, piece by piece.
@@ -356,19 +343,20 @@ pub fn sha256(bytes: &[u8]) -> String {
 pub fn store_numbered(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     create_private_folder(folder)?;
     let taken = list_names(folder)?;
-    let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u64>().ok()).max();
-    let mut n = last.unwrap_or(0);
+    let last = taken.iter().filter_map(|name| name.strip_suffix(".txt")?.parse::<u32>().ok()).max();
+    let mut n = u64::from(last.unwrap_or(0));
     loop {
-        n = n
-            .checked_add(1)
-            .with_context(|| format!("no number is left in {}", folder.display()))?;
+        n += 1;
         let path = folder.join(format!("{n}.txt"));
-        let created = AtomicFile::new(&path).create(bytes);
-        let kind = |error: &anyhow::Error| error.downcast_ref::<io::Error>().map(io::Error::kind);
-        match created {
+        let write = &mut |file: &mut File| file.write_all(bytes);
+        match AtomicFile::new(&path).write_with(true, write) {
             // Another process took the number.
-            Err(error) if kind(&error) == Some(io::ErrorKind::AlreadyExists) => {}
-            result => return result.map(|()| path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => {
+                return result
+                    .with_context(|| format!("cannot create {}", path.display()))
+                    .map(|()| path);
+            }
         }
     }
 }

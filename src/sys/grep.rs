@@ -5,9 +5,7 @@
 
 use super::file_error::FileError;
 use super::ignore_rules::describe_left_out;
-use super::list_dir::{
-    self, Found, Matcher, Skipped, as_asked, build_walk, check_type, last_line, note_interrupt,
-};
+use super::list_dir::{self, Found, Matcher, Skipped, as_asked, check_type, last_line};
 use super::names::shown;
 use super::read::{count_lines, open_regular};
 use crate::limits;
@@ -27,13 +25,12 @@ const PIECE: usize = 1 << 20;
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
 pub fn search_lines(
-    search: list_dir::Search<'_>,
+    place: list_dir::Search<'_>,
     pattern: &str,
     asked: &Path,
     only: Option<&str>,
 ) -> Result<Found, FileError> {
-    let (stop, hidden) = (search.stop, search.hidden);
-    let root = search.cwd.join(asked);
+    let root = place.cwd.join(asked);
     let kind = check_type(asked, &root)?;
     let (regex, by_line) = compile(pattern)?;
     let mut search = Search {
@@ -43,37 +40,32 @@ pub fn search_lines(
         files: 0,
         searched: 0,
         buffer: Vec::new(),
-        stop,
+        stop: place.stop,
         binary: 0,
         large: Skipped::default(),
         unreadable: Skipped::default(),
     };
-    if kind.is_dir() {
-        let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
-        let (walk, left_out) = build_walk(&root, hidden, None);
-        for entry in walk {
-            if stop() {
-                search.found.stopped = true;
-                break;
-            }
-            match entry {
-                Err(error) => search.unreadable.add_name(|| error.to_string()),
-                Ok(entry) => {
-                    if entry.file_type().is_some_and(|kind| kind.is_file())
-                        && matcher
-                            .as_ref()
-                            .is_none_or(|matcher| matcher.matches(entry.path(), false))
-                    {
-                        search.search_file(entry.path(), &as_asked(asked, &root, entry.path()));
-                    }
-                }
-            }
-        }
-        search.found.notes.extend(describe_left_out(&left_out));
-    } else {
+    if !kind.is_dir() {
         open_regular(&root)?;
         search.search_file(&root, asked);
+        return Ok(search.finish());
     }
+    let matcher = only.map(|only| Matcher::new(&root, only)).transpose()?;
+    let (stopped, left_out) = place.visit_entries(&root, &mut |entry| {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return search.unreadable.add_name(|| error.to_string()),
+        };
+        let path = entry.path();
+        let is_meant = |matcher: &Matcher| matcher.matches(path, false);
+        if entry.file_type().is_some_and(|kind| kind.is_file())
+            && matcher.as_ref().is_none_or(is_meant)
+        {
+            search.search_file(path, &as_asked(asked, &root, path));
+        }
+    });
+    search.found.stopped |= stopped;
+    search.found.notes.extend(describe_left_out(&left_out));
     Ok(search.finish())
 }
 
@@ -88,9 +80,7 @@ fn compile(pattern: &str) -> Result<(Regex, Option<Regex>), FileError> {
     };
     let regex = build(false).map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => FileError::new(
-            format!(
-                "the pattern is too large a regular expression (over {MAX_REGEX_BYTES} bytes compiled)"
-            ),
+            format!("the pattern is too large a regular expression (over {MAX_REGEX_BYTES} bytes compiled)"),
             "make its counted repetitions smaller",
         ),
         error => FileError::new(
@@ -100,12 +90,8 @@ fn compile(pattern: &str) -> Result<(Regex, Option<Regex>), FileError> {
         ),
     })?;
     // These mean the ends of what is searched, or can make ^ and $ do so.
-    let by_line = if ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text)) {
-        None
-    } else {
-        build(true).ok()
-    };
-    Ok((regex, by_line))
+    let is_for_whole = ["\\A", "\\z", "-"].iter().any(|text| pattern.contains(text));
+    Ok((regex, if is_for_whole { None } else { build(true).ok() }))
 }
 
 struct Search<'a> {
@@ -127,13 +113,7 @@ impl Search<'_> {
     /// What was found, with notes of what was left out.
     fn finish(self) -> Found {
         let Self { mut found, files, searched, binary, large, unreadable, .. } = self;
-        if found.total > found.shown {
-            found.notes.push(format!(
-            "{} more matching lines not shown, in {} files in all; use a narrower pattern, path or glob",
-            found.total - found.shown,
-            files
-        ));
-        }
+        found.note_rest(&format!("matching lines not shown, in {files} files in all; use a narrower pattern, path or glob"));
         if found.total == 0 {
             found.notes.push(format!(
                 "no line matches in {searched} files searched; what .gitignore names is left out"
@@ -144,7 +124,7 @@ impl Search<'_> {
         }
         large.add_note(&mut found, "not searched, being over 64 MiB; use `grep` in <nagent-shell>");
         unreadable.add_note(&mut found, "could not be read");
-        note_interrupt(found)
+        found
     }
 
     fn search_file(&mut self, path: &Path, name: &Path) {
@@ -170,11 +150,8 @@ impl Search<'_> {
             rest = tail;
             // A match within a line is also one of the whole piece, so where the piece has none, no line has. That is not so
             // where a line ends in CR LF: the CR is not part of the line.
-            if self
-                .by_line
-                .as_ref()
-                .is_some_and(|regex| !piece.contains(&b'\r') && !regex.is_match(piece))
-            {
+            let has_none = |regex: &Regex| !piece.contains(&b'\r') && !regex.is_match(piece);
+            if self.by_line.as_ref().is_some_and(has_none) {
                 number += count_lines(piece);
                 continue;
             }
@@ -196,14 +173,13 @@ impl Search<'_> {
 
 /// Where a piece of about a megabyte ends, behind a line feed or at the end.
 fn piece_end(bytes: &[u8]) -> usize {
-    let head = bytes.len().min(PIECE);
-    if head == bytes.len() {
-        return head;
+    if bytes.len() <= PIECE {
+        return bytes.len();
     }
-    let before = bytes[..head].iter().rposition(|byte| *byte == b'\n');
-    let end = before
-        .or_else(|| bytes[head..].iter().position(|byte| *byte == b'\n').map(|index| head + index));
-    end.map_or(bytes.len(), |index| index + 1)
+    let (head, tail) = bytes.split_at(PIECE);
+    memchr::memrchr(b'\n', head)
+        .or_else(|| memchr::memchr(b'\n', tail).map(|index| PIECE + index))
+        .map_or(bytes.len(), |index| index + 1)
 }
 
 /// Reads a file into the buffer; false when it is too large.

@@ -27,8 +27,7 @@ pub struct Interrupts {
     flags: [Arc<AtomicBool>; 3],
     /// The number of the signal that was seen first, 0 before.
     first: Arc<AtomicU8>,
-    /// A pipe without a writer is readable: it would pass for a signal.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))]
+    /// Kept open: a pipe without a writer is readable, and would pass for a signal.
     writable: OwnedFd,
 }
 
@@ -36,7 +35,7 @@ impl Interrupts {
     /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored; SIGINT
     /// is caught even where a shell without job control had it ignored for a background command.
     pub fn install() -> io::Result<Self> {
-        let (interrupts, writable) = Self::quiet()?;
+        let interrupts = Self::without_handlers()?;
         for (signal, seen) in CAUGHT.iter().zip(&interrupts.flags) {
             if *signal == Signal::Hup && is_ignored(*signal) {
                 continue;
@@ -47,7 +46,7 @@ impl Interrupts {
                 flag::register_conditional_shutdown(number, 130, Arc::clone(seen))?;
             }
             flag::register(number, Arc::clone(seen))?;
-            low_level::pipe::register(number, writable.try_clone()?)?;
+            low_level::pipe::register(number, interrupts.writable.try_clone()?)?;
             watch(number, &interrupts.first)?;
         }
         // A write beyond the limit of a file's size is then an error, and does not kill the process. Commands
@@ -59,19 +58,8 @@ impl Interrupts {
     /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at
     /// once, by the handler of [`Interrupts::install`].
     pub fn without_handlers() -> io::Result<Self> {
-        Ok(Self::quiet()?.0)
-    }
-
-    /// The value without any handler, and the pipe's write end.
-    fn quiet() -> io::Result<(Self, OwnedFd)> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let interrupts = Self {
-            readable,
-            flags: Default::default(),
-            first: Arc::default(),
-            writable: writable.try_clone()?,
-        };
-        Ok((interrupts, writable))
+        Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
     }
 
     /// The signal that came first, if one came. It stays.
@@ -136,7 +124,6 @@ fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this process ignores the signal, according to the kernel.
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -148,7 +135,7 @@ fn is_ignored(signal: Signal) -> bool {
 impl Interrupts {
     /// One that no signal reaches, for tests.
     pub(crate) fn none() -> Self {
-        Self::quiet().unwrap().0
+        Self::without_handlers().unwrap()
     }
 
     /// Does what the signal's handlers do.

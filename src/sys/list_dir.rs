@@ -23,8 +23,8 @@ use std::sync::Mutex;
 
 /// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
-/// Entries between two checks whether to stop.
-const STOP_EVERY: u64 = 4_096;
+/// The kernel's folders, which are not searched.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// How a search is done.
 #[derive(Clone, Copy)]
@@ -59,7 +59,17 @@ impl Found {
         for note in &self.notes {
             _ = writeln!(text, "({note})");
         }
+        if self.stopped {
+            text.push_str("(interrupted: the rest was not searched)\n");
+        }
         text
+    }
+
+    /// Notes how many lines are not shown, where a limit was met.
+    pub(super) fn note_rest(&mut self, what: &str) {
+        if self.total > self.shown {
+            self.notes.push(format!("{} more {what}", self.total - self.shown));
+        }
     }
 
     pub(super) fn push_line(&mut self, line: &str) {
@@ -74,7 +84,6 @@ impl Found {
 ///
 /// `asked` is relative to the search's folder.
 pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
-    let stop = search.stop;
     let root = find_folder(search.cwd, asked)?;
     let failed = |source: io::Error| FileError::io("look at", asked, source);
     let mut found = Found::default();
@@ -83,14 +92,13 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
         all += u64::from(entry.map_err(failed)?.file_name() != ".git");
     }
     if all >= FOLDER_LIMIT as u64 {
-        found
-            .notes
-            .push(format!("there are {FOLDER_LIMIT} entries or more; the rest was not read"));
+        let note = format!("there are {FOLDER_LIMIT} entries or more; the rest was not read");
+        found.notes.push(note);
     }
     let (walk, left_out) = build_walk(&root, search.hidden, Some(1));
     let entries = walk.filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.depth() == 1).take(FOLDER_LIMIT) {
-        if found.total % STOP_EVERY == 0 && stop() {
+        if (search.stop)() {
             found.stopped = true;
             break;
         }
@@ -105,23 +113,17 @@ pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
             found.push_line(&line);
         }
     }
-    if found.total > found.shown {
-        found.notes.push(format!(
-            "{} more entries not shown; narrow it down with <nagent-glob>",
-            found.total - found.shown
-        ));
-    }
+    found.note_rest("entries not shown; narrow it down with <nagent-glob>");
     let ignored = all.saturating_sub(found.total);
     if ignored > 0 && !found.stopped {
-        found.notes.push(format!(
-            "{ignored} more ignored by .gitignore; `ls` in <nagent-shell> shows all"
-        ));
+        let note = "more ignored by .gitignore; `ls` in <nagent-shell> shows all";
+        found.notes.push(format!("{ignored} {note}"));
     }
     found.notes.extend(describe_left_out(&left_out));
     if all == 0 && !found.stopped {
         found.notes.push("the folder is empty".to_owned());
     }
-    Ok(note_interrupt(found))
+    Ok(found)
 }
 
 fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
@@ -142,25 +144,15 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
 /// Files and folders (with a trailing `/`) below `asked` that match a glob of `.gitignore`'s kind, as paths
 /// that start with `asked`. At most 1,000 are shown.
 pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<Found, FileError> {
-    let stop = search.stop;
     let root = find_folder(search.cwd, asked)?;
     let matcher = Matcher::new(&root, pattern)?;
     let mut found = Found::default();
     let mut entries = 0;
     let mut unreadable = Skipped::default();
-    let (walk, left_out) = build_walk(&root, search.hidden, None);
-    for entry in walk {
-        if stop() {
-            found.stopped = true;
-            break;
-        }
+    let (stopped, left_out) = search.visit_entries(&root, &mut |entry| {
         let entry = match entry {
-            Ok(entry) if entry.depth() > 0 => entry,
-            Ok(_) => continue,
-            Err(error) => {
-                unreadable.add_name(|| error.to_string());
-                continue;
-            }
+            Ok(entry) => entry,
+            Err(error) => return unreadable.add_name(|| error.to_string()),
         };
         entries += 1;
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
@@ -171,13 +163,9 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
                 found.push_line(&format!("{}{slash}", shown(as_asked(asked, &root, entry.path()))));
             }
         }
-    }
-    if found.total > found.shown {
-        found.notes.push(format!(
-            "{} more paths not shown; use a narrower pattern or path",
-            found.total - found.shown
-        ));
-    }
+    });
+    found.stopped = stopped;
+    found.note_rest("paths not shown; use a narrower pattern or path");
     if found.total == 0 {
         found.notes.push(format!(
             "nothing matches among {entries} files and folders; a pattern with a / inside is matched from {}, one without at any \
@@ -187,7 +175,28 @@ pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<F
     }
     unreadable.add_note(&mut found, "could not be read");
     found.notes.extend(describe_left_out(&left_out));
-    Ok(note_interrupt(found))
+    Ok(found)
+}
+
+impl Search<'_> {
+    /// Walks through what is below a folder. Returns whether it was stopped, and the ignore files that were left out.
+    pub(super) fn visit_entries(
+        self,
+        root: &Path,
+        visit: &mut dyn FnMut(Result<DirEntry, ignore::Error>),
+    ) -> (bool, LeftOut) {
+        let is_root = |entry: &DirEntry| entry.depth() == 0;
+        let (walk, left_out) = build_walk(root, self.hidden, None);
+        for entry in walk {
+            if (self.stop)() {
+                return (true, left_out);
+            }
+            if !entry.as_ref().is_ok_and(is_root) {
+                visit(entry);
+            }
+        }
+        (false, left_out)
+    }
 }
 
 /// Things that were left out, the first of them by name.
@@ -260,7 +269,6 @@ pub(super) fn last_line(text: &str) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// The full path of a folder that is listed.
 fn find_folder(cwd: &Path, asked: &Path) -> Result<PathBuf, FileError> {
     let root = cwd.join(asked);
     if check_type(asked, &root)?.is_dir() {
@@ -283,7 +291,7 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
     let real = fs::canonicalize(root).map_err(failed)?;
     // Temporary files may be in /dev/shm.
     let is_in = |top: &&str| real.starts_with(top) && !real.starts_with("/dev/shm");
-    if let Some(filesystem) = ["/proc", "/sys", "/dev"].into_iter().find(is_in) {
+    if let Some(filesystem) = KERNEL.into_iter().find(is_in) {
         return Err(FileError::of_kernel(asked, filesystem));
     }
     Ok(kind)
@@ -291,11 +299,13 @@ pub(super) fn check_type(asked: &Path, root: &Path) -> Result<FileType, FileErro
 
 /// A walk through a folder, without the paths in `hidden`, and without the kernel's folders if it starts at `/`. The
 /// second value has the ignore files that were left out.
-pub(super) fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
+fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, LeftOut) {
     let real = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    let is_top = root == Path::new("/");
     let below = hidden.iter().filter_map(|path| path.strip_prefix(&real).ok());
-    let hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
+    let mut hidden: Vec<PathBuf> = below.map(|path| root.join(path)).collect();
+    if root == Path::new("/") {
+        hidden.extend(KERNEL.map(PathBuf::from));
+    }
     let left_out = LeftOut::default();
     let rules = Mutex::new(IgnoreRules::new(&real, left_out.clone()));
     let top = root.to_owned();
@@ -310,30 +320,17 @@ pub(super) fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) 
         .filter_entry(move |entry| {
             let below = entry.path().strip_prefix(&top).unwrap_or(entry.path());
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let is_left_out = entry.file_name() == ".git"
-                || is_top && is_kernels(entry)
-                || hidden.iter().any(|path| path == entry.path());
+            let is_left_out =
+                entry.file_name() == ".git" || hidden.iter().any(|path| path == entry.path());
             !is_left_out && !lock(&rules).ignores(&real.join(below), is_folder)
         });
     (builder.build(), left_out)
-}
-
-/// The kernel's folders, for a walk that starts at `/`.
-fn is_kernels(entry: &DirEntry) -> bool {
-    entry.depth() == 1 && ["proc", "sys", "dev"].iter().any(|name| entry.file_name() == *name)
 }
 
 /// The path of an entry, written as the folder was.
 pub(super) fn as_asked(asked: &Path, root: &Path, path: &Path) -> PathBuf {
     let below = path.strip_prefix(root).unwrap_or(path);
     if asked == Path::new(".") { below.to_owned() } else { asked.join(below) }
-}
-
-pub(super) fn note_interrupt(mut found: Found) -> Found {
-    if found.stopped {
-        found.notes.push("interrupted: the rest was not searched".to_owned());
-    }
-    found
 }
 
 #[cfg(test)]

@@ -20,15 +20,12 @@ use super::{clock, fs};
 use crate::exit::{Exit, Signal};
 use crate::problem::Problem;
 
-/// The process at work on a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its host's name.
-    pub host: String,
-    /// Its process id.
-    pub pid: u32,
-    /// When it began, UTC.
-    pub started: String,
+/// The process at work on a conversation, as its note tells it.
+#[derive(Serialize, Deserialize)]
+struct Holder {
+    host: String,
+    pid: u32,
+    started: String,
 }
 
 /// A lock that is held until it is dropped.
@@ -89,12 +86,8 @@ pub fn lock_conversation(
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     let run = root.run_note(name);
-    let mut is_reported = false;
-    let is_taken = wait_lock(&file, &path, timeout, interrupts, &mut |_| {
-        if !std::mem::replace(&mut is_reported, true) {
-            waiting(&describe_holder(&run));
-        }
-    })?;
+    let report = &mut || waiting(&describe_holder(&run));
+    let is_taken = wait_lock(&file, &path, timeout, interrupts, Duration::ZERO, report)?;
     if is_taken {
         return Ok(leave_note(file, run)?);
     }
@@ -113,7 +106,6 @@ pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     leave_note(file, root.run_note(name))
 }
 
-/// Leaves the note that says who holds the lock.
 fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
     let after_crash = fs::exists(&run);
     let me =
@@ -121,12 +113,8 @@ fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
     // Written in place: what is missing of it after a crash is read as an unknown holder.
     let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&run)
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&run);
+    opened
         .and_then(|mut note| note.write_all(format!("{text}\n").as_bytes()))
         .with_context(|| format!("cannot write {}", run.display()))?;
     Ok(Lock { _file: file, run, after_crash, is_settled: !after_crash })
@@ -155,16 +143,13 @@ pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, 
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
     let seconds = INDEX_PATIENCE.as_secs();
-    let mut is_reported = false;
-    let is_taken = wait_lock(&file, &path, INDEX_PATIENCE, wait.interrupts, &mut |waited| {
-        if waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
-            (wait.tell)(&format!(
-                "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
-                path.display()
-            ));
-        }
-    })?;
-    if is_taken {
+    let report = &mut || {
+        (wait.tell)(&format!(
+            "waiting up to {seconds} s for {}, which another process holds (fuser names it)",
+            path.display()
+        ));
+    };
+    if wait_lock(&file, &path, INDEX_PATIENCE, wait.interrupts, REPORT_AFTER, report)? {
         return Ok(file);
     }
     Err(LockError::Busy(format!(
@@ -178,22 +163,23 @@ pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, 
 /// the run.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
-/// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_millis(25);
 
 /// Takes the exclusive lock of an open file, waiting up to `patience`. The lock lasts until the file is closed. Returns false
 /// if another process keeps it.
 ///
-/// `report` is called after each try in vain, with the time waited so far; not where there is no patience at all. Without
-/// the lock nothing is written: where a file system has no locks, that is an error.
+/// `report` is called once, when it has waited for `report_after`; not where there is no patience at all. Without the lock
+/// nothing is written: where a file system has no locks, that is an error.
 pub fn wait_lock(
     file: &File,
     path: &Path,
     patience: Duration,
     interrupts: &Interrupts,
-    report: &mut dyn FnMut(Duration),
+    report_after: Duration,
+    report: &mut dyn FnMut(),
 ) -> Result<bool, LockError> {
     let watch = Stopwatch::start();
+    let mut is_reported = false;
     let mut pause = Duration::from_millis(1);
     loop {
         match file.try_lock() {
@@ -211,7 +197,9 @@ pub fn wait_lock(
         if waited >= patience {
             return Ok(false);
         }
-        report(waited);
+        if waited >= report_after && !std::mem::replace(&mut is_reported, true) {
+            report();
+        }
         pause = pause.min(patience.saturating_sub(waited));
         if waited < SIGNAL_GRACE {
             std::thread::sleep(pause);
@@ -223,14 +211,9 @@ pub fn wait_lock(
 }
 
 fn open_lock_file(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot open the lock {}", path.display()))
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    opened.with_context(|| format!("cannot open the lock {}", path.display()))
 }
 
 /// " by process 12 on host, since …", where that is known.

@@ -3,19 +3,6 @@
 //! Functions here return values, or errors that say what to do next. They do not print, do not decide what the loop does, and
 //! do not parse protocols. Processes are Linux's:
 //! descendants are found through procfs, pidfds and the child subreaper.
-//!
-//! - [`clock`], [`mod@env`], [`interrupt`], [`terminal`], [`stdin`]: time, environment, signals, the user's side
-//! - [`fs`], [`root`], [`lock`], [`conversation_file`]: the toolkit's own files, and the conversation among them
-//! - [`atomic_file`], [`file_stamp`]: replacing a file in one step; whether a file is still the same
-//! - [`file_index`]: which conversation belongs to a file of the user's
-//! - [`names`], [`read`]: one regular file, whole or a range of lines, in bounded memory
-//! - [`read_range`]: a range of a file's bytes
-//! - [`list_dir`], [`grep`]: list a folder, find files by pattern, search in them
-//! - [`boundary`], [`opening`], [`file_error`], [`replace`]: which files a tag may write, and writing one
-//! - [`staged_folder`]: a folder that is built beside its place and put there in one step
-//! - [`folder`]: files in one open folder, by plain names: a split
-//! - [`process`], [`sandbox`], [`http`]: programs, the sandbox around them, servers
-//! - [`git`], [`tools`], [`context_files`]: what the first context tells
 
 #![expect(
     clippy::disallowed_methods,
@@ -45,7 +32,6 @@ pub mod names;
 pub mod opening;
 pub mod process;
 pub mod read;
-pub mod read_range;
 pub mod replace;
 pub mod root;
 pub mod sandbox;

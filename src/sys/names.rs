@@ -68,18 +68,12 @@ fn similar_names(folder: &Path, name: &OsStr) -> Vec<String> {
         .map(|name| (name.to_lowercase(), name))
         .collect();
     names.sort();
-    let keys: Vec<&str> = names.iter().map(|(key, _)| key.as_str()).collect();
+    let mut keys: Vec<&str> = names.iter().map(|(key, _)| key.as_str()).collect();
+    keys.dedup();
     let wanted = name.to_string_lossy().to_lowercase();
-    let mut found: Vec<String> = Vec::new();
-    for key in similar::get_close_matches(wanted.as_str(), &keys, 3, 0.6) {
-        for (_, name) in names.iter().filter(|(other, _)| other == key) {
-            if !found.contains(name) {
-                found.push(name.clone());
-            }
-        }
-    }
-    found.truncate(3);
-    found
+    let near = similar::get_close_matches(wanted.as_str(), &keys, 3, 0.6);
+    let found = near.iter().flat_map(|key| names.iter().filter(move |(other, _)| other == key));
+    found.take(3).map(|(_, name)| name.clone()).collect()
 }
 
 /// Resolves all links of a path as far as it exists; the rest stays as it is written.

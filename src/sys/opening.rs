@@ -18,9 +18,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// How many symbolic links in a row are resolved for a last component; the kernel's own limit.
-const LINKS: usize = 40;
-
 /// How a folder is opened to be used as a base for paths.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -66,9 +63,8 @@ impl Opened {
         self.other_names() > 0
     }
 
-    /// How many names the file has beside this one.
     #[expect(clippy::useless_conversion, reason = "the number is narrower on other systems")]
-    pub fn other_names(&self) -> u64 {
+    fn other_names(&self) -> u64 {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }
 
@@ -78,7 +74,6 @@ impl Opened {
         if self.is_target { 0 } else { self.other_names() }
     }
 
-    /// Creates the missing folders, durably.
     pub(super) fn create_folders(&mut self) -> Result<(), FileError> {
         for name in std::mem::take(&mut self.missing) {
             match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
@@ -108,7 +103,8 @@ impl Boundary {
     /// is where it leads.
     pub fn open_for_write(&self, asked: &Path) -> Result<Opened, FileError> {
         let mut path = self.absolute(asked)?;
-        for _ in 0..LINKS {
+        // The kernel's own limit of symbolic links in a row.
+        for _ in 0..40 {
             match self.open_name(asked, &path)? {
                 Ok(opened) => return Ok(opened),
                 Err(target) => path = target,
@@ -235,7 +231,6 @@ fn not_followed(link: &Path, why: &str) -> FileError {
     FileError::new(problem, "name the file itself")
 }
 
-/// Where a last component that is a link leads to.
 fn follow_link(
     dir: &OwnedFd,
     folder: &Path,
@@ -262,11 +257,9 @@ fn follow_link(
 
 /// The path of an open folder, checked to lead back to it.
 pub(super) fn true_path(dir: &OwnedFd, opened_as: &Path) -> io::Result<PathBuf> {
-    let path = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
-        .ok()
-        .filter(|path| path.is_absolute());
+    let path = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     // Without procfs, the path that it was opened by must do.
-    let path = path.map_or_else(|| fs::canonicalize(opened_as), Ok)?;
+    let path = path.or_else(|_| fs::canonicalize(opened_as))?;
     let here = rustix::fs::fstat(dir)?;
     match rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(there) if FileStamp::from(&here).same_file(&FileStamp::from(&there)) => Ok(path),

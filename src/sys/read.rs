@@ -6,9 +6,10 @@
 use super::file_error::{FileError, FileErrorKind};
 use super::names::shown;
 use crate::limits::{self, READ_SEEK};
+use anyhow::Context;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -122,7 +123,6 @@ struct Source<'a> {
     path: &'a Path,
     file: File,
     bytes: u64,
-    /// Bytes read.
     at: u64,
     buffer: Vec<u8>,
     stop: &'a dyn Fn() -> bool,
@@ -143,19 +143,15 @@ impl Source<'_> {
         };
         let chunk = &self.buffer[..count];
         if let Some(index) = chunk.iter().position(|byte| *byte == 0) {
-            let utf16 =
-                self.at == 0 && (chunk.starts_with(b"\xff\xfe") || chunk.starts_with(b"\xfe\xff"));
-            let at = self.at + index as u64;
-            let (kind, convert) = if utf16 {
+            let is_utf16 = chunk.starts_with(b"\xff\xfe") || chunk.starts_with(b"\xfe\xff");
+            let (kind, convert) = if self.at == 0 && is_utf16 {
                 (" or UTF-16 text", ", or convert it with `iconv -f UTF-16 -t UTF-8`")
             } else {
                 ("", "")
             };
-            let problem = format!(
-                "{} is binary{kind}: {} bytes, a NUL byte at offset {at}",
-                shown(self.path),
-                self.bytes
-            );
+            let (path, bytes, at) = (shown(self.path), self.bytes, self.at + index as u64);
+            let problem =
+                format!("{path} is binary{kind}: {bytes} bytes, a NUL byte at offset {at}");
             let advice = format!("look at it with `file` or `xxd` in <nagent-shell>{convert}");
             return Err(FileError::new(problem, advice));
         }
@@ -209,32 +205,23 @@ impl Source<'_> {
                 break;
             }
             if line < range.offset && self.at > limits::READ_SEEK {
-                let problem = format!(
-                    "{}: line {} is more than {READ_SEEK} bytes into the file",
-                    shown(self.path),
-                    range.offset
-                );
+                let (path, offset) = (shown(self.path), range.offset);
+                let problem =
+                    format!("{path}: line {offset} is more than {READ_SEEK} bytes into the file");
                 return Err(FileError::new(problem, "use `sed -n` or `tail -c` in <nagent-shell>"));
             }
-            let mut rest = &self.buffer[..count];
-            last = rest[count - 1];
-            while line < range.offset
-                && let Some(index) = rest.iter().position(|byte| *byte == b'\n')
-            {
-                line += 1;
-                rest = &rest[index + 1..];
+            last = self.buffer[count - 1];
+            for part in self.buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+                more = line >= end || piece.len() > cap;
+                if more {
+                    break;
+                }
+                if line >= range.offset {
+                    piece.extend_from_slice(part);
+                }
+                line += u64::from(part.ends_with(b"\n"));
             }
-            if line < range.offset {
-                continue;
-            }
-            while line < end && !rest.is_empty() && piece.len() <= cap {
-                let next = rest.iter().position(|byte| *byte == b'\n');
-                let (head, tail) = rest.split_at(next.map_or(rest.len(), |index| index + 1));
-                piece.extend_from_slice(head);
-                line += u64::from(next.is_some());
-                rest = tail;
-            }
-            more = !rest.is_empty() || piece.len() > cap;
+            more |= piece.len() > cap;
         }
         if piece.is_empty() && range.offset > 1 {
             let lines = line - 1 + u64::from(last != b'\n');
@@ -244,18 +231,13 @@ impl Source<'_> {
         }
         let mut cut = false;
         if piece.len() > cap {
-            more = true;
             piece.truncate(cap);
-            match piece.iter().rposition(|byte| *byte == b'\n') {
-                Some(index) => piece.truncate(index + 1),
-                None => cut = true,
-            }
-            if cut
-                && let Err(error) = std::str::from_utf8(&piece)
-                && error.error_len().is_none()
-            {
-                piece.truncate(error.valid_up_to());
-            }
+            let lines_end = piece.iter().rposition(|byte| *byte == b'\n').map(|index| index + 1);
+            cut = lines_end.is_none();
+            piece.truncate(lines_end.unwrap_or_else(|| match std::str::from_utf8(&piece) {
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                _ => cap,
+            }));
         }
         let lines = count_lines(&piece);
         let (text, valid_utf8) = match String::from_utf8(piece) {
@@ -266,6 +248,20 @@ impl Source<'_> {
         let bytes = self.bytes.max(self.at);
         Ok(TextRead { text, bytes, lines, first_line, last_line, more, cut, valid_utf8 })
     }
+}
+
+/// The size of a regular file in bytes, and its bytes from `start` on, `most` at most. A range behind the end is empty.
+///
+/// # Errors
+/// There is no such file, it is not a regular one, or the system refused. They do not speak of tags.
+pub fn read_range(path: &Path, start: u64, most: u64) -> anyhow::Result<(u64, Vec<u8>)> {
+    let (mut file, metadata) =
+        open_regular(path).map_err(|error| anyhow::anyhow!("{}", error.problem()))?;
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(start))
+        .and_then(|_| file.take(most).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", shown(path)))?;
+    Ok((metadata.len(), bytes))
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
@@ -440,5 +436,19 @@ mod tests {
         let (_dir, path) = file(b"text");
         let error = read_text(&path, None, limits::READ_WHOLE, &|| true).unwrap_err();
         assert!(error.to_string().contains("was interrupted"), "{error}");
+    }
+
+    #[test]
+    fn ranges_of_bytes() {
+        let (dir, path) = file(b"0123456789");
+        let check = |start, most, expect: &str| {
+            assert_eq!(read_range(&path, start, most).unwrap(), (10, expect.as_bytes().to_vec()));
+        };
+        check(0, 100, "0123456789");
+        check(3, 4, "3456");
+        check(8, 4, "89");
+        check(20, 4, "");
+        let error = read_range(dir.path(), 0, 1).unwrap_err().to_string();
+        assert!(error.contains("is a folder") && !error.contains("<nagent"), "{error}");
     }
 }

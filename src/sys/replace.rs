@@ -39,50 +39,48 @@ pub struct Written {
     pub parted: u64,
 }
 
-/// The content of a file, whatever its size; `None`: there is no such file.
-pub fn read_whole(opened: &Opened) -> Result<Option<Vec<u8>>, FileError> {
+/// Reads the file from its start; `None`: there is no such file.
+fn read_from_start<T>(
+    opened: &Opened,
+    read: impl FnOnce(&File) -> std::io::Result<T>,
+) -> Result<Option<T>, FileError> {
     let Some((file, _)) = &opened.old else { return Ok(None) };
-    let failed = |error| FileError::io("read", &opened.path, error);
-    let (mut file, mut bytes) = (file, Vec::new());
-    file.rewind().map_err(failed)?;
-    file.read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Some(bytes))
+    let mut at_start = file;
+    let read = at_start.rewind().and_then(|()| read(file)).map(Some);
+    read.map_err(|error| FileError::io("read", &opened.path, error))
+}
+
+/// The first `most` bytes of a file; `None`: there is no such file.
+pub fn read_bytes(opened: &Opened, most: u64) -> Result<Option<Vec<u8>>, FileError> {
+    read_from_start(opened, |file| {
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map(|_| bytes)
+    })
 }
 
 /// The SHA-256 of a file's content; `None`: there is no such file.
 pub fn hash_target(opened: &Opened) -> Result<Option<String>, FileError> {
-    let Some((file, _)) = &opened.old else { return Ok(None) };
-    let failed = |error| FileError::io("read", &opened.path, error);
-    let mut file = file;
-    file.rewind().map_err(failed)?;
-    fs::sha256_of_file(file).map(Some).map_err(failed)
+    read_from_start(opened, |file| fs::sha256_of_file(file))
 }
 
 /// The content of a file that is to be edited, at most 64 MiB.
 pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
-    let Some((file, stat)) = &opened.old else { return Err(FileError::missing(&opened.path)) };
-    let failed = |error| FileError::io("read", &opened.path, error);
-    let too_large = |bytes| {
-        let problem = format!(
-            "{} has {bytes} bytes, more than the {EDITED_FILE} that are edited as a whole",
-            shown(&opened.path)
-        );
-        FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge)
-    };
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if size > limits::EDITED_FILE {
-        return Err(too_large(size));
+    let size = opened.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0));
+    let most = if size > limits::EDITED_FILE { 0 } else { EDITED_FILE + 1 };
+    let bytes = read_bytes(opened, most)?.ok_or_else(|| FileError::missing(&opened.path))?;
+    let size = size.max(bytes.len() as u64);
+    if size <= limits::EDITED_FILE {
+        return Ok(bytes);
     }
-    let mut file = file;
-    file.rewind().map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(limits::EDITED_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > limits::EDITED_FILE {
-        Err(too_large(bytes.len() as u64))
-    } else {
-        Ok(bytes)
-    }
+    let problem = format!(
+        "{} has {size} bytes, more than the {EDITED_FILE} that are edited as a whole",
+        shown(&opened.path)
+    );
+    Err(FileError::new(problem, "use `sed` in <nagent-shell>").of_kind(FileErrorKind::TooLarge))
 }
+
+/// Keeps the old file's content, from its start, and says where.
+pub type KeepPrevious<'a> = &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>;
 
 /// Replaces the file's content, or makes the file.
 ///
@@ -92,7 +90,7 @@ pub fn read_target(opened: &Opened) -> Result<Vec<u8>, FileError> {
 pub fn replace_file(
     opened: Opened,
     bytes: &[u8],
-    keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
+    keep_previous: KeepPrevious<'_>,
 ) -> Result<Written, FileError> {
     let mut content =
         Content { write: &mut |file| file.write_all(bytes), keep_previous, keeps_always: true };
@@ -106,13 +104,12 @@ pub fn replace_file(
 /// Removes the file, after its content was kept, and says where. The file must still be the one that was opened.
 pub fn remove_file(
     mut opened: Opened,
-    keep_previous: &mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
+    keep_previous: KeepPrevious<'_>,
 ) -> Result<Option<PathBuf>, FileError> {
     if !opened.exists() {
         return Ok(None);
     }
-    let mut content = Content { write: &mut |_| Ok(()), keep_previous, keeps_always: true };
-    let previous = keep_old(&mut opened, &mut content)?;
+    let previous = keep_old(&mut opened, keep_previous)?;
     check_unchanged(&opened)?;
     rustix::fs::unlinkat(&opened.dir, &opened.name, AtFlags::empty())
         .map_err(|errno| FileError::io("remove", &opened.path, errno))?;
@@ -124,8 +121,8 @@ pub fn remove_file(
 pub struct Content<'a> {
     /// Writes all of it to a file that is positioned at its start. Called once.
     pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
-    /// Keeps the old file's content, from its start, and says where.
-    pub keep_previous: &'a mut dyn FnMut(&mut File) -> anyhow::Result<PathBuf>,
+    /// Keeps the content before.
+    pub keep_previous: KeepPrevious<'a>,
     /// Whether to keep it before each replacement. Where the file is written in place, which a kill can leave half done, it
     /// always is.
     pub keeps_always: bool,
@@ -143,13 +140,11 @@ pub fn write_content(
     let is_in_place = opened.is_target && opened.is_linked();
     let mut previous = None;
     if is_in_place || content.keeps_always {
-        previous = keep_old(&mut opened, content)?;
+        previous = keep_old(&mut opened, content.keep_previous)?;
     }
     check_unchanged(&opened)?;
-    if is_in_place {
-        write_in_place(&opened, content, previous.as_deref())?;
-    } else if !write_new_file(&opened, content)? {
-        if opened.is_linked() {
+    if is_in_place || !write_new_file(&opened, content)? {
+        if !is_in_place && opened.is_linked() {
             let problem = format!(
                 "{} has several hard links and another owner, so that it can be neither replaced nor written in place",
                 shown(&opened.path)
@@ -157,24 +152,23 @@ pub fn write_content(
             return Err(FileError::new(problem, "write to another file"));
         }
         if previous.is_none() {
-            previous = keep_old(&mut opened, content)?;
+            previous = keep_old(&mut opened, content.keep_previous)?;
         }
         write_in_place(&opened, content, previous.as_deref())?;
     }
     Ok(previous)
 }
 
-fn keep_old(opened: &mut Opened, content: &mut Content<'_>) -> Result<Option<PathBuf>, FileError> {
+fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBuf>, FileError> {
     let Some((file, _)) = &mut opened.old else { return Ok(None) };
-    let keep = |source: anyhow::Error| {
+    let kept = file.rewind().map_err(anyhow::Error::from).and_then(|()| keep(file));
+    kept.map(Some).map_err(|source| {
         let path = shown(&opened.path);
         let problem = format!(
             "{path} was left as it is, since its previous content could not be kept: {source:#}"
         );
         FileError::new(problem, "")
-    };
-    file.rewind().map_err(|error| keep(error.into()))?;
-    (content.keep_previous)(file).map_err(keep).map(Some)
+    })
 }
 
 /// That the folder is still where the boundary found it, and the name in it still the file that was opened, with
@@ -185,15 +179,11 @@ fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
     if true_path(&opened.dir, folder).ok().as_deref() != Some(folder) {
         return Err(changed());
     }
-    let now = match rustix::fs::statat(&opened.dir, &opened.name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(now) => Some(now),
-        Err(Errno::NOENT) => None,
-        Err(errno) => return Err(FileError::io("look at", &opened.path, errno)),
-    };
-    match (&opened.old, now) {
-        (None, None) => Ok(()),
-        (Some((_, old)), Some(now)) if is_unchanged(old, &now) => Ok(()),
-        _ => Err(changed()),
+    match (&opened.old, rustix::fs::statat(&opened.dir, &opened.name, AtFlags::SYMLINK_NOFOLLOW)) {
+        (None, Err(Errno::NOENT)) => Ok(()),
+        (Some((_, old)), Ok(now)) if is_unchanged(old, &now) => Ok(()),
+        (_, Ok(_) | Err(Errno::NOENT)) => Err(changed()),
+        (_, Err(errno)) => Err(FileError::io("look at", &opened.path, errno)),
     }
 }
 
@@ -207,15 +197,12 @@ fn write_in_place(
     content: &mut Content<'_>,
     previous: Option<&Path>,
 ) -> Result<(), FileError> {
-    let Some((_, old)) = &opened.old else {
-        return Err(FileError::changed(&opened.path));
-    };
-    let failed = |error: std::io::Error| FileError::io("write", &opened.path, error);
+    let failed = |errno: Errno| FileError::io("write", &opened.path, errno);
     let flags = READ_FILE | OFlags::WRONLY;
-    let file = rustix::fs::openat(&opened.dir, &opened.name, flags, Mode::empty())
-        .map_err(|errno| failed(errno.into()))?;
-    let now = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
-    if !is_unchanged(old, &now) {
+    let file =
+        rustix::fs::openat(&opened.dir, &opened.name, flags, Mode::empty()).map_err(failed)?;
+    let now = rustix::fs::fstat(&file).map_err(failed)?;
+    if !opened.old.as_ref().is_some_and(|(_, old)| is_unchanged(old, &now)) {
         return Err(FileError::changed(&opened.path));
     }
     let mut file = File::from(file);
@@ -286,7 +273,6 @@ fn fill_new_file(
     Ok(true)
 }
 
-/// Makes the names in the file's folder durable.
 fn sync_folder(opened: &Opened) -> Result<(), FileError> {
     // A folder that may be entered but not read cannot be synced; the file is in place all the same.
     sync_names(&opened.dir)

@@ -17,9 +17,6 @@ pub struct Root {
 /// Suffixes that files beside a conversation bear; no conversation's name ends so.
 const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
 
-/// What the root is called where nobody names another.
-const NAME: &str = ".nagent";
-
 /// The folders that nobody else is to look into. The user's own tools are not among them.
 const OWN: [&str; 6] =
     ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history"];
@@ -29,7 +26,7 @@ impl Root {
     /// is refused.
     pub fn prepare(&self) -> Result<()> {
         // Under another name it is a folder that the user has chosen, which others may share.
-        if self.folder.file_name().is_some_and(|name| name == NAME) {
+        if self.folder.file_name().is_some_and(|name| name == ".nagent") {
             fs::check_folder_owner(&self.folder)?;
             fs::keep_private(&self.folder);
         }
@@ -94,21 +91,6 @@ impl Root {
     /// The folder of the splits that were made on behalf of a conversation.
     pub fn splits(&self, conversation: &str) -> PathBuf {
         self.folder.join("splits").join(conversation)
-    }
-
-    /// The folder of the user's own tools.
-    pub fn tools_folder(&self) -> PathBuf {
-        self.folder.join("bin")
-    }
-
-    /// The cache of the tools' descriptions.
-    pub fn tools_cache(&self) -> PathBuf {
-        self.folder.join("tools.json")
-    }
-
-    /// The key that the words of masks are made with.
-    pub fn redact_key(&self) -> PathBuf {
-        self.folder.join("redact.key")
     }
 
     /// The folder itself.

@@ -17,11 +17,9 @@ use rustix::io::Errno;
 use super::durable::rename_to_free_name;
 use super::fs::make_folders;
 
-/// The beginning of the name of a folder that is being built.
 const STAGE: &str = ".nagent-split-";
 /// The name of the place is cut to this many bytes in it; a file name has at most 255.
 const NAME_BYTES: usize = 220;
-/// This many files are synced at once.
 const SYNCS: usize = 8;
 
 /// Whether nothing in a folder is worth keeping.

@@ -9,23 +9,21 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 
 use super::durable::{rename_to_free_name, sync, sync_names};
 
 /// Minimum age of a file that is removed: its maker may be between creating and locking it.
 const MIN_AGE: Duration = Duration::from_hours(1);
 
-/// Maximum number of names that are looked at in one folder.
-const MAX_NAMES: usize = 20_000;
-
 /// A new file in a folder. It is removed when it is dropped before it has its name.
 #[derive(Debug)]
-pub(super) struct TempFile {
+pub struct TempFile {
     dir: OwnedFd,
     file: File,
     name: String,
@@ -51,25 +49,22 @@ impl TempFile {
         let name = format!(".nagent-{}.tmp", uuid::Uuid::new_v4().simple());
         let unnamed = create_unnamed(&dir, mode);
         let is_linked = unnamed.is_none();
-        let file = if let Some(file) = unnamed {
-            file
-        } else {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            File::from(rustix::fs::openat(&dir, &name, flags, mode)?)
-        };
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let named = || rustix::fs::openat(&dir, &name, flags, mode).map(File::from);
+        let file = unnamed.map_or_else(named, Ok)?;
         // On a file system without locks, only the age protects it.
         _ = file.try_lock();
         Ok(Self { dir, file, name, is_linked })
     }
 
-    /// The file, to be written.
-    pub(super) fn file_mut(&mut self) -> &mut File {
+    /// The file, open for reading and writing.
+    pub fn file_mut(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Gives the file its name, in one step. What has that name already is replaced, or with `no_clobber` is an error
-    /// (`AlreadyExists`).
-    pub(super) fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
+    /// Gives the file its name, in one step, not yet durably. What has that name already is replaced, or with `no_clobber` is
+    /// an error (`AlreadyExists`).
+    pub fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         if !self.is_linked {
             // A link cannot replace anything, so it takes a name to rename from.
             let linked_as = if no_clobber { name } else { self.name.as_ref() };
@@ -132,7 +127,7 @@ fn remove_leftovers(dir: impl AsFd) {
     }
     done.push((stat.st_dev, stat.st_ino));
     let Ok(entries) = Dir::read_from(&dir) else { return };
-    for entry in entries.flatten().take(MAX_NAMES) {
+    for entry in entries.flatten().take(20_000) {
         if entry.file_name().to_str().is_ok_and(is_temp_name) {
             _ = remove_leftover(&dir, entry.file_name());
         }
@@ -143,11 +138,9 @@ fn remove_leftovers(dir: impl AsFd) {
 fn remove_leftover(dir: impl AsFd, name: &std::ffi::CStr) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?);
-    let stat = rustix::fs::fstat(&file)?;
-    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
-        && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    let written = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
-    let is_old = SystemTime::now().duration_since(written).is_ok_and(|age| age > MIN_AGE);
+    let metadata = file.metadata()?;
+    let is_ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    let is_old = metadata.modified()?.elapsed().is_ok_and(|age| age > MIN_AGE);
     if is_ours && is_old && file.try_lock().is_ok() {
         rustix::fs::unlinkat(&dir, name, AtFlags::empty())?;
     }
@@ -163,6 +156,7 @@ pub(super) fn forget_done() {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::SystemTime;
 
     use super::*;
 

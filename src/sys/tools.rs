@@ -21,7 +21,7 @@ use crate::context::Tool;
 use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
-/// The names of the toolkit's own executables.
+/// The names of the toolkit's own executables, nagent itself first.
 pub const TOOLS: [&str; 9] = [
     "nagent",
     "nagent-llm-text",
@@ -37,7 +37,6 @@ pub const TOOLS: [&str; 9] = [
 /// Maximum length of a description that is read, in bytes.
 const DESCRIPTION: usize = 4096;
 
-/// The cached description of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     size: u64,
@@ -49,13 +48,13 @@ struct Known {
 /// The tools, the toolkit's own first, each folder in the order of names. The second value are notes for the user.
 pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, Vec<String>) {
     let mut paths = own_executables(env.executable.as_deref());
-    let bin = root.tools_folder();
+    let bin = root.folder.join("bin");
     let mine =
         fs::list_names(&bin).unwrap_or_default().into_iter().filter(|name| !name.starts_with('.'));
     paths.extend(mine.map(|name| bin.join(name)).filter(|path| fs::is_executable(path)));
     let too_many = paths.len().saturating_sub(ASKED_TOOLS);
     paths.truncate(ASKED_TOOLS);
-    let cache_path = root.tools_cache();
+    let cache_path = root.folder.join("tools.json");
     let cache = fs::read_text(&cache_path, 4 << 20).ok().flatten().unwrap_or_default();
     let old: BTreeMap<String, Known> = serde_json::from_str(&cache).unwrap_or_default();
     let mut now = BTreeMap::new();
@@ -72,10 +71,8 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, 
     }
     let mut notes = Vec::new();
     if too_many > 0 {
-        notes.push(format!(
-            "{} holds more than {ASKED_TOOLS} programs with the toolkit's own: the last {too_many} are ignored",
-            bin.display()
-        ));
+        let bin = bin.display();
+        notes.push(format!("{bin} holds more than {ASKED_TOOLS} programs with the toolkit's own: the last {too_many} are ignored"));
     }
     if !unknown.is_empty() {
         ask_for_descriptions(unknown, env, interrupts, &mut now, &mut notes);
@@ -97,15 +94,10 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> (Vec<Tool>, 
     (tools, notes)
 }
 
-/// The toolkit's own executables beside the running one.
 fn own_executables(executable: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = executable.and_then(Path::parent) else { return Vec::new() };
-    TOOLS
-        .iter()
-        .filter(|name| **name != "nagent")
-        .map(|name| folder.join(name))
-        .filter(|path| fs::is_executable(path))
-        .collect()
+    let paths = TOOLS[1..].iter().map(|name| folder.join(name));
+    paths.filter(|path| fs::is_executable(path)).collect()
 }
 
 fn ask_for_descriptions(
@@ -137,9 +129,9 @@ fn ask_for_descriptions(
         let summary = match finished.outcome {
             Outcome::Ended { code: 0 } => summary(&String::from_utf8_lossy(&finished.stdout)),
             Outcome::TimedOut => {
+                let seconds = limits::TOOL_PATIENCE.as_secs();
                 notes.push(format!(
-                    "{key} did not answer --description in {} s; it is left out",
-                    limits::TOOL_PATIENCE.as_secs()
+                    "{key} did not answer --description in {seconds} s; it is left out"
                 ));
                 String::new()
             }

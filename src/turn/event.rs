@@ -25,11 +25,8 @@ pub struct Limits {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The last [`Effect::Append`] is durable.
-    Appended {
-        /// Seconds since the run began.
-        seconds: f64,
-    },
+    /// The last [`Effect::Append`] is durable, this many seconds after the run began.
+    Appended(f64),
     /// The model replied.
     Replied {
         /// The reply.
@@ -48,11 +45,8 @@ pub enum Event {
     },
     /// The wait is over.
     Waited,
-    /// The text of the last [`Effect::Keep`] was saved.
-    Kept {
-        /// The file that it was saved to.
-        path: String,
-    },
+    /// The text of the last [`Effect::Keep`] was saved to this file.
+    Kept(String),
     /// The message was shown.
     Said,
     /// An action ended.

@@ -13,14 +13,12 @@
 //! number: times, jitter and paths come with events. [`crate::drive`] performs the effects.
 
 pub mod event;
-mod groups;
 pub mod unfinished;
 
 use std::collections::VecDeque;
 
 use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals};
-use self::groups::{ActionGroups, group_actions};
-use self::unfinished::result_of_unrun;
+use self::unfinished::{ActionGroups, group_actions, result_of_unrun};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS, MALFORMED_REPLIES};
@@ -45,23 +43,23 @@ pub struct Turn {
 enum State {
     /// The end of an append, and what follows it.
     Appending(NextStep),
-    /// The model's reply.
     Asking,
-    /// The end of a wait.
     Waiting,
     /// The path of a bad reply that is being saved.
     Keeping(BadReply),
     /// A message was shown; the actions follow.
     Saying(ActionGroups),
     /// The results of `running`, the actions that were started, before the other groups.
-    Acting { running: VecDeque<Action>, rest: ActionGroups },
+    Acting {
+        running: VecDeque<Action>,
+        rest: ActionGroups,
+    },
     /// The result of the check of this answer.
     Checking(Vec<String>),
     /// Nothing: the run is over.
     Over,
 }
 
-/// What to do once an append is durable.
 #[derive(Debug)]
 enum NextStep {
     Ask,
@@ -131,7 +129,7 @@ impl Turn {
             (state, Event::Interrupted { signal, results }) => {
                 self.interrupted(state, signal, results)
             }
-            (State::Appending(then), Event::Appended { seconds }) => {
+            (State::Appending(then), Event::Appended(seconds)) => {
                 self.seconds = seconds;
                 self.continue_with(then)
             }
@@ -140,7 +138,7 @@ impl Turn {
             }
             (State::Asking, Event::Failed { error, jitter }) => self.after_failure(error, jitter),
             (State::Waiting, Event::Waited) => self.ask_model(),
-            (State::Keeping(reply), Event::Kept { path }) => self.after_saving(reply, path),
+            (State::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
             (State::Saying(rest), Event::Said) => self.run_next_group(rest),
             (State::Acting { running, rest }, Event::Acted(acted)) => {
                 self.after_action(running, rest, acted)
@@ -226,24 +224,18 @@ impl Turn {
     fn reached_limit(&self) -> Option<String> {
         let Limits { turns, seconds, tokens, cost } = self.rules.limits;
         let used = self.totals.all.input.saturating_add(self.totals.all.output);
-        if self.totals.all_turns >= turns {
-            return Some(format!("the limit of {turns} turns was reached (--max-turns)"));
-        }
-        if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
-            return Some(format!("the limit of {limit} seconds was reached (--max-seconds)"));
-        }
-        if let Some(limit) = tokens.filter(|limit| used >= *limit) {
-            return Some(format!(
-                "the limit of {limit} tokens was reached with {used} (--max-tokens)"
-            ));
-        }
-        if let Some(limit) = cost.filter(|limit| self.totals.cost >= *limit) {
-            let cost = self.totals.cost;
-            return Some(format!(
-                "the limit of {limit} dollars was reached with {cost:.4} (--max-cost)"
-            ));
-        }
-        None
+        let spent = self.totals.cost;
+        let limit = if self.totals.all_turns >= turns {
+            format!("{turns} turns was reached (--max-turns)")
+        } else if let Some(limit) = seconds.filter(|limit| self.seconds >= *limit) {
+            format!("{limit} seconds was reached (--max-seconds)")
+        } else if let Some(limit) = tokens.filter(|limit| used >= *limit) {
+            format!("{limit} tokens was reached with {used} (--max-tokens)")
+        } else {
+            let limit = cost.filter(|limit| spent >= *limit)?;
+            format!("{limit} dollars was reached with {spent:.4} (--max-cost)")
+        };
+        Some(format!("the limit of {limit}"))
     }
 
     fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {
@@ -260,11 +252,7 @@ impl Turn {
         self.totals.turns += 1;
         self.totals.all_turns += 1;
         self.totals.own.add(&reply.usage);
-        self.totals.all.add(&reply.usage);
-        match cost {
-            Some(cost) => self.totals.cost += cost,
-            None => self.totals.unpriced = true,
-        }
+        self.spend(&reply.usage, cost);
         let status = self.status_block(&reply, cost, &at);
         if reply.stop == StopReason::Length {
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
@@ -336,9 +324,9 @@ impl Turn {
             (true, false) => NextStep::Answer(responses),
             (true, true) => NextStep::Ask,
             (false, _) if responses.is_empty() => {
-                NextStep::Results { running: VecDeque::new(), rest: group_actions(actions) }
+                NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
             }
-            (false, _) => NextStep::Say { notes: responses, rest: group_actions(actions) },
+            (false, _) => NextStep::Say { notes: responses, rest: group_actions(&actions) },
         };
         self.append(blocks, then)
     }

@@ -37,9 +37,9 @@ fn cut(text: &str) -> Event {
 #[test]
 fn a_child_of_unknown_cost_makes_the_cost_of_the_run_unknown() {
     let (mut turn, _) = Turn::start(rules(UNLIMITED, false), Vec::new());
-    turn.step(Event::Appended { seconds: 0.0 });
+    turn.step(Event::Appended(0.0));
     turn.step(reply("<nagent-conversation>x</nagent-conversation>"));
-    turn.step(Event::Appended { seconds: 0.0 });
+    turn.step(Event::Appended(0.0));
     let child = Acted { cost: None, ..Acted::plain(Block::new("nagent-conversation-result")) };
     turn.step(Event::Acted(child));
     assert!(turn.totals().unpriced);
@@ -49,10 +49,10 @@ fn failed(kind: ErrorKind) -> Event {
     Event::Failed { error: ApiError::new(kind, "broke"), jitter: 0.0 }
 }
 
-const SAVED: Event = Event::Appended { seconds: 1.0 };
+const SAVED: Event = Event::Appended(1.0);
 
 fn kept() -> Event {
-    Event::Kept { path: "/k/1.txt".to_owned() }
+    Event::Kept("/k/1.txt".to_owned())
 }
 
 fn done(name: &'static str) -> Event {
@@ -464,7 +464,7 @@ proptest! {
         let mut appended = None;
         for event in events {
             if matches!(effect, Effect::Append(_)) {
-                appended = Some(matches!(event, Event::Appended { .. }));
+                appended = Some(matches!(event, Event::Appended(_)));
             }
             effect = turn.step(event);
             match &effect {

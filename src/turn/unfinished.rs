@@ -1,11 +1,33 @@
-//! The results that are missing in a conversation whose run ended too soon.
+//! The order in which the actions of a reply run, and the results that are missing in a conversation whose run ended too
+//! soon.
 //!
 //! Nothing here runs an action again. A missing result is filled in with one that says that the action may have run, or
 //! did not.
 
-use super::groups::{group_actions, remove_answered};
+use std::collections::VecDeque;
+
 use crate::format::conversation::{Block, Piece};
 use crate::protocol::{self, Action, Item, ParsedReply};
+
+/// Actions that have not started yet. The actions of one group run at the same time.
+pub(super) type ActionGroups = VecDeque<Vec<Action>>;
+
+/// Groups the actions of a reply: neighbouring conversations make one group, every other action its own.
+pub(super) fn group_actions(actions: &[Action]) -> ActionGroups {
+    let is_child = |action: &Action| matches!(action, Action::Conversation { .. });
+    let groups = actions.chunk_by(|one, next| is_child(one) && is_child(next));
+    groups.map(<[Action]>::to_vec).collect()
+}
+
+/// Removes the action that a result answers, and every action before its group: the results of those were deleted
+/// by hand, and stay deleted.
+fn remove_answered(groups: &mut ActionGroups, result: &str) {
+    let answers = |action: &Action| action.result_block() == result;
+    let Some(at) = groups.iter().position(|group| group.iter().any(answers)) else { return };
+    groups.drain(..at);
+    groups[0].remove(0);
+    groups.retain(|group| !group.is_empty());
+}
 
 /// The result of an action that gave none: `unknown` (it may have run) or `not-run`.
 pub fn result_of_unrun(action: &Action, status: &str) -> Block {
@@ -49,7 +71,7 @@ fn results_after(reply: &str, results: &[&str]) -> Vec<Block> {
         Item::Action(action) => Some(action),
         Item::Response(_) => None,
     });
-    let mut groups = group_actions(actions.collect());
+    let mut groups = group_actions(&actions.collect::<Vec<_>>());
     for result in results {
         remove_answered(&mut groups, result);
     }

@@ -14,7 +14,7 @@ use crate::format::index::{self, Index};
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::file_error::FileError;
-use crate::sys::folder::{Folder, FolderLock};
+use crate::sys::folder::Folder;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 use crate::sys::opening::Opened;
@@ -43,7 +43,7 @@ impl OpenSplit {
         index: &Path,
         boundary: &Boundary,
         interrupts: &Interrupts,
-    ) -> Result<(Self, FolderLock), Problem> {
+    ) -> Result<(Self, File), Problem> {
         let index_path = fs::real_path(index).ok_or_else(|| index_not_found(index))?;
         let changed = || Problem::from(FileError::changed(&index_path));
         let opened = boundary.open_for_write(&index_path)?;

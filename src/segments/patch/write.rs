@@ -15,11 +15,12 @@ use crate::format::index;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::folder::{Folder, NewFile};
+use crate::sys::folder::Folder;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 use crate::sys::replace::{self, Content};
+use crate::sys::temp_files::TempFile;
 
 /// Bytes that are copied between two checks for signals.
 const COPY: u64 = 32 << 20;
@@ -122,7 +123,7 @@ fn write_split(
     split: &OpenSplit,
     edits: &Edits,
     outcome: &Outcome,
-    original: NewFile,
+    original: TempFile,
     index: &str,
 ) -> Result<(), Problem> {
     for (at, text) in &outcome.rewrites {
@@ -130,17 +131,19 @@ fn write_split(
         // segment must not be listed as written when it is not.
         if is_as_read(split, edits, *at) {
             let name = &split.segments[*at];
-            split.folder.create(name, &mut |file| file.write_all(text))?.persist(name)?;
+            let new = split.folder.create(name, &mut |file| file.write_all(text))?;
+            split.folder.persist(new, name)?;
         } else if outcome.merged {
             let segment = split.describe_segment(*at);
             return Err(Problem::failed(format!("{segment} was changed while it was put back")));
         }
     }
     split.folder.sync_names()?;
-    original.persist(&split.original)?;
+    split.folder.persist(original, &split.original)?;
     split.folder.sync_names()?;
     let name = &split.index_name;
-    split.folder.create(name, &mut |file| file.write_all(index.as_bytes()))?.persist(name)?;
+    let new = split.folder.create(name, &mut |file| file.write_all(index.as_bytes()))?;
+    split.folder.persist(new, name)?;
     Ok(split.folder.sync_names()?)
 }
 
@@ -208,7 +211,7 @@ fn replace_source(
     split: &OpenSplit,
     source: OpenSource,
     outcome: &Outcome,
-    original: &mut NewFile,
+    original: &mut TempFile,
     hooks: &mut PatchHooks<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Option<PathBuf>, Problem> {
@@ -217,7 +220,7 @@ fn replace_source(
         notes.push("other names of the source (hard links) keep its previous content".to_owned());
     }
     let interrupts = hooks.interrupts;
-    let new = original.as_file_mut();
+    let new = original.file_mut();
     let bytes = read_metadata(new)?.len();
     let name = source.path.file_name().unwrap_or_default();
     let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
@@ -246,9 +249,13 @@ fn keep_beside(folder: &Folder, name: &OsStr, file: &mut File) -> anyhow::Result
     for n in 1..=u32::MAX {
         let mut kept = stem.clone();
         kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
-        if copy.persist_new(&kept)? {
-            folder.sync_names()?;
-            return Ok(folder.path().join(kept));
+        match copy.persist(&kept, true) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => {
+                result?;
+                folder.sync_names()?;
+                return Ok(folder.path().join(kept));
+            }
         }
     }
     anyhow::bail!("no name is free for a copy of {}", shown(name))

@@ -171,8 +171,8 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
         // As for a main conversation, but without /tmp, where this test's folders are.
         assert_eq!(Boundary::empty(places).tmpdir(places), expect, "{}", tmpdir.display());
     };
-    check(Path::new("/"), Err("it is the root of the file system"));
-    check(Path::new("/proc/self/root"), Err("it is the root of the file system"));
+    check(Path::new("/"), Err("it holds the home folder"));
+    check(Path::new("/proc/self/root"), Err("it holds the home folder"));
     check(&home, Err("it holds the home folder"));
     check(&world.at("home"), Err("it holds the home folder"));
     check(&world.at("link"), Err("it holds the home folder"));
@@ -180,9 +180,9 @@ fn tmpdir_is_a_root_unless_it_holds_more_than_temporary_files() {
     check(&world.at("in/tree"), Err("it holds the working tree"));
     check(&world.at("in"), Err("it holds the working tree"));
     check(&world.at("root"), Err("it holds nagent's own folder"));
-    check(Path::new("."), Err("it is a relative path"));
-    check(&world.at("nowhere"), Err("there is no such folder"));
-    check(&world.at("out/file"), Err("it is not a folder"));
+    check(Path::new("."), Err("it is not the absolute path of a folder"));
+    check(&world.at("nowhere"), Err("it is not the absolute path of a folder"));
+    check(&world.at("out/file"), Err("it is not the absolute path of a folder"));
     check(Path::new(""), Ok(None));
     check(&world.at("out"), Ok(Some(world.at("out"))));
     check(&world.at("in/tree/deep/../../../out/"), Ok(Some(world.at("out"))));

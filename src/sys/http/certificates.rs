@@ -13,11 +13,6 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::limits;
 use crate::sys::fs;
 
-/// A configuration that trusts nobody, for plain HTTP: loading the roots would cost time.
-pub(super) fn trust_nobody() -> Result<ClientConfig, String> {
-    configure(RootCertStore::empty())
-}
-
 /// A configuration that trusts the built-in roots and the certificates in the file and in the folder's files. An error
 /// names the path.
 pub(super) fn trust_roots(
@@ -55,7 +50,8 @@ fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, Str
     Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
 }
 
-fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
+/// A configuration that trusts these roots.
+pub(super) fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;

@@ -18,16 +18,12 @@ pub(super) enum Phase {
 
 /// The error for a server that was silent for too long.
 pub(super) fn explain_silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
-    let seconds = limit.as_secs_f64();
-    let message = match phase {
-        Phase::Head => format!(
-            "{host} did not answer within {seconds} s; it may be overloaded, try again later"
-        ),
-        Phase::Body => {
-            format!("{host} fell silent for {seconds} s in the middle of its answer; try again")
-        }
+    let (host, seconds) = (host, limit.as_secs_f64());
+    let (what, advice) = match phase {
+        Phase::Head => ("did not answer within", "; it may be overloaded, try again later"),
+        Phase::Body => ("fell silent for", " in the middle of its answer; try again"),
     };
-    ApiError::new(ErrorKind::Broken, &message)
+    ApiError::new(ErrorKind::Broken, &format!("{host} {what} {seconds} s{advice}"))
 }
 
 /// Says what an error of the library means.
@@ -40,28 +36,26 @@ pub(super) fn explain(
     let causes = list_causes(error);
     let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
     let cause = texts.last().map_or("no cause given", String::as_str);
-    let io = causes
-        .iter()
-        .rev()
-        .find_map(|cause| cause.downcast_ref::<io::Error>())
-        .map(io::Error::kind);
-    if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
-        let message = format!(
-            "no secure connection to {host}: {tls}; if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE"
-        );
-        return ApiError::new(ErrorKind::Other, &message);
-    }
-    if error.is_connect() {
+    let mut innermost = causes.iter().rev();
+    let io = innermost.find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+    let not_http =
+        |text: &&String| text.starts_with("invalid ") || text.contains("head is too large");
+    let mentions = |part: &str| texts.iter().any(|text| text.contains(part));
+    let tls = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>());
+    let (kind, message) = if let Some(tls) = tls {
+        let advice = "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE";
+        (ErrorKind::Other, format!("no secure connection to {host}: {tls}; {advice}"))
+    } else if error.is_connect() {
         let message = if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
+            let seconds = connect.as_secs_f64();
             format!(
-                "cannot connect to {host} within {} s; check the network and the proxy settings",
-                connect.as_secs_f64()
+                "cannot connect to {host} within {seconds} s; check the network and the proxy settings"
             )
-        } else if texts.iter().any(|text| text.contains("dns error")) {
+        } else if mentions("dns error") {
             format!(
                 "cannot find the address of {host}: {cause}; check its spelling and the network"
             )
-        } else if texts.iter().any(|text| text.contains("tls handshake eof")) {
+        } else if mentions("tls handshake eof") {
             format!(
                 "{host} closed the connection during the TLS handshake; does it speak https there, or only http?"
             )
@@ -70,29 +64,20 @@ pub(super) fn explain(
         } else {
             format!("cannot connect to {host}: {cause}; check the network and the proxy settings")
         };
-        return ApiError::new(ErrorKind::Broken, &message);
-    }
-    let not_http = texts
-        .iter()
-        .find(|text| text.starts_with("invalid ") || text.contains("head is too large"));
-    if let Some(not_http) = not_http {
-        let message =
-            format!("the answer of {host} is not valid HTTP: {not_http}; check the address");
-        return ApiError::new(ErrorKind::Other, &message);
-    }
-    match phase {
-        Phase::Head => {
-            let message =
-                format!("the connection to {host} broke before an answer came: {cause}; try again");
-            ApiError::new(ErrorKind::Broken, &message)
-        }
-        Phase::Body => {
-            let message = format!(
-                "the connection to {host} broke in the middle of its answer: {cause}; try again"
-            );
-            ApiError::new(ErrorKind::Cut, &message)
-        }
-    }
+        (ErrorKind::Broken, message)
+    } else if let Some(text) = texts.iter().find(not_http) {
+        (
+            ErrorKind::Other,
+            format!("the answer of {host} is not valid HTTP: {text}; check the address"),
+        )
+    } else {
+        let (kind, place) = match phase {
+            Phase::Head => (ErrorKind::Broken, "before an answer came"),
+            Phase::Body => (ErrorKind::Cut, "in the middle of its answer"),
+        };
+        (kind, format!("the connection to {host} broke {place}: {cause}; try again"))
+    };
+    ApiError::new(kind, &message)
 }
 
 /// The chain of causes, outermost first. An error inside an [`io::Error`] is a link too, which `source` would skip.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response, Url, redirect};
+use rustls::RootCertStore;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::{self, Runtime};
 use tokio::time::{timeout, timeout_at};
@@ -76,7 +77,6 @@ impl From<RequestError> for Problem {
     }
 }
 
-/// What a connection to an address needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConnectionNeeds {
     /// TLS, to the host or to a proxy. Loading the root certificates takes time, so that plain HTTP does without.
@@ -121,14 +121,18 @@ impl HttpClient {
         if let Some(signal) = interrupts.pending() {
             return Err(RequestError::Interrupted(signal));
         }
-        let (request, body, host) = prepare_request(request)?;
+        let (request, host) = prepare_request(request)?;
         let client = self.client_for(&request, &host)?;
-        let (connect_timeout, read_timeout) = (self.connect_timeout, self.read_timeout);
         let deadline = self.deadline;
         let failed = |error: std::io::Error| {
             let message =
                 format!("cannot wait for the network: {error}; are there descriptors left?");
             ApiError::new(ErrorKind::Other, &message)
+        };
+        let exchange = Exchange {
+            host: &host,
+            connect_timeout: self.connect_timeout,
+            read_timeout: self.read_timeout,
         };
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
@@ -140,12 +144,10 @@ impl HttpClient {
                 .build()
                 .map_err(failed)?,
         };
-        let runtime = self.runtime.insert(runtime);
-        let exchange = Exchange { host: &host, connect_timeout, read_timeout };
-        let result = runtime.block_on(async {
+        let result = self.runtime.insert(runtime).block_on(async {
             let signals = interrupts.as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
             let signals = signals.map_err(failed)?;
-            let exchange = exchange.run(client, request, body, on_part);
+            let exchange = exchange.run(client, request, on_part);
             let exchange = async {
                 let Some(deadline) = deadline else { return exchange.await };
                 timeout_at(deadline.into(), exchange).await.unwrap_or_else(|_| {
@@ -155,13 +157,10 @@ impl HttpClient {
             };
             Ok::<_, ApiError>(run_until(exchange, signals.readable()).await)
         })?;
-        match (result, interrupts.pending()) {
-            (Some(result), _) => Ok(result?),
-            (None, Some(signal)) => Err(RequestError::Interrupted(signal)),
-            (None, None) => {
-                let message = format!("the exchange with {host} was interrupted; try again");
-                Err(ApiError::new(ErrorKind::Broken, &message).into())
-            }
+        match result {
+            Some(result) => Ok(result?),
+            // A handler sets the flag before it writes to the pipe.
+            None => Err(RequestError::Interrupted(interrupts.pending().unwrap_or(Signal::Int))),
         }
     }
 
@@ -191,17 +190,16 @@ impl Drop for HttpClient {
     }
 }
 
-/// The library's request without its body, the body, and the host with its port for error messages.
-fn prepare_request(request: HttpRequest) -> Result<(Request, Vec<u8>, String), ApiError> {
+/// The library's request, and the host with its port for error messages.
+fn prepare_request(request: HttpRequest) -> Result<(Request, String), ApiError> {
     let other = |message: String| ApiError::new(ErrorKind::Other, &message);
     let url = Url::parse(&request.url).map_err(|error| {
         other(format!("the model's address is not a URL: {error}; check base_url"))
     })?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(other(format!(
-            "{}:// is not supported, only http:// and https://; check base_url",
-            url.scheme()
-        )));
+    let scheme = url.scheme();
+    if !matches!(scheme, "http" | "https") {
+        let why = "is not supported, only http:// and https://; check base_url";
+        return Err(other(format!("{scheme}:// {why}")));
     }
     let host = url.host_str().unwrap_or_default();
     let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -215,10 +213,12 @@ fn prepare_request(request: HttpRequest) -> Result<(Request, Vec<u8>, String), A
         })?;
         prepared.headers_mut().append(HeaderName::from_static(name), value);
     }
-    Ok((prepared, request.body, host))
+    if !request.body.is_empty() {
+        *prepared.body_mut() = Some(request.body.into());
+    }
+    Ok((prepared, host))
 }
 
-/// One request and its response.
 struct Exchange<'a> {
     host: &'a str,
     connect_timeout: Duration,
@@ -229,8 +229,7 @@ impl Exchange<'_> {
     async fn run(
         &self,
         client: reqwest::Client,
-        mut request: Request,
-        body: Vec<u8>,
+        request: Request,
         on_part: OnPart<'_>,
     ) -> Result<ResponseHead, ApiError> {
         // A connection that the server closed since the last exchange is noticed before anything is written to it, and
@@ -239,11 +238,9 @@ impl Exchange<'_> {
             tokio::task::yield_now().await;
         }
         // A large body on a slow line takes minutes, and no server answers before it has received it.
-        let upload = Duration::from_secs(body.len() as u64 / SLOWEST_UPLOAD);
+        let size = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
+        let upload = Duration::from_secs(size as u64 / SLOWEST_UPLOAD);
         let head_timeout = self.read_timeout.saturating_add(upload);
-        if !body.is_empty() {
-            *request.body_mut() = Some(body.into());
-        }
         let mut response = match timeout(head_timeout, client.execute(request)).await {
             Ok(response) => response.map_err(|error| self.explain(&error, Phase::Head))?,
             Err(_) => return Err(explain_silence(self.host, Phase::Head, head_timeout)),
@@ -290,7 +287,6 @@ async fn run_until<T>(work: impl Future<Output = T>, stop: impl Future) -> Optio
     .await
 }
 
-/// Makes the library's client; the error says why that failed.
 fn build_client(
     needs: ConnectionNeeds,
     connect_timeout: Duration,
@@ -299,7 +295,7 @@ fn build_client(
     let tls = if needs.tls {
         certificates::trust_roots(file, folder)?
     } else {
-        certificates::trust_nobody()?
+        certificates::configure(RootCertStore::empty())?
     };
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
@@ -320,7 +316,6 @@ fn is_loopback(host: &str) -> bool {
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether the environment may name a proxy.
 fn has_proxy() -> bool {
     let names =
         ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
