@@ -52,7 +52,10 @@ pub fn load_index(root: &Root) -> Result<Loaded> {
         })?;
     }
     let mut entries = Vec::new();
-    let is_old = |name: &String| name.starts_with("file-index-") && name.ends_with(".json");
+    let is_old = |name: &String| {
+        let rest = name.strip_prefix("file-index-");
+        rest.is_some_and(|rest| rest.strip_suffix(".json").is_some())
+    };
     for name in fs::list_names(&root.conversations())?.into_iter().filter(is_old) {
         let path = root.conversations().join(name);
         let read = fs::read_text(&path, limits::FILE_INDEX)
