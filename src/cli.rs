@@ -27,12 +27,13 @@ pub trait Tool: Parser {
 
 /// The command line of a tool: its own flags, and what all tools have.
 pub fn command<T: Tool>() -> Command {
-    let description = Arg::new("description").long("description").action(ArgAction::SetTrue);
-    T::command().name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100).arg(
-        description
-            .help("Print where this program is and what it is for")
-            .help_heading("Information"),
-    )
+    let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let description = flag("description", "Print where this program is and what it is for");
+    let json = flag("json", "Print one JSON document instead of text");
+    let command = T::command().name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
+    // A tool that needs to know of it has its own.
+    let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
+    command.args((!has_json).then_some(json)).arg(description.help_heading("Information"))
 }
 
 /// Does all that a tool's `main` does.

@@ -1,4 +1,4 @@
-//! `config.json`: text → value and complaints. Which value is in force is decided in [`crate::ops::settings`].
+//! `config.json`: text → values, or what is wrong with it. Which value is in force is decided in [`crate::ops::settings`].
 //!
 //! One JSON object. A key that is not known is an error that names the nearest known one: a setting that is
 //! misspelled must not be ignored. Keys of older tools that have no effect any more are reported and ignored.
@@ -7,80 +7,95 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::legacy::CONFIG_KEYS;
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
 use crate::sandbox::SandboxMode;
 
-/// What a config file may say. Every key may be missing.
+/// The settings. Those of a file, or those in force; [`Config::from_values`] has the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub struct Config {
     /// The provider's name.
     pub provider: Option<String>,
-    /// The model's id; counts only for this file's provider.
+    /// The model's id; that of a file counts only for the file's provider.
     pub model: Option<String>,
-    /// Another address for the provider's API.
+    /// Another address for the provider's API; that of a file counts only for the file's provider.
     pub base_url: Option<String>,
     /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
     pub api: Option<String>,
-    /// The command-line program of provider `command`: its words.
+    /// The words that start the program of provider `command`.
     pub command: Option<Vec<String>>,
     /// The shell that runs commands; default `bash`, else `sh`.
     pub shell: Option<String>,
-    /// Seconds that a shell action may take unless its tag says otherwise; default 600.
-    pub shell_timeout: Option<u64>,
-    /// Names of environment variables that hold credentials and are handed to commands all the same.
+    /// Seconds that a command may run unless its tag says otherwise.
+    pub shell_timeout: u64,
+    /// Names of environment variables that hold credentials and are passed to commands all the same.
     pub pass_env: Vec<String>,
-    /// Folders that the write boundary holds besides temp folders.
+    /// Folders that may be written besides temp folders.
     pub write: Vec<String>,
-    /// Turns of a run.
-    pub max_turns: Option<u64>,
-    /// Seconds of a run.
+    /// The most replies of a run.
+    pub max_turns: u64,
+    /// The longest run, in seconds.
     pub max_seconds: Option<f64>,
-    /// Tokens of a run.
+    /// The most tokens of a run.
     pub max_tokens: Option<u64>,
-    /// US dollars of a run.
+    /// The most US dollars of a run.
     pub max_cost: Option<f64>,
-    /// Child conversations at once.
-    pub jobs: Option<u64>,
-    /// Seconds to wait for a provider in all.
-    pub patience: Option<f64>,
+    /// The most child conversations at the same time.
+    pub jobs: u64,
+    /// How long to keep retrying a busy provider, in seconds.
+    pub patience: f64,
     /// Seconds to wait for a connection.
-    pub connect_timeout: Option<f64>,
-    /// Seconds to wait for the next piece of a reply.
+    pub connect_timeout: f64,
+    /// Seconds to wait for the next piece of a reply; the default depends on the provider.
     pub read_timeout: Option<f64>,
-    /// Seconds to wait for a conversation that another run holds.
-    pub lock_timeout: Option<f64>,
+    /// Seconds to wait for a conversation that another run is using.
+    pub lock_timeout: f64,
     /// The model's window in tokens, where it is not known.
     pub context_window_tokens: Option<u64>,
     /// The longest reply in tokens.
     pub max_output_tokens: Option<u64>,
     /// Prices in US dollars per million tokens, by model.
     pub prices: BTreeMap<String, Price>,
-    /// How far commands may write: `off`, `workspace` or `read-only`; default `off`.
-    pub sandbox: Option<String>,
-    /// Whether commands are kept off the network; default false.
-    pub no_network: Option<bool>,
-    /// Whether to keep quiet on a terminal.
-    pub quiet: Option<bool>,
-    /// Whether well-known shapes of credentials are masked in results; default false.
-    pub redact: Option<bool>,
-    /// Whether a file's own conversation may ask for summaries of the file and its commits; default true.
-    pub file_summaries: Option<bool>,
-    /// The profile that counts unless a flag or a variable names another.
+    /// How commands are restricted.
+    pub sandbox: SandboxMode,
+    /// Whether commands are kept off the network.
+    pub no_network: bool,
+    /// Whether no progress is shown.
+    pub quiet: bool,
+    /// Whether well-known shapes of credentials are masked in results.
+    pub redact: bool,
+    /// Whether a file's own conversation may ask for summaries of the file and its commits.
+    pub file_summaries: bool,
+    /// The profile in force.
     pub profile: Option<String>,
     /// Settings to lay over these, by name.
     pub profiles: BTreeMap<String, Value>,
 }
 
-/// A config file as it counts.
+impl Config {
+    /// Reads values by their keys; a key that is missing has its default.
+    pub fn from_values(values: &Map<String, Value>) -> Result<Self, String> {
+        let mut all = json!({
+            "shell_timeout": 600, "max_turns": 200, "jobs": 4, "patience": 30, "connect_timeout": 10,
+            "lock_timeout": 30, "file_summaries": true,
+        });
+        for (key, value) in values {
+            all[key] = value.clone();
+        }
+        serde_json::from_value(all).map_err(|error| error.to_string())
+    }
+}
+
+/// What a config file says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parsed {
-    /// The settings, those of the profile over those beside it.
-    pub config: Config,
+    /// The settings that it has, valid, those of the profile over those beside it.
+    pub values: Map<String, Value>,
     /// Notes for the user.
     pub notes: Vec<String>,
     /// The keys that the profile has set.
@@ -107,23 +122,26 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let Value::Object(mut object) = value else {
         return Err("not a JSON object: it begins with { and holds \"key\": value pairs".to_owned());
     };
-    let (config, mut notes) = check(object.clone())?;
-    for (name, settings) in &config.profiles {
+    let mut notes = check(&mut object)?;
+    let mut profiles = Map::new();
+    if let Some(Value::Object(found)) = object.remove("profiles") {
+        profiles = found;
+    }
+    for (name, settings) in &mut profiles {
         let Value::Object(settings) = settings else {
             return Err(format!("profile \"{name}\" is not a JSON object of settings"));
         };
         if let Some(key) = settings.keys().find(|key| key.starts_with("profile")) {
             return Err(format!("profile \"{name}\" holds \"{key}\"; a profile has no profiles"));
         }
-        let (_, own) =
-            check(settings.clone()).map_err(|error| format!("profile \"{name}\": {error}"))?;
+        let own = check(settings).map_err(|error| format!("profile \"{name}\": {error}"))?;
         notes.extend(own.into_iter().map(|note| format!("profile \"{name}\": {note}")));
     }
-    let Some(name) = profile.or(config.profile.as_deref()) else {
-        return Ok(Parsed { config, notes, profile_keys: Vec::new() });
+    let Some(name) = profile.or_else(|| object.get("profile")?.as_str()) else {
+        return Ok(Parsed { values: object, notes, profile_keys: Vec::new() });
     };
-    let Some(Value::Object(settings)) = config.profiles.get(name) else {
-        let known: Vec<&str> = config.profiles.keys().map(String::as_str).collect();
+    let Some(Value::Object(settings)) = profiles.remove(name) else {
+        let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
         let known = if known.is_empty() {
             "none; \"profiles\": {\"name\": {\"key\": value}} holds them".to_owned()
         } else {
@@ -132,13 +150,12 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
         return Err(format!("there is no profile \"{}\"; there are: {known}", name.escape_debug()));
     };
     let profile_keys = settings.keys().cloned().collect();
-    object.extend(settings.clone());
-    let (config, _) = check(object)?;
-    Ok(Parsed { config, notes, profile_keys })
+    object.extend(settings);
+    Ok(Parsed { values: object, notes, profile_keys })
 }
 
-/// The settings of one object, and notes for the user.
-fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<String>), String> {
+/// Checks the settings of one object and removes those without effect. Returns notes for the user.
+fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     for key in CONFIG_KEYS {
         if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
@@ -147,7 +164,7 @@ fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<Stri
     }
     object.retain(|key, value| key == "$schema" || !value.is_null());
     let known = known_keys();
-    for (key, value) in &object {
+    for (key, value) in object {
         if !known.contains(key) {
             let near = nearest(key, known.iter().map(String::as_str)).map_or_else(
                 || format!("known keys: {}", known.join(", ")),
@@ -159,22 +176,16 @@ fn check(mut object: serde_json::Map<String, Value>) -> Result<(Config, Vec<Stri
             return Err(format!("the value of \"{key}\" {wrong}"));
         }
     }
-    let config =
-        serde_json::from_value(Value::Object(object)).map_err(|error| error.to_string())?;
-    Ok((config, notes))
+    Ok(notes)
 }
 
 /// Says what is wrong with a value.
 fn check_value(key: &str, value: &Value) -> Option<String> {
-    let single = Value::Object([(key.to_owned(), value.clone())].into_iter().collect());
-    if let Err(error) = serde_json::from_value::<Config>(single) {
+    if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
         return Some(format!("does not fit: {error}"));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let wrong = match key {
-        "sandbox" => {
-            return SandboxMode::parse(text).err().map(|error| format!("does not fit: {error}"));
-        }
         "max_turns"
         | "shell_timeout"
         | "max_tokens"
@@ -225,7 +236,7 @@ mod tests {
     fn older_keys_are_reported() {
         let text = r#"{"provider":"openai","reasoning":3,"hook_per_run":"","max_cost":1.5}"#;
         let parsed = parse(text, None).unwrap();
-        assert_eq!(parsed.config.max_cost, Some(1.5));
+        assert_eq!(parsed.values["max_cost"], 1.5);
         assert_eq!(parsed.notes.len(), 1);
         assert_eq!(parse("{}", None).unwrap(), Parsed::default());
     }
@@ -235,13 +246,16 @@ mod tests {
         let text = r#"{"sandbox": "off", "max_turns": 9, "profile": "b",
             "profiles": {"a": {"sandbox": "workspace", "no_network": true}, "b": {"max_turns": 3}}}"#;
         let check = |profile, sandbox: &str, no_network, turns, keys: &[&str]| {
-            let Parsed { config, profile_keys, .. } = parse(text, profile).unwrap();
-            let got = (config.sandbox.as_deref(), config.no_network, config.max_turns);
-            assert_eq!(got, (Some(sandbox), no_network, Some(turns)));
+            let Parsed { values, profile_keys, .. } = parse(text, profile).unwrap();
+            let config = Config::from_values(&values).unwrap();
+            assert_eq!(
+                (config.sandbox.name(), config.no_network, config.max_turns),
+                (sandbox, no_network, turns)
+            );
             assert_eq!(profile_keys, keys);
         };
-        check(Some("a"), "workspace", Some(true), 9, &["sandbox", "no_network"]);
-        check(None, "off", None, 3, &["max_turns"]);
+        check(Some("a"), "workspace", true, 9, &["sandbox", "no_network"]);
+        check(None, "off", false, 3, &["max_turns"]);
         let refused = |text: &str, profile, part: &str| {
             let error = parse(text, profile).unwrap_err();
             assert!(error.contains(part), "{error}");

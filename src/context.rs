@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use crate::format::conversation::Piece;
 use crate::format::harmless;
 use crate::protocol;
 
@@ -139,6 +140,27 @@ pub fn parse(body: &str) -> Vec<Section> {
             text: body[*start..end.max(*start)].to_owned(),
         })
         .collect()
+}
+
+/// The sections of the first context that the conversation holds, the latest version last.
+pub fn known_sections(text: &str, pieces: &[Piece]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for piece in pieces {
+        match piece.name() {
+            Some("initial_context") => {
+                // An editor may have changed the line ends of the whole file.
+                sections.extend(parse(&piece.text(text).replace("\r\n", "\n")));
+            }
+            Some("context-update") => {
+                let title = piece.get("section").unwrap_or_default();
+                if let Some(title) = TITLES.into_iter().find(|known| *known == title) {
+                    sections.push(Section { title, text: piece.text(text).replace("\r\n", "\n") });
+                }
+            }
+            _ => {}
+        }
+    }
+    sections
 }
 
 /// Returns the sections that differ from what the conversation last said. `written` are its sections in file order. A

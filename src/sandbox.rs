@@ -19,8 +19,11 @@ pub mod protected;
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// Where commands may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
     /// Wherever the user may.
     #[default]

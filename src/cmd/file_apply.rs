@@ -48,16 +48,13 @@ or stdin holds neither blocks nor a diff";
 pub struct Args {
     /// The file to change; one block with an empty search, or a diff from /dev/null, creates it
     #[arg(long, value_name = "FILE")]
-    pub file: PathBuf,
+    file: PathBuf,
     /// Print the unified diff of the change, and write nothing
     #[arg(long)]
-    pub dry_run: bool,
+    dry_run: bool,
     /// Save the previous content below this folder [env: NAGENT_ROOT] [default: ~/.nagent]
     #[arg(long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
+    root: Option<PathBuf>,
 }
 
 impl Tool for Args {
@@ -94,7 +91,7 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
     let edits = read_edits()?;
     let env = Env::read();
     let target = env.absolute_path(&args.file)?;
-    let root = find_root(args.root.as_deref(), &env)?.value;
+    let root = find_root(args.root.as_deref(), &env)?.0;
     let boundary = file_boundary(&env, &root, &target)?;
     // A link to nowhere is no file.
     let is_there = fs::real_path(&target).is_some();
@@ -237,11 +234,8 @@ fn readable(text: &str) -> String {
 }
 
 fn report_refusals(refusals: &[Refusal]) -> Report {
-    let mut text = "nothing was changed".to_owned();
-    for refusal in refusals {
-        text.push('\n');
-        text.push_str(&readable(&refusal.to_string()));
-    }
+    let texts = refusals.iter().map(|refusal| format!("\n{}", readable(&refusal.to_string())));
+    let text = format!("nothing was changed{}", texts.collect::<String>());
     let list = refusals.iter().map(|refusal| {
         let near = refusal.near.iter();
         let near = near.map(|quote| json!({"line": quote.line, "text": readable(&quote.text)}));

@@ -46,7 +46,7 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what
 pub struct Args {
     /// The file to change (can be repeated; --check and --show-request need a single file)
     #[arg(long, value_name = "PATH", required = true)]
-    pub file: Vec<PathBuf>,
+    file: Vec<PathBuf>,
     /// Undo the last N changes that runs of this conversation made to the file [default: 1]
     ///
     /// A change is what one run did. The file must be as the last of them left it. The undo is recorded in the conversation.
@@ -59,22 +59,21 @@ pub struct Args {
         value_parser = clap::value_parser!(u64).range(1..),
         conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear", "history"]
     )]
-    pub undo: Option<u64>,
+    undo: Option<u64>,
     /// Undo even if the file has changed since; the current content is saved first
     #[arg(long, requires = "undo")]
-    pub force: bool,
+    force: bool,
     /// Print the file's history in its repository: people, commits, files changed together; needs no model
     #[arg(
         long,
         conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear"]
     )]
-    pub history: bool,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    history: bool,
     #[command(flatten)]
-    pub run: RunArgs,
+    run: RunArgs,
     /// Ignored; accepted for compatibility
     #[arg(long, value_name = "ID", hide = true)]
-    pub pid: Option<String>,
+    pid: Option<String>,
 }
 
 impl Tool for Args {

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::ops::file_conversation::file_boundary;
-use crate::ops::progress_line::{ProgressLine, Unit};
+use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -26,34 +26,31 @@ use crate::sys::names::shown;
 pub struct Args {
     /// The index.json of the split
     #[arg(long, value_name = "PATH")]
-    pub index: PathBuf,
+    index: PathBuf,
     /// The file that the index names: needed where it is outside of the working folder
     #[arg(long, value_name = "FILE")]
-    pub source: Option<PathBuf>,
+    source: Option<PathBuf>,
     /// Write the patch here instead of beside the index
     #[arg(long, value_name = "PATH")]
-    pub patch: Option<PathBuf>,
+    patch: Option<PathBuf>,
     /// Write the patch and nothing else
     #[arg(long)]
-    pub dry_run: bool,
+    dry_run: bool,
     /// Write the patch and nothing else; the same as --dry-run
     #[arg(long)]
-    pub no_apply: bool,
+    no_apply: bool,
     /// Merge the edits with the changes of a source that has changed since the split
     ///
     /// Changes of the same or adjacent lines are an error that names them, and nothing is written.
     #[arg(long)]
-    pub merge: bool,
+    merge: bool,
     /// Overwrite a source that has changed since the split, and accept segments that look lost or renamed
     ///
     /// Without --force and --merge such a source is an error. Its previous content is kept beside the index as NAME.before.
     /// A segment that is empty but was not changed since the index was written was lost in a crash; with --force its text is
     /// removed from the source. With --merge as well, changes are merged.
     #[arg(long)]
-    pub force: bool,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
+    force: bool,
 }
 
 impl Tool for Args {
@@ -76,7 +73,7 @@ fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
     let (index, source) = find_source(&env.absolute_path(&args.index)?)?;
     check_source(args, &env, &source)?;
     let patch_path = args.patch.as_deref().map(|path| env.absolute_path(path)).transpose()?;
-    let root = find_root(None, &env)?.value;
+    let root = find_root(None, &env)?.0;
     // A source that is not written need not be writable.
     let target = if args.dry_run || args.no_apply { &index } else { &source };
     let mut boundary = file_boundary(&env, &root, target)?;
@@ -96,7 +93,7 @@ fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
     let hooks = PatchHooks {
         interrupts: &interrupts,
         keep: None,
-        progress: &mut |done, all| line.show_progress(done, all, Unit::Bytes),
+        progress: &mut |done, all| line.show_progress(done, all, None),
     };
     let patched = patch(&options, &mut boundary, hooks);
     line.clear();

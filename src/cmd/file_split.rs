@@ -9,7 +9,7 @@ use crate::cli::Tool;
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::ops::flags::ModelArgs;
-use crate::ops::progress_line::{ProgressLine, Unit};
+use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::{self, Report};
@@ -26,43 +26,38 @@ use crate::sys::names::expand_home;
 /// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
 /// Edit segments in place; nagent-file-patch puts them back.
 #[derive(Debug, Clone, Parser)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Split this file
     #[arg(long, value_name = "FILE", required_unless_present = "refresh")]
-    pub file: Option<PathBuf>,
+    file: Option<PathBuf>,
     /// Write the segments to this folder, which is new, empty, or of an earlier split of the file [default: a new one in $TMPDIR or /tmp, for you alone]
     #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
-    pub output: Option<PathBuf>,
+    output: Option<PathBuf>,
     /// Make segments of this many bytes at most, at least 16
     #[arg(long, value_name = "N", default_value_t = split::TARGET, conflicts_with = "refresh",
         value_parser = clap::value_parser!(u64).range(split::LEAST_TARGET..))]
-    pub target_bytes: u64,
+    target_bytes: u64,
     /// Cut as this type (default: by name and content)
     #[arg(long, value_name = "TYPE", visible_alias = "type", conflicts_with = "refresh", value_parser = language)]
-    pub split: Option<Language>,
+    split: Option<Language>,
     /// Cut at every natural boundary, not only where a segment is full
     #[arg(long, conflicts_with = "refresh")]
-    pub natural: bool,
+    natural: bool,
     /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
     #[arg(long, value_name = "INDEX", conflicts_with = "file")]
-    pub refresh: Option<PathBuf>,
+    refresh: Option<PathBuf>,
     /// Split again although segments were edited, and keep the whole old folder as DIR.before
     #[arg(long)]
-    pub force: bool,
+    force: bool,
     /// Ask a model for a summary of each segment and of the whole, into the index
     #[arg(long)]
-    pub summarize: bool,
+    summarize: bool,
     /// Ask for this many summaries side by side
     #[arg(long, value_name = "N", default_value_t = 4, requires = "summarize",
         value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub jobs: u8,
-    /// Print one JSON document instead of the path of the index
-    #[arg(long)]
-    pub json: bool,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    jobs: u8,
     #[command(flatten)]
-    pub model: ModelArgs,
+    model: ModelArgs,
 }
 
 /// The type that a word means.
@@ -96,7 +91,7 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
     let mut line = ProgressLine::new(Args::NAME);
     let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
-        progress: &mut |done, of| line.show_progress(done, of, Unit::Bytes),
+        progress: &mut |done, of| line.show_progress(done, of, None),
     };
     let result = match (&args.refresh, &args.file) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
@@ -147,7 +142,7 @@ fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split)
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
     let mut line = ProgressLine::new(Args::NAME);
-    let mut progress = |done, all| line.show_progress(done, all, Unit::Count("segments"));
+    let mut progress = |done, all| line.show_progress(done, all, Some("segments"));
     let path = split.index_path.clone();
     let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
     line.clear();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Tool;
 use crate::ops::flags::ModelArgs;
-use crate::ops::progress_line::{ProgressLine, Unit};
+use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
 use crate::out::Report;
@@ -26,26 +26,22 @@ use crate::sys::interrupt::Interrupts;
 pub struct Args {
     /// Summarize this file
     #[arg(long, value_name = "PATH")]
-    pub file: PathBuf,
+    file: PathBuf,
     /// Split a large file into this folder and leave the segments there
     #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    output: Option<PathBuf>,
     /// Ask for at most N summaries at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub jobs: u8,
+    jobs: u8,
     /// Reject a summary of more than N words; without this flag the model is asked for about 300
     #[arg(long, value_name = "N", visible_alias = "max-words", alias = "max-word-count",
         value_parser = clap::value_parser!(u64).range(1..))]
-    pub limit_word_count: Option<u64>,
+    limit_word_count: Option<u64>,
     /// Ask again, and replace the cached summaries
     #[arg(long)]
-    pub again: bool,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    again: bool,
     #[command(flatten)]
-    pub model: ModelArgs,
+    model: ModelArgs,
 }
 
 impl Tool for Args {
@@ -78,7 +74,7 @@ fn summarize_path(args: &Args) -> Result<Report, Problem> {
         ..writers.rules(usize::from(args.jobs))
     });
     let mut line = ProgressLine::new(Args::NAME);
-    let mut progress = |done, all| line.show_progress(done, all, Unit::Count("segments"));
+    let mut progress = |done, all| line.show_progress(done, all, Some("segments"));
     let result = summarize_file(&queue, &path, output.as_deref(), &mut progress);
     drop(line);
     let report = match result {

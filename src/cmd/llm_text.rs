@@ -21,19 +21,15 @@ use crate::sys::fs;
 pub struct Args {
     /// Send this file
     #[arg(long, value_name = "FILE")]
-    pub file: PathBuf,
+    file: PathBuf,
     /// Send a conversation file with its roles, its first context as the system prompt
     #[arg(long)]
-    pub as_conversation: bool,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
+    as_conversation: bool,
     /// Print, byte for byte, what would be sent, and send nothing
     #[arg(long)]
-    pub show_request: bool,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    show_request: bool,
     #[command(flatten)]
-    pub model: ModelArgs,
+    model: ModelArgs,
 }
 
 impl Tool for Args {

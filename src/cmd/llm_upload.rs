@@ -30,19 +30,15 @@ use crate::sys::read;
 pub struct Args {
     /// Send this file
     #[arg(long, value_name = "FILE")]
-    pub file: PathBuf,
+    file: PathBuf,
     /// Ask this about it
     #[arg(long, value_name = "TEXT")]
-    pub prompt: String,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
+    prompt: String,
     /// Print, byte for byte, what would be sent, and send nothing
     #[arg(long)]
-    pub show_request: bool,
-    #[expect(missing_docs, reason = "clap would take it for help")]
+    show_request: bool,
     #[command(flatten)]
-    pub model: ModelArgs,
+    model: ModelArgs,
 }
 
 impl Tool for Args {

@@ -109,7 +109,7 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
     }
     let env = Env::read();
     let folder = env.current_folder()?;
-    let root = find_root(args.root.as_deref(), &env)?.value.folder;
+    let root = find_root(args.root.as_deref(), &env)?.0.folder;
     let toplevel = git::find_toplevel(&fs::real_path(&folder).unwrap_or_else(|| folder.clone()));
     let config = env.get_os("NAGENT_CONFIG").map(PathBuf::from);
     let places = Places {

@@ -18,6 +18,19 @@ use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
 /// The time between telling a child to end and ending it.
 const GRACE: Duration = Duration::from_millis(600);
 
+/// Keys of a run that are summed up over several.
+pub const SUMS: [&str; 9] = [
+    "turn_count",
+    "recursive_turn_count",
+    "conversation_input_tokens",
+    "recursive_input_tokens",
+    "recursive_output_tokens",
+    "recursive_cache_read_tokens",
+    "recursive_cache_write_tokens",
+    "tokens_in",
+    "tokens_out",
+];
+
 /// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt.
 pub fn child_job(
     mut argv: Vec<OsString>,

@@ -22,18 +22,14 @@ pub(super) fn add_redacted(mut block: Block, count: u64) -> Block {
     }
 }
 
-/// The names of the tags that a body must not open.
-pub(super) fn tag_names() -> Vec<&'static str> {
-    tags::TAGS.iter().map(|tag| tag.name).collect()
-}
-
 /// A block as text. The first context's fence comes from its own hash, so that the same context is the same text, and
 /// hits the providers' caches, in every conversation. NUL becomes U+FFFD: in the file it would look like the zeros that a
 /// file system leaves after a crash.
-pub fn format_block(block: &Block, tag_names: &[&str]) -> String {
+pub fn format_block(block: &Block) -> String {
+    let tag_names: Vec<&str> = tags::TAGS.iter().map(|tag| tag.name).collect();
     let mut hash = (block.name == "initial_context")
         .then(|| fs::sha256(block.body.as_deref().unwrap_or_default().as_bytes())[..12].to_owned());
-    let text = block.format(tag_names, &mut || hash.take().unwrap_or_else(fence_word));
+    let text = block.format(&tag_names, &mut || hash.take().unwrap_or_else(fence_word));
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
-use super::result_block::{format_block, tag_names};
+use super::result_block::format_block;
 use super::runner::Runner;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
@@ -67,13 +67,12 @@ impl Runner<'_> {
 
     fn append(&mut self, blocks: Vec<Block>) -> Result<Event> {
         let mut blocks = blocks;
-        let tag_names = tag_names();
         // Once more for each time that another program changed the file.
         while !blocks.is_empty() {
             let mut texts = Vec::with_capacity(blocks.len());
             for block in std::mem::take(&mut blocks) {
                 let block = self.context.redactor.redact_block(block);
-                texts.push(format_block(&self.with_true_bytes(block)?, &tag_names));
+                texts.push(format_block(&self.with_true_bytes(block)?));
             }
             let old = self.conversation.name().to_owned();
             if let Some(name) = self.conversation.append(&texts.join("\n"))? {

@@ -6,7 +6,6 @@ use super::flags::{ConversationArgs, Invocation, RunArgs};
 use super::settings::Settings;
 use crate::out;
 use crate::problem::Problem;
-use crate::protocol::tags;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
@@ -17,18 +16,13 @@ use crate::sys::root::Root;
 pub struct Call<'a> {
     /// The name of the tool, for lines on stderr.
     pub tool: &'static str,
-    /// The flags of a run.
-    pub args: &'a RunArgs,
-    /// The flags that name the conversation.
-    pub which: &'a ConversationArgs,
-    /// The environment, credentials included.
-    pub env: Env,
-    /// Signals.
-    pub interrupts: Interrupts,
-    /// The settings in force.
-    pub settings: Settings,
+    pub(super) args: &'a RunArgs,
+    pub(super) which: &'a ConversationArgs,
+    pub(crate) env: Env,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) settings: Settings,
     /// The conversation's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether a conversation started this call, by a tag or by a command.
     pub delegated: bool,
     /// The conversations that this call was started from, the oldest first.
@@ -57,7 +51,7 @@ impl<'a> Call<'a> {
             args,
             which,
             delegated: is_child || !parents.is_empty(),
-            quiet: settings.quiet.value || is_child,
+            quiet: settings.config.quiet || is_child,
             env,
             interrupts,
             settings,
@@ -70,9 +64,8 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// The root folder.
-    pub fn root(&self) -> &Root {
-        &self.settings.root.value
+    pub(crate) fn root(&self) -> &Root {
+        &self.settings.root
     }
 
     /// Prints a line to stderr that must not be missed.
@@ -90,7 +83,7 @@ impl<'a> Call<'a> {
 
     /// How long to wait for a conversation that another run is using.
     pub fn lock_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.settings.lock_timeout.value)
+        Duration::from_secs_f64(self.settings.config.lock_timeout)
     }
 
     /// Prints that the call waits for a conversation.
@@ -110,9 +103,4 @@ impl<'a> Call<'a> {
         );
         Ok(opened?)
     }
-}
-
-/// The names of the tags, whose text in a block's body needs a fence.
-pub fn tag_names() -> Vec<&'static str> {
-    tags::TAGS.iter().map(|tag| tag.name).collect()
 }

@@ -1,5 +1,6 @@
 //! Reports what a run or an undo did to a file: as a diff on a terminal, as keys in `--json`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -45,11 +46,8 @@ impl FileVersion {
 /// A file before and after a change.
 #[derive(Debug)]
 pub(super) struct FileChange<'a> {
-    /// The file.
     pub(super) path: &'a Path,
-    /// Before.
     pub(super) before: &'a FileVersion,
-    /// After.
     pub(super) after: &'a FileVersion,
 }
 
@@ -115,7 +113,8 @@ pub(super) fn with_changes(call: &Call<'_>, path: &Path, mut report: Report) -> 
     };
     let (before, after) = (version("before_sha256"), version("after_sha256"));
     let change = FileChange { path, before: &before, after: &after };
-    with_diff(call, with_file(call, path, report), &change, change.text_diff())
+    let report = with_file(call, path, report).with("cleared", call.args.clear);
+    with_diff(call, report, &change, change.text_diff())
 }
 
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
@@ -149,17 +148,12 @@ pub(super) fn with_file(call: &Call<'_>, path: &Path, report: Report) -> Report 
     let conversation = report.json.get("conversation_path").and_then(Value::as_str);
     let name = conversation.and_then(|path| path.rsplit('/').next()).unwrap_or(&call.name);
     let name = name.to_owned();
+    let entries = file_index::load_index(root).ok().map(|loaded| loaded.index.by_file_id);
+    let mut entries = entries.into_iter().flat_map(BTreeMap::into_values);
+    let entry = entries.find(|entry| entry.conversation == call.name);
     report
         .with("source_path", path.display().to_string())
-        .with("file_id", file_id(root, &call.name))
+        .with("file_id", entry.map(|entry| entry.file_id))
         .with("conversation_name", name)
         .with("file_index_path", root.file_index().display().to_string())
-        .with("cleared", call.args.clear)
-}
-
-/// The id that the index has for the file of a conversation.
-pub(super) fn file_id(root: &Root, conversation: &str) -> Option<String> {
-    let index = file_index::load_index(root).ok()?.index;
-    let mut entries = index.by_file_id.into_values();
-    entries.find(|entry| entry.conversation == conversation).map(|entry| entry.file_id)
 }

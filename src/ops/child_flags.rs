@@ -17,34 +17,34 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
         word.push(value);
         flags.push(word);
     };
-    flag("root", settings.root.value.path().as_os_str());
-    if fs::exists(&settings.config_path.value) {
-        flag("config", settings.config_path.value.as_os_str());
+    flag("root", settings.root.path().as_os_str());
+    if fs::exists(&settings.config_path) {
+        flag("config", settings.config_path.as_os_str());
     }
-    if let Some(provider) = &settings.provider {
-        flag("provider", provider.value.name().as_ref());
+    if let Some(provider) = settings.provider {
+        flag("provider", provider.name().as_ref());
     }
     if let Some(model) = model {
         flag("model", model.as_ref());
     }
-    if let Some(base_url) = &settings.base_url {
-        flag("base-url", base_url.value.as_ref());
+    if let Some(base_url) = &settings.config.base_url {
+        flag("base-url", base_url.as_ref());
     }
-    if let Some(profile) = &settings.profile {
-        flag("profile", profile.value.as_ref());
+    if let Some(profile) = &settings.config.profile {
+        flag("profile", profile.as_ref());
     }
-    flag("patience", settings.patience.value.to_string().as_ref());
+    flag("patience", settings.config.patience.to_string().as_ref());
     for path in &args.write {
         flag("write", path.as_os_str());
     }
     // Also where they are off: the child may have another config.
-    flag("sandbox", settings.sandbox.value.name().as_ref());
-    flag("no-network", settings.no_network.value.to_string().as_ref());
+    flag("sandbox", settings.config.sandbox.name().as_ref());
+    flag("no-network", settings.config.no_network.to_string().as_ref());
     if let Some(path) = &args.record {
         flag("record", path.as_os_str());
     }
     for (name, is_set) in
-        [("--no-summaries", args.no_summaries), ("--redact", settings.redact.value)]
+        [("--no-summaries", args.no_summaries), ("--redact", settings.config.redact)]
     {
         flags.extend(is_set.then(|| name.into()));
     }
@@ -53,7 +53,7 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
 
 /// How a nagent is called that edits a file in the file's own conversation, with the limits of this call.
 pub(super) fn file_edit_words(call: &Call<'_>, file: &Path) -> Vec<OsString> {
-    let model = call.settings.model.as_ref().map(|model| model.value.as_str());
+    let model = call.settings.config.model.as_deref();
     let mut words = vec![call.env.tool("nagent").into_os_string()];
     words.extend(child_flags(call, model));
     let mut target = OsString::from("--file-edit=");
@@ -68,7 +68,7 @@ pub(super) fn children(call: &Call<'_>, model: Option<&str>) -> Children {
     Children::new(
         call.env.tool("nagent"),
         child_flags(call, model),
-        usize::try_from(call.settings.jobs.value).unwrap_or(1),
+        usize::try_from(call.settings.config.jobs).unwrap_or(1),
         call.parents.clone(),
         call.name.clone(),
         call.env.get(env::LINEAGE).unwrap_or("0").to_owned(),

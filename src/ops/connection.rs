@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::settings::{CONNECT_TIMEOUT, READ_TIMEOUT, SHELL_TIMEOUT, Settings};
+use super::settings::{READ_TIMEOUT, Settings};
 use crate::client::ModelClient;
 use crate::drive::ShellRules;
-use crate::llm::api::Api;
 use crate::llm::limits;
 use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
@@ -24,7 +23,7 @@ const OLLAMA_WINDOW: u64 = 32_768;
 impl Settings {
     /// The provider, or an error that lists the choices.
     pub fn provider(&self) -> Result<Provider, Problem> {
-        self.provider.as_ref().map(|provider| provider.value).ok_or_else(no_provider)
+        self.provider.ok_or_else(no_provider)
     }
 
     /// The credential and the variable that it came from; `None` where the provider needs none.
@@ -40,7 +39,7 @@ impl Settings {
             .find(|(key, _)| !key.is_empty());
         // A server of the user's own may need none.
         let needed =
-            !variables.is_empty() && provider.preset().is_none() && self.base_url.is_none();
+            !variables.is_empty() && provider.preset().is_none() && self.config.base_url.is_none();
         let withheld = env.get(env::WITHHELD).unwrap_or_default();
         let withheld =
             variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
@@ -49,7 +48,7 @@ impl Settings {
                 format!(
                     ". This command was started by nagent, which keeps credentials from commands; \"pass_env\": \
                      [\"{name}\"] in {} lets it through",
-                    self.config_path.value.display()
+                    self.config_path.display()
                 )
             });
             return Err(Problem::usage(format!(
@@ -71,7 +70,7 @@ impl Settings {
         };
         let (key, credential) = key.map(|(key, name)| (key, name.to_owned())).unzip();
         let mut client = self.connect(provider, key, env)?;
-        client.model_id = self.model.as_ref().map(|model| model.value.clone());
+        client.model_id.clone_from(&self.config.model);
         client.credential = credential;
         Ok(client)
     }
@@ -82,38 +81,45 @@ impl Settings {
         key: Option<String>,
         env: &Env,
     ) -> Result<ModelClient, Problem> {
-        let seconds =
-            |value: Option<f64>, default| Duration::from_secs_f64(value.unwrap_or(default));
+        let read = |default| self.config.read_timeout.unwrap_or(default);
         if let Some(preset) = provider.preset() {
             let words = self.config.command.clone().unwrap_or_default();
             if provider == Provider::Command && words.is_empty() {
                 return Err(Problem::usage(format!(
                     "provider command needs \"command\": [\"program\", \"argument\", …] in {}",
-                    self.config_path.value.display()
+                    self.config_path.display()
                 )));
             }
             // A program may give all of its reply at its end.
-            let timeout = seconds(self.config.read_timeout, 1800.0);
+            let timeout = Duration::from_secs_f64(read(1800.0));
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
             return Ok(ModelClient::program(preset, words, env, &folder, timeout));
         }
         if provider == Provider::Replay {
-            let path = self.model.as_ref().ok_or_else(|| {
+            let path = self.config.model.as_ref().ok_or_else(|| {
                 Problem::usage("provider replay needs --model FILE, the recording that it plays")
             })?;
             let lineage = env.get(crate::sys::env::LINEAGE).unwrap_or("0").to_owned();
-            return Ok(ModelClient::replay(Path::new(&path.value), lineage)?);
+            return Ok(ModelClient::replay(Path::new(path), lineage)?);
         }
-        let base_url = self.base_url.as_ref().map(|setting| setting.value.as_str());
+        let base_url = self.config.base_url.as_deref();
         let mut endpoint = provider.endpoint(base_url, key).ok_or_else(no_provider)?;
         if provider == Provider::OpenAi
             && let Some(api) = &self.config.api
         {
-            endpoint.api = self.parse_api(api)?;
+            endpoint.api = match api.as_str() {
+                "responses" => &Responses,
+                "chat" => &ChatCompletions,
+                other => {
+                    let path = self.config_path.display();
+                    return Err(Problem::usage(format!(
+                        "\"api\": \"{other}\" in {path}: it is \"responses\" or \"chat\""
+                    )));
+                }
+            };
         }
-        let connect = seconds(self.config.connect_timeout, CONNECT_TIMEOUT);
-        let read = seconds(self.config.read_timeout, READ_TIMEOUT);
-        Ok(ModelClient::server(endpoint, connect, read))
+        let connect = Duration::from_secs_f64(self.config.connect_timeout);
+        Ok(ModelClient::server(endpoint, connect, Duration::from_secs_f64(read(READ_TIMEOUT))))
     }
 
     /// A request for a reply to these messages.
@@ -134,18 +140,6 @@ impl Settings {
         }
     }
 
-    /// The API that `api` names.
-    fn parse_api(&self, api: &str) -> Result<&'static dyn Api, Problem> {
-        match api {
-            "responses" => Ok(&Responses),
-            "chat" => Ok(&ChatCompletions),
-            other => Err(Problem::usage(format!(
-                "\"api\": \"{other}\" in {}: it is \"responses\" or \"chat\"",
-                self.config_path.value.display()
-            ))),
-        }
-    }
-
     /// The price of a model, when the config has it.
     pub fn price(&self, model: &str) -> Option<Price> {
         self.config.prices.get(model).copied()
@@ -153,8 +147,7 @@ impl Settings {
 
     /// The model's window in tokens, when it is known.
     pub fn window(&self, model: &str) -> Option<u64> {
-        let is_ollama =
-            self.provider.as_ref().is_some_and(|provider| provider.value == Provider::Ollama);
+        let is_ollama = self.provider == Some(Provider::Ollama);
         self.config
             .context_window_tokens
             .or_else(|| limits::find_limits(model).map(|limits| limits.window))
@@ -163,7 +156,7 @@ impl Settings {
 
     /// How long to keep retrying a busy provider.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs_f64(self.patience.value)
+        Duration::from_secs_f64(self.config.patience)
     }
 
     /// How commands are run.
@@ -178,7 +171,7 @@ impl Settings {
         });
         ShellRules {
             program,
-            timeout: Duration::from_secs(self.config.shell_timeout.unwrap_or(SHELL_TIMEOUT)),
+            timeout: Duration::from_secs(self.config.shell_timeout),
             pass_env: self.config.pass_env.clone(),
         }
     }

@@ -12,7 +12,7 @@ use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::manage::{lock_conversation, replace_conversation, report_paths};
 use super::{file_conversation, opening};
-use crate::drive::nagent_child::{ChildAnswer, child_job};
+use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
 use crate::format::conversation::{self, Piece, Trouble};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -24,22 +24,6 @@ use crate::sys::{file_index, fs, process, terminal};
 
 /// Blocks that nagent writes and updates. The model that edits has no say in them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
-
-/// Keys of the child's JSON that become this call's.
-const CHILD_KEYS: [&str; 12] = [
-    "responses",
-    "notes",
-    "turn_count",
-    "recursive_turn_count",
-    "recursive_input_tokens",
-    "recursive_output_tokens",
-    "recursive_cache_read_tokens",
-    "recursive_cache_write_tokens",
-    "tokens_in",
-    "tokens_out",
-    "estimated",
-    "cost",
-];
 
 /// A working copy. It is removed, and its entry in the index of files with it, unless it is kept.
 struct WorkingCopy<'a> {
@@ -73,7 +57,7 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
             call.name
         )));
     }
-    // What may fail is done before anything is paid for.
+    // Before anything is paid for.
     let context = opening::fresh_context(call)?;
     let copy = file_conversation::working_copy_path(call);
     AtomicFile::new(&copy).create(text.as_bytes())?;
@@ -135,7 +119,7 @@ fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem
         words.push("--no-summaries".into());
     }
     words.push(format!("--parent-conversation={}", call.name).into());
-    words.push(format!("--jobs={}", call.settings.jobs.value).into());
+    words.push(format!("--jobs={}", call.settings.config.jobs).into());
     words.push("--invocation=delegated".into());
     let mut parents = call.parents.clone();
     parents.push(call.name.clone());
@@ -169,18 +153,13 @@ fn read_edited(copy: &WorkingCopy<'_>) -> Result<String, Problem> {
             Some(format!("line {line}: a block starts there and never ends"))
         }
         Some(Trouble::Damaged { line, message, .. }) => Some(format!("line {line}: {message}")),
-        None => parsed
-            .pieces
-            .iter()
-            .find(|piece| is_context(piece))
-            .map(|piece| {
-                let line = line_of(piece.span.start);
-                format!(
-                    "line {line}: only nagent itself writes <{}>",
-                    piece.name().unwrap_or_default()
-                )
-            })
-            .or_else(|| text.find('\0').map(|at| format!("line {}: a NUL byte", line_of(at)))),
+        None => match parsed.pieces.iter().find(|piece| is_context(piece)) {
+            Some(piece) => {
+                let (line, name) = (line_of(piece.span.start), piece.name().unwrap_or_default());
+                Some(format!("line {line}: only nagent itself writes <{name}>"))
+            }
+            None => text.find('\0').map(|at| format!("line {}: a NUL byte", line_of(at))),
+        },
     };
     if let Some(wrong) = wrong {
         return Err(Problem::failed(format!(
@@ -221,7 +200,9 @@ fn without_context(text: &str, pieces: &[Piece]) -> String {
 
 /// Adds to the report what the child has cost and where its own conversation is.
 fn with_answer(mut report: Report, mut answer: ChildAnswer) -> Report {
-    for key in CHILD_KEYS {
+    let others = ["responses", "notes", "estimated", "cost"];
+    let sums = SUMS.into_iter().filter(|key| *key != "conversation_input_tokens");
+    for key in sums.chain(others) {
         if let Some(value) = answer.json.remove(key) {
             report = report.with(key, value);
         }

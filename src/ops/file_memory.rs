@@ -8,16 +8,18 @@ mod commits;
 mod report;
 
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use self::commits::CommitSummaries;
 pub use self::report::report_history;
 use super::call::Call;
+use super::progress::Progress;
 use super::progress_line::ProgressLine;
-use super::settings::{Setting, Settings};
+use super::settings::Settings;
 use super::summaries::{JOBS, Writers};
+use crate::context;
+use crate::drive::ProgressEvent;
 use crate::format::conversation::Piece;
 use crate::history::History;
 use crate::history::text::{self, Extent};
@@ -28,6 +30,7 @@ use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary;
 use crate::segments::summary_queue::{SummaryQueue, SummaryTotals};
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::names::shown;
 use crate::sys::{fs, read};
@@ -41,24 +44,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is shown where the model gave no summary. The reason is on stderr: here it would be an update each time it differs.
 const REFUSED: &str =
     "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
-/// How often the line on a terminal is updated.
-const TICK: Duration = Duration::from_millis(250);
 
 /// What a conversation has already of its file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PreviousMemory {
+#[derive(Default)]
+struct PreviousMemory {
     /// The latest text of the section.
-    pub section: Option<String>,
+    section: Option<String>,
     /// The SHA-256 of the content that the conversation knew last.
-    pub sha256: Option<String>,
+    sha256: Option<String>,
 }
 
 impl PreviousMemory {
     /// Finds the content in the attributes of the conversation's blocks (see [`crate::memory`]).
-    pub fn new(section: Option<String>, pieces: &[Piece]) -> Self {
+    fn new(text: &str, pieces: &[Piece]) -> Self {
+        let mut sections = context::known_sections(text, pieces).into_iter().rev();
+        let section = sections.find(|section| section.title == context::MEMORY);
         let mut contents = pieces.iter().rev();
         let sha256 = contents.find_map(|piece| piece.get("after").or_else(|| piece.get("before")));
-        Self { section, sha256: sha256.map(str::to_owned) }
+        Self { section: section.map(|section| section.text), sha256: sha256.map(str::to_owned) }
     }
 }
 
@@ -87,15 +90,34 @@ enum ContentBlock {
     Unavailable(String),
 }
 
-/// Gathers the section on a file, asking `model` for what is not cached if `may_ask`. After a signal it is the section that the
+/// Gathers the section on the file; empty in a conversation that does not belong to a file. `run` has the conversation and
+/// the model; without it a conversation is only begun, and no model is asked. After a signal it is the section that the
 /// conversation has already.
 pub(super) fn gather_memory(
     call: &Call<'_>,
-    file: &Path,
-    model: Option<&str>,
-    may_ask: bool,
-    previous: &PreviousMemory,
+    run: Option<(&ConversationFile, &str)>,
+    progress: &mut Progress,
 ) -> FileMemory {
+    let Some(Ok(file)) = call.which.file_edit.as_ref().map(|file| call.env.absolute_path(file))
+    else {
+        return FileMemory::default();
+    };
+    let file = fs::real_path(&file).unwrap_or(file);
+    let memory = gather_sections(call, &file, run);
+    for note in &memory.notes {
+        progress.show(ProgressEvent::Note(note));
+    }
+    memory
+}
+
+fn gather_sections(
+    call: &Call<'_>,
+    file: &Path,
+    run: Option<(&ConversationFile, &str)>,
+) -> FileMemory {
+    let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
+        PreviousMemory::new(journal.text(), journal.pieces())
+    });
     let root = call.root();
     let is_interrupted = || call.interrupts.pending().is_some();
     let mut line = (!call.quiet).then(|| ProgressLine::new(call.tool));
@@ -115,32 +137,33 @@ pub(super) fn gather_memory(
 
     let (mut commits, missing) =
         commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
-    let block = choose_block(file, &history, previous);
-    // A recording has answers to the run's own requests only.
-    let provider = call.settings.provider.as_ref().map(|provider| provider.value);
-    let may_ask = may_ask && provider.is_some_and(|provider| provider != Provider::Replay);
-    let settings = request_settings(&call.settings, model);
-    let writers = Writers {
-        tool: call.tool,
-        settings: &settings,
-        env: &call.env,
-        interrupts: &call.interrupts,
-    };
+    let block = choose_block(file, &history, &previous);
+    // A recording has answers to the run's own requests only; a request for a summary would show the file unmasked.
+    let (config, provider) = (&call.settings.config, call.settings.provider);
+    let is_allowed = config.file_summaries && !config.redact && !call.args.show_request;
+    let may_ask = run.is_some() && is_allowed && provider.is_some_and(|p| p != Provider::Replay);
+    let settings = request_settings(&call.settings, run.map(|(_, model)| model));
+    let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
+    let writers = Writers { tool, settings: &settings, env, interrupts };
     let wants_file = matches!(block, ContentBlock::Summary);
-    let ask_commits = || commits::request_summaries(&writers, &history, &missing);
-    let (asked_commits, asked_file) = run_side_by_side(
-        (may_ask && !missing.is_empty()).then_some(ask_commits),
-        wants_file.then_some(|| summarize_file(&writers, file, may_ask)),
-        line.filter(|_| may_ask),
-        &format!("asking for summaries of {} and its commits", shown(file)),
-    );
+    let wants_commits = may_ask && !missing.is_empty();
+    if let Some(line) = line.as_mut().filter(|_| wants_commits || wants_file && may_ask) {
+        line.show_now(&format!("asking for summaries of {} and its commits", shown(file)));
+    }
+    let (asked_commits, asked_file) = thread::scope(|scope| {
+        let ask_commits = || commits::request_summaries(&writers, &history, &missing);
+        let commits = wants_commits.then(|| scope.spawn(ask_commits));
+        let file = wants_file.then(|| summarize_file(&writers, file, may_ask));
+        (commits.and_then(|thread| thread.join().ok()), file)
+    });
+    drop(line);
     let CommitSummaries { summaries, notes, requests, usage } = asked_commits.unwrap_or_default();
     let (summary, totals) = asked_file.unwrap_or_default();
     memory.requests = requests + totals.requests;
     memory.usage = usage;
     memory.usage.add(&totals.usage);
     if is_interrupted() {
-        memory.text = previous.section.clone().unwrap_or_default();
+        memory.text = previous.section.unwrap_or_default();
         return memory;
     }
     memory.notes.extend(notes);
@@ -169,9 +192,9 @@ pub(super) fn gather_memory(
 /// Returns the settings for these requests: with the run's model, and little patience.
 fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
     let mut settings = settings.clone();
-    settings.patience.value = settings.patience.value.min(PATIENCE.as_secs_f64());
+    settings.config.patience = settings.config.patience.min(PATIENCE.as_secs_f64());
     if let Some(model) = model.filter(|model| !model.is_empty()) {
-        settings.model = Some(Setting { value: model.to_owned(), from: "run".to_owned() });
+        settings.config.model = Some(model.to_owned());
     }
     settings
 }
@@ -207,28 +230,6 @@ fn find_unchanged(file: &Path, history: &History, previous: &PreviousMemory) -> 
     (is_known && previous.sha256.as_deref() == Some(&fs::sha256(&bytes))).then(|| block.to_owned())
 }
 
-/// Runs two functions, if they are given, at the same time, and shows on a terminal what they do.
-fn run_side_by_side<A: Send, B: Send>(
-    first: Option<impl FnOnce() -> A + Send>,
-    second: Option<impl FnOnce() -> B + Send>,
-    mut line: Option<ProgressLine>,
-    words: &str,
-) -> (Option<A>, Option<B>) {
-    thread::scope(|scope| {
-        // Each thread drops its sender at its end.
-        let (sender, ended) = channel::<()>();
-        let other = sender.clone();
-        let first = first.map(|run| scope.spawn(move || (run(), sender).0));
-        let second = second.map(|run| scope.spawn(move || (run(), other).0));
-        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
-            if let Some(line) = &mut line {
-                line.show_text(words);
-            }
-        }
-        (first.and_then(|thread| thread.join().ok()), second.and_then(|thread| thread.join().ok()))
-    })
-}
-
 /// The file's summary, or why there is none, and what it cost. Without `may_ask` it can come from the cache only.
 fn summarize_file(
     writers: &Writers<'_>,
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn what_the_conversation_last_knew_of_the_file() {
         let check = |text: &str, expect: Option<&str>| {
-            let previous = PreviousMemory::new(None, &parse(text).pieces);
+            let previous = PreviousMemory::new(text, &parse(text).pieces);
             assert_eq!(previous.sha256.as_deref(), expect, "{text}");
         };
         let prompt = "<user-prompt at=\"t\" before=\"a\">\nx\n</user-prompt>\n\n";

@@ -78,9 +78,8 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Permissions")]
     pub redact: bool,
 
-    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub(super) model: ModelArgs,
 
     /// Archive the conversation and start a new one
     #[arg(long, help_heading = "Conversation")]
@@ -92,9 +91,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Conversation")]
     pub lock_timeout: Option<f64>,
 
-    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub limits: LimitArgs,
+    pub(super) limits: LimitArgs,
 }
 
 /// How long a run may go on

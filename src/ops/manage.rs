@@ -32,11 +32,8 @@ const SUMMARY: usize = 120;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Saved {
-    /// Its name.
     pub(super) name: String,
-    /// Its file.
     pub(super) path: String,
-    /// What it is about.
     pub(super) summary: String,
     /// Where the summary came from.
     pub(super) summary_source: String,
@@ -260,11 +257,11 @@ fn first_prompt(journal: &ConversationFile) -> String {
     let prompt = journal.pieces().iter().find(|piece| piece.name() == Some("user-prompt"));
     let words: Vec<&str> =
         prompt.map_or("", |piece| piece.text(journal.text())).split_whitespace().collect();
-    let line = words.join(" ");
-    if line.chars().count() <= SUMMARY {
-        return line;
+    let mut line = words.join(" ");
+    if let Some((end, _)) = line.char_indices().nth(SUMMARY) {
+        line.replace_range(end.., "...");
     }
-    line.chars().take(SUMMARY).chain("...".chars()).collect()
+    line
 }
 
 /// The index of saved conversations; empty when it is not there.

@@ -15,7 +15,7 @@ use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::{change_report, file_conversation, prompt_input, run};
 use crate::diff::file_diff::DiffText;
-use crate::drive::nagent_child::{ChildAnswer, child_job};
+use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -24,19 +24,6 @@ use crate::sys::file_stamp::FileStamp;
 use crate::sys::names::shown;
 use crate::sys::process::job::{Finished, Job};
 use crate::sys::{env, process, terminal};
-
-/// Keys of a run that are summed up over all files.
-const SUMS: [&str; 9] = [
-    "turn_count",
-    "recursive_turn_count",
-    "conversation_input_tokens",
-    "recursive_input_tokens",
-    "recursive_output_tokens",
-    "recursive_cache_read_tokens",
-    "recursive_cache_write_tokens",
-    "tokens_in",
-    "tokens_out",
-];
 
 /// Gives all files the same prompt, at most `jobs` of them at the same time.
 pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Report, Problem> {
@@ -122,7 +109,7 @@ impl Work<'_> {
     /// Edits all files, a limited number at the same time. After a signal none is begun.
     fn run_all(&self, files: &[PathBuf]) -> Vec<Report> {
         let (next, reports) = (AtomicUsize::new(0), Mutex::new(vec![None; files.len()]));
-        let jobs = usize::try_from(self.call.settings.jobs.value).unwrap_or(1);
+        let jobs = usize::try_from(self.call.settings.config.jobs).unwrap_or(1);
         let work = || {
             while let (at, None) =
                 (next.fetch_add(1, Ordering::SeqCst), self.call.interrupts.pending())
@@ -170,7 +157,7 @@ impl Work<'_> {
         let mut words = file_edit_words(call, file);
         words.push("--quiet".into());
         words.extend(call.args.read.iter().map(|path| format!("--read={path}").into()));
-        words.push(format!("--lock-timeout={}", call.settings.lock_timeout.value).into());
+        words.push(format!("--lock-timeout={}", call.settings.config.lock_timeout).into());
         words.extend(call.args.clear.then(|| OsString::from("--clear")));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
@@ -255,14 +242,10 @@ fn join_reports(reports: Vec<(PathBuf, Report)>, signal: Option<Signal>) -> Repo
         }
         objects.push(Value::Object(object));
     }
-    let error = match (signal, failed.is_empty()) {
-        (Some(signal), _) => Some(format!("interrupted by {}", signal.name())),
-        (None, true) => None,
-        (None, false) => {
-            let which = failed.join(", ");
-            Some(format!("{} of {} files failed: {which}", failed.len(), objects.len()))
-        }
-    };
+    let error = signal.map(|signal| format!("interrupted by {}", signal.name())).or_else(|| {
+        let (count, all, which) = (failed.len(), objects.len(), failed.join(", "));
+        (count > 0).then(|| format!("{count} of {all} files failed: {which}"))
+    });
     let exit = signal.map_or(exit, Exit::Signal);
     Report { exit, error, ..Report::done(text) }.with("files", objects)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::flags::ModelArgs;
 use super::settings::Settings;
+use super::summaries::with_usage;
 use crate::client::ModelClient;
 use crate::exit::Exit;
 use crate::llm::{Reply, StopReason};
@@ -15,14 +16,10 @@ use crate::sys::interrupt::Interrupts;
 
 /// A tool that sends one request.
 pub struct OneShot {
-    /// Signals.
-    pub interrupts: Interrupts,
-    /// The settings in force.
-    pub settings: Settings,
-    /// The connection to the model.
-    pub source: ModelClient,
-    /// The model's name.
-    pub model: String,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) settings: Settings,
+    pub(crate) source: ModelClient,
+    pub(crate) model: String,
 }
 
 /// Prints a line of a tool to stderr.
@@ -53,17 +50,13 @@ impl OneShot {
             report.error = Some("the reply was cut off by the length limit".to_owned());
         }
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
-        Ok(report
+        let report = report
             .with("file", file.display().to_string())
             .with("provider", self.settings.provider()?.name())
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
-            .with("response", reply.text)
-            .with("input_tokens", reply.usage.input)
-            .with("output_tokens", reply.usage.output)
-            .with("cache_read_tokens", reply.usage.cached)
-            .with("cache_write_tokens", reply.usage.cache_written)
-            .with("estimated", reply.usage.estimated)
+            .with("response", reply.text);
+        Ok(with_usage(report, &reply.usage)
             .with("stop_reason", if truncated { "length" } else { "end" })
             .with("truncated", truncated))
     }

@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::call::{Call, tag_names};
-use super::file_memory::{self, FileMemory, PreviousMemory};
+use super::call::Call;
 use super::progress::Progress;
-use super::{file_conversation, sandbox};
+use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::Block;
@@ -53,7 +52,7 @@ pub(super) fn gather_facts(
         }
         (if call.delegated { Part::Delegated } else { Part::User }, boundary)
     };
-    for extra in &call.settings.write.value {
+    for extra in &call.settings.write {
         boundary
             .allow_folder(extra)
             .map_err(|denied| Problem::usage(format!("--write: {denied}")))?;
@@ -117,11 +116,11 @@ fn read_for_user(runner: &mut Runner<'_>, path: &str) -> Result<Block, Problem> 
     let why = block.body.unwrap_or_default();
     // The advice behind the reason names tags.
     let why = why.split("; ").next().unwrap_or_default();
-    let advice = match fs::file_size(&file) {
-        Some(size) if size > 0 => {
-            "; name it in the prompt, and the model reads what it needs of it"
-        }
-        _ => "",
+    let has_text = fs::file_size(&file).is_some_and(|size| size > 0);
+    let advice = if has_text {
+        "; name it in the prompt, and the model reads what it needs of it"
+    } else {
+        ""
     };
     Err(Problem::failed(format!("--read {path}: {why}{advice}")))
 }
@@ -134,11 +133,8 @@ fn prompt_block(
 ) -> Result<Block, Problem> {
     let folder = runner.context.folder.display().to_string();
     let last = runner.conversation.pieces().iter().rev().find_map(|piece| piece.get("cwd"));
-    if last.is_some_and(|last| last != folder) {
-        let note = format!(
-            "going on in {folder}; the last prompt was given in {}",
-            last.unwrap_or_default()
-        );
+    if let Some(last) = last.filter(|last| *last != folder) {
+        let note = format!("going on in {folder}; the last prompt was given in {last}");
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
@@ -169,7 +165,7 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
     if journal.pieces().is_empty() {
         return vec![Block::new("initial_context").body(context::format(now))];
     }
-    context::changes(&known_sections(journal), now)
+    context::changes(&context::known_sections(journal.text(), journal.pieces()), now)
         .into_iter()
         .map(|section| {
             Block::new("context-update").with("section", section.title).body(section.text)
@@ -177,64 +173,13 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
         .collect()
 }
 
-/// The sections of the first context that the conversation holds, the latest version last.
-pub(super) fn known_sections(journal: &ConversationFile) -> Vec<Section> {
-    let text = journal.text();
-    let mut sections = Vec::new();
-    for piece in journal.pieces() {
-        match piece.name() {
-            Some("initial_context") => {
-                // An editor may have changed the line ends of the whole file.
-                sections.extend(context::parse(&piece.text(text).replace("\r\n", "\n")));
-            }
-            Some("context-update") => {
-                let title = piece.get("section").unwrap_or_default();
-                if let Some(title) = context::TITLES.into_iter().find(|known| *known == title) {
-                    sections.push(Section { title, text: piece.text(text).replace("\r\n", "\n") });
-                }
-            }
-            _ => {}
-        }
-    }
-    sections
-}
-
 /// The text of the first block of a new conversation.
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let mut progress = Progress::new(call.tool, call.quiet);
     let (mut facts, ..) = gather_facts(call, &mut progress)?;
-    facts.memory = gather_memory(call, None, &mut progress).text;
+    facts.memory = file_memory::gather_memory(call, None, &mut progress).text;
     let block = Block::new("initial_context").body(context::format(&context::sections(&facts)));
-    Ok(drive::format_block(&block, &tag_names()))
-}
-
-/// Gathers the section on the file; empty in a conversation that does not belong to a file. `run` has the conversation and
-/// the model; without it a conversation is only begun, and no model is asked.
-pub(super) fn gather_memory(
-    call: &Call<'_>,
-    run: Option<(&ConversationFile, &str)>,
-    progress: &mut Progress,
-) -> FileMemory {
-    let Some(Ok(file)) = call.which.file_edit.as_ref().map(|file| call.env.absolute_path(file))
-    else {
-        return FileMemory::default();
-    };
-    let file = fs::real_path(&file).unwrap_or(file);
-    let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
-        let sections = known_sections(journal);
-        let last = sections.into_iter().rev().find(|section| section.title == context::MEMORY);
-        PreviousMemory::new(last.map(|section| section.text), journal.pieces())
-    });
-    let settings = &call.settings;
-    // A request for a summary would show the file and its commits unmasked.
-    let is_allowed = settings.file_summaries.value && !settings.redact.value;
-    let may_ask = is_allowed && run.is_some() && !call.args.show_request;
-    let model = run.map(|(_, model)| model);
-    let memory = file_memory::gather_memory(call, &file, model, may_ask, &previous);
-    for note in &memory.notes {
-        progress.show(ProgressEvent::Note(note));
-    }
-    memory
+    Ok(drive::format_block(&block))
 }
 
 /// The block for a conversation whose end was torn off by a crash, and the note for its user.

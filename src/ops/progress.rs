@@ -50,10 +50,10 @@ impl Progress {
             }
             ProgressEvent::ReplyEnded => self.clear(),
             ProgressEvent::CheckStarted(command) => {
-                out::line(&action_line("check", command, width()));
+                out::line(&action_line("check", command, terminal::width()));
             }
-            ProgressEvent::ActionStarted(action) => out::line(&started(action, width())),
-            ProgressEvent::ActionEnded(block) => out::line(&ended(block, width())),
+            ProgressEvent::ActionStarted(action) => out::line(&started(action, terminal::width())),
+            ProgressEvent::ActionEnded(block) => out::line(&ended(block, terminal::width())),
             ProgressEvent::Response(text) => out::line(text),
         }
     }
@@ -68,10 +68,6 @@ impl Progress {
     pub(super) fn status(&self, totals: &Totals, seconds: f64) -> Option<String> {
         self.shown.then(|| status(totals, seconds))
     }
-}
-
-fn width() -> usize {
-    terminal::width().map_or(80, usize::from)
 }
 
 /// `→ shell  cargo test`

@@ -12,15 +12,6 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The shortest time between two updates.
 const PACE: Duration = Duration::from_millis(200);
 
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes, shown as people say them.
-    Bytes,
-    /// Things of a name, in the plural.
-    Count(&'static str),
-}
-
 /// The line. It is cleared when it is dropped.
 #[derive(Debug)]
 pub struct ProgressLine {
@@ -37,8 +28,8 @@ impl ProgressLine {
         Self { tool, is_shown, started: Stopwatch::start(), updated: None }
     }
 
-    /// Shows how much is done.
-    pub fn show_progress(&mut self, done: u64, of: u64, unit: Unit) {
+    /// Shows how much is done, in a unit with a name in the plural; `None`: in bytes.
+    pub fn show_progress(&mut self, done: u64, of: u64, unit: Option<&str>) {
         self.print_due(|elapsed| progress_text(done, of, unit, elapsed));
     }
 
@@ -48,15 +39,19 @@ impl ProgressLine {
     }
 
     fn print_due(&mut self, text: impl FnOnce(Duration) -> String) {
-        if !self.is_shown || self.updated.is_some_and(|updated| updated.elapsed() < PACE) {
-            return;
-        }
         let elapsed = self.started.elapsed();
-        if elapsed >= QUIET {
-            let width = terminal::width().map_or(80, usize::from).saturating_sub(1);
-            let line = format!("{}: {}", self.tool, text(elapsed));
-            let line: String = line.chars().take(width).collect();
-            out::overwrite(&line);
+        let is_early = self.updated.is_some_and(|updated| updated.elapsed() < PACE);
+        if self.is_shown && !is_early && elapsed >= QUIET {
+            self.show_now(&text(elapsed));
+        }
+    }
+
+    /// Shows what the tool begins, which takes long.
+    pub fn show_now(&mut self, words: &str) {
+        if self.is_shown {
+            let line = format!("{}: {words}", self.tool);
+            let width = terminal::width().saturating_sub(1);
+            out::overwrite(&line.chars().take(width).collect::<String>());
             self.updated = Some(Stopwatch::start());
         }
     }
@@ -76,10 +71,10 @@ impl Drop for ProgressLine {
 }
 
 /// `12.3 MB of 100.0 MB, 9 s left`
-fn progress_text(done: u64, of: u64, unit: Unit, elapsed: Duration) -> String {
+fn progress_text(done: u64, of: u64, unit: Option<&str>, elapsed: Duration) -> String {
     let so_far = match unit {
-        Unit::Bytes => format!("{} of {}", out::bytes(done), out::bytes(of)),
-        Unit::Count(name) => format!("{done} of {of} {name}"),
+        None => format!("{} of {}", out::bytes(done), out::bytes(of)),
+        Some(name) => format!("{done} of {of} {name}"),
     };
     if done == 0 || of <= done {
         return so_far;
@@ -102,10 +97,10 @@ mod tests {
         let check = |done, of, unit, seconds, expect: &str| {
             assert_eq!(progress_text(done, of, unit, Duration::from_secs(seconds)), expect);
         };
-        check(12_300_000, 100_000_000, Unit::Bytes, 2, "12.3 MB of 100.0 MB, 15 s left");
-        check(3, 40, Unit::Count("segments"), 30, "3 of 40 segments, 7 min left");
-        check(0, 40, Unit::Count("segments"), 30, "0 of 40 segments");
-        check(40, 40, Unit::Count("segments"), 30, "40 of 40 segments");
-        check(1, 40_000, Unit::Count("segments"), 30, "1 of 40000 segments, 334 h left");
+        check(12_300_000, 100_000_000, None, 2, "12.3 MB of 100.0 MB, 15 s left");
+        check(3, 40, Some("segments"), 30, "3 of 40 segments, 7 min left");
+        check(0, 40, Some("segments"), 30, "0 of 40 segments");
+        check(40, 40, Some("segments"), 30, "40 of 40 segments");
+        check(1, 40_000, Some("segments"), 30, "1 of 40000 segments, 334 h left");
     }
 }

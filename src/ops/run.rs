@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::call::{Call, tag_names};
+use super::call::Call;
 use super::connection::no_provider;
-use super::opening::{self, gather_facts, gather_memory};
+use super::file_memory::gather_memory;
+use super::one_shot::report_request;
+use super::opening::{self, gather_facts};
 use super::progress::Progress;
 use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input,
@@ -70,7 +72,9 @@ pub fn run_call(
     let managed = manage::manage(call)?;
     if prompt.is_none() && args.read.is_empty() {
         return Ok(match &target {
-            Some(target) => change_report::with_file(call, target, managed),
+            Some(target) => {
+                change_report::with_file(call, target, managed).with("cleared", args.clear)
+            }
             None => managed,
         });
     }
@@ -110,7 +114,7 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
         &call.env,
         &settings.config.pass_env,
         call.root(),
-        settings.redact.value,
+        settings.config.redact,
         args.show_request,
     )?;
     facts.memory = redactor.redact_text(memory.text).0;
@@ -119,7 +123,7 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
         boundary.allow_splits(&splits);
     }
     let left =
-        settings.max_seconds.value.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        settings.config.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     if let Some(left) = left {
         client.limit_time(left);
     }
@@ -164,13 +168,13 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
 
 /// Refuses `--max-cost` for a model whose price is not known.
 fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<(), Problem> {
-    if call.settings.max_cost.value.is_none() || price.is_some() {
+    if call.settings.config.max_cost.is_none() || price.is_some() {
         return Ok(());
     }
     Err(Problem::usage(format!(
         "--max-cost needs the price of model {model}: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
          (US dollars per million tokens) in {}",
-        call.settings.config_path.value.display()
+        call.settings.config_path.display()
     )))
 }
 
@@ -216,10 +220,10 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
     let turns = statuses.filter(|piece| piece.name() == Some("nagent-turn-status")).count();
     Rules {
         limits: Limits {
-            turns: settings.max_turns.value,
-            seconds: settings.max_seconds.value,
-            tokens: settings.max_tokens.value,
-            cost: settings.max_cost.value,
+            turns: settings.config.max_turns,
+            seconds: settings.config.max_seconds,
+            tokens: settings.config.max_tokens,
+            cost: settings.config.max_cost,
         },
         check: call.args.check.clone(),
         patience: settings.patience(),
@@ -264,7 +268,7 @@ fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
     }
     let guessed = call.settings.provider.is_none();
     if guessed {
-        call.settings.try_provider(Provider::Ollama, &call.args.model, &call.env);
+        call.settings.provider = Some(Provider::Ollama);
     }
     let mut source = call.settings.source(&call.env, !call.args.show_request)?;
     if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
@@ -308,7 +312,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
     let mut text = runner.conversation.text().to_owned();
     for block in opening {
         text.push_str(if text.is_empty() || text.ends_with('\n') { "\n" } else { "\n\n" });
-        text.push_str(&drive::format_block(block, &tag_names()));
+        text.push_str(&drive::format_block(block));
     }
     let pieces = conversation::parse(&text).pieces;
     let (system, messages) = prompt::messages(&text, &pieces);
@@ -321,9 +325,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
         max_output: runner.asker.max_output,
         window: runner.asker.window,
     };
-    let body = String::from_utf8(runner.asker.client.show_request(&ask))
-        .map_err(|error| Problem::usage(error.to_string()))?;
-    Ok(Report::exactly(body.clone()).with("request", body))
+    report_request(runner.asker.client.show_request(&ask))
 }
 
 /// What a run reports.
@@ -352,13 +354,6 @@ fn report(
         .with("tokens_in", all.input)
         .with("tokens_out", all.output)
         .with("estimated", all.estimated)
-        .with(
-            "cost",
-            if totals.unpriced && totals.cost <= 0.0 {
-                serde_json::Value::Null
-            } else {
-                totals.cost.into()
-            },
-        )
+        .with("cost", (!totals.unpriced || totals.cost > 0.0).then_some(totals.cost))
         .with("seconds", (seconds * 1000.0).round() / 1000.0)
 }

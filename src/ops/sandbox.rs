@@ -22,12 +22,12 @@ pub(super) fn build(
         root: call.root().path(),
         env: &call.env,
         per_file: call.which.file_edit.is_some(),
-        config: Some(&settings.config_path.value),
+        config: Some(&settings.config_path),
     };
     let request = SandboxRequest {
-        mode: settings.sandbox.value,
-        no_network: settings.no_network.value,
-        write: settings.write.value.clone(),
+        mode: settings.config.sandbox,
+        no_network: settings.config.no_network,
+        write: settings.write.clone(),
         only_landlock: false,
     };
     // A user has named the file; a model may only name what its commands may write.
@@ -41,8 +41,8 @@ pub(super) fn build(
 
 /// Which setting asks for the sandbox, where it is not a flag: the user may not think of it.
 fn origin(call: &Call<'_>) -> String {
-    let (mode, network) = (&call.settings.sandbox, &call.settings.no_network);
-    let from = if mode.value == SandboxMode::Off { &network.from } else { &mode.from };
+    let is_off = call.settings.config.sandbox == SandboxMode::Off;
+    let from = call.settings.source_of(if is_off { "no_network" } else { "sandbox" });
     if from == "flag" { String::new() } else { format!(" (the sandbox is set by {from})") }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::Call;
 use super::sandbox;
+use crate::llm::provider::Provider;
 use crate::out::Report;
 use crate::sys::fs;
 use crate::sys::sandbox::Sandbox;
@@ -16,16 +17,16 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let path = root.conversation(&call.name).display().to_string();
     let size = fs::file_size(Path::new(&path)).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
-    let provider = settings.provider.as_ref().map(|provider| provider.value.name());
-    let model = settings.model.as_ref().map(|model| model.value.as_str());
-    let mode = settings.sandbox.value.name();
+    let provider = settings.provider.map(Provider::name);
+    let model = settings.config.model.as_deref();
+    let mode = settings.config.sandbox.name();
     let mut text = format!(
         "conversation:{path} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
         root.path().display(),
     );
-    if settings.no_network.value {
+    if settings.config.no_network {
         text.push_str(" network:off");
     }
     let (sandbox, error) = match sandbox::inspect(call) {
@@ -46,12 +47,12 @@ pub fn report_status(call: &Call<'_>) -> Report {
     }
     text.push('\n');
     let mut list = Map::new();
-    for (key, value, from) in settings.list_values() {
+    for (from, key, value) in settings.list_values() {
         if !value.is_null() {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text.push_str(&format!("{key} = {shown} ({from})\n"));
         }
-        list.insert(key.to_owned(), json!({ "value": value, "from": from }));
+        list.insert(key, json!({ "value": value, "from": from }));
     }
     Report::done(text)
         .with("conversation_path", path)

@@ -4,8 +4,8 @@
 //! no credential. A thread has its own, since a connection serves one request after another.
 
 use super::settings::Settings;
-use crate::llm::Message;
 use crate::llm::provider::Provider;
+use crate::llm::{Message, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
@@ -19,13 +19,10 @@ pub const JOBS: usize = 4;
 /// What models are made of.
 pub struct Writers<'a> {
     /// The name of the tool, before each line on stderr.
-    pub tool: &'static str,
-    /// The settings in force.
-    pub settings: &'a Settings,
-    /// The environment, credentials included.
-    pub env: &'a Env,
-    /// Signals.
-    pub interrupts: &'a Interrupts,
+    pub(crate) tool: &'static str,
+    pub(crate) settings: &'a Settings,
+    pub(crate) env: &'a Env,
+    pub(crate) interrupts: &'a Interrupts,
 }
 
 impl<'a> Writers<'a> {
@@ -68,14 +65,14 @@ impl<'a> Writers<'a> {
 
     /// The window of the model in force, where one is.
     pub fn window(&self) -> Option<u64> {
-        self.settings.window(self.settings.model.as_ref().map_or("", |model| &model.value))
+        self.settings.window(self.settings.config.model.as_deref().unwrap_or_default())
     }
 
     /// The rules of a run with at most `jobs` requests side by side. A recording is played in its order, one after the other.
     pub fn rules(&'a self, jobs: usize) -> SummaryRules<'a> {
-        let provider = self.settings.provider.as_ref().map(|provider| provider.value);
+        let provider = self.settings.provider;
         SummaryRules {
-            folder: self.settings.root.value.summaries(),
+            folder: self.settings.root.summaries(),
             words: None,
             jobs: if provider == Some(Provider::Replay) { 1 } else { jobs },
             again: false,
@@ -90,12 +87,16 @@ impl<'a> Writers<'a> {
 /// The report with what a run has cost: `requests`, `cached`, and the sums of tokens.
 #[must_use]
 pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
+    let report = report.with("requests", totals.requests).with("cached", totals.cached);
+    with_usage(report, &totals.usage)
+}
+
+/// The report with counts of tokens.
+pub(super) fn with_usage(report: Report, usage: &Usage) -> Report {
     report
-        .with("requests", totals.requests)
-        .with("cached", totals.cached)
-        .with("input_tokens", totals.usage.input)
-        .with("output_tokens", totals.usage.output)
-        .with("cache_read_tokens", totals.usage.cached)
-        .with("cache_write_tokens", totals.usage.cache_written)
-        .with("estimated", totals.usage.estimated)
+        .with("input_tokens", usage.input)
+        .with("output_tokens", usage.output)
+        .with("cache_read_tokens", usage.cached)
+        .with("cache_write_tokens", usage.cache_written)
+        .with("estimated", usage.estimated)
 }

@@ -1,7 +1,7 @@
 //! Summarizes the conversation. It takes no lock, appends nothing and creates no files in the root but the cached summaries.
 
 use super::call::Call;
-use super::progress_line::{ProgressLine, Unit};
+use super::progress_line::ProgressLine;
 use super::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -12,17 +12,13 @@ use crate::sys::conversation_file::ConversationFile;
 /// The summary, and the tokens that it took.
 pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let journal = ConversationFile::read_only(call.root(), &call.name)?;
-    let writers = Writers {
-        tool: call.tool,
-        settings: &call.settings,
-        env: &call.env,
-        interrupts: &call.interrupts,
-    };
+    let Call { tool, settings, env, interrupts, .. } = call;
+    let writers = Writers { tool, settings, env, interrupts };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
     let mut line = ProgressLine::new(call.tool);
     let mut progress = |done, all| {
         if !call.quiet {
-            line.show_progress(done, all, Unit::Count("parts"));
+            line.show_progress(done, all, Some("parts"));
         }
     };
     let result = conversation_summary::summarize_conversation(

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::call::{Call, tag_names};
+use super::call::Call;
 use super::change_report::{self, FileChange, FileVersion};
 use super::file_conversation;
 use super::opening::torn_block;
@@ -94,10 +94,6 @@ pub fn undo_changes(
         )));
     }
     let report = Report::done(report_text(&path, &undone, &goal, is_undone))
-        .with("source_path", path.display().to_string())
-        .with("file_id", change_report::file_id(root, &call.name))
-        .with("file_index_path", root.file_index().display().to_string())
-        .with("conversation_name", journal.name())
         .with("conversation_path", journal.path().display().to_string())
         .with("undone", undone.iter().map(Undone::to_json).collect::<Vec<_>>())
         .with("changed", !is_undone)
@@ -105,6 +101,7 @@ pub fn undo_changes(
         .with("after_sha256", goal.hash_or_none())
         .with("restored_sha256", goal.hash_or_none())
         .with("previous_path", previous.map(|path| path.display().to_string()));
+    let report = change_report::with_file(call, &path, report);
     Ok(change_report::with_diff(call, report, &changed, diff))
 }
 
@@ -315,8 +312,7 @@ fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyh
     let mut blocks = unfinished_results(journal.text(), journal.pieces());
     blocks.extend(torn_block(journal).map(|(_, block)| block));
     blocks.push(block);
-    let own = tag_names();
-    let texts: Vec<String> = blocks.iter().map(|block| drive::format_block(block, &own)).collect();
+    let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
     if let Some(name) = journal.append(&texts.join("\n"))? {
         call.print_note(&format!(
             "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"

@@ -10,7 +10,6 @@ use super::summary_queue::{SummarizedPart, SummarizedWhole, SummaryQueue, Summar
 use crate::diff::lines::count_line_feeds;
 use crate::format::conversation::Piece;
 use crate::problem::Problem;
-use crate::sys::fs;
 
 /// Blocks that do not say what happened.
 const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
@@ -49,7 +48,6 @@ pub fn summarize_conversation(
             limit,
             place: format!("Conversation: {name}\nLines {first} to {last} of {lines}"),
             subject: format!("lines {first} to {last} of conversation {name}"),
-            source_sha256: fs::sha256(text.as_bytes()),
             text: text.clone(),
         })?;
         Ok(SummarizedPart { first_line: *first, last_line: *last, summary })

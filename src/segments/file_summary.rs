@@ -63,7 +63,6 @@ pub fn summarize_file(
             limit,
             place: format!("File: {}", shown(path)),
             subject: shown(path),
-            source_sha256: fs::sha256(&head),
             text: source.decode(&head),
         };
         return Ok(FileSummary { summary: queue.summarize(&request)?, bytes, split: None });
@@ -173,19 +172,15 @@ impl<'a, 'q> Source<'a, 'q> {
         let last_line = segment.end_line_num.max(first_line);
         let size = segment.end_byte - segment.start_byte;
         let (_, bytes) = read_range(path, segment.start_byte, size)?;
-        let source_sha256 = fs::sha256(&bytes);
-        if source_sha256 != segment.sha256 {
+        if fs::sha256(&bytes) != segment.sha256 {
             return Err(Problem::failed(format!(
                 "lines {first_line} to {last_line} of {name} have changed since it was split; split it again"
             )));
         }
         let kind = content::detect_part(&bytes, self.encoding);
         if let Some(text) = free_summary(kind, size) {
-            return Ok(SummarizedPart {
-                first_line,
-                last_line,
-                summary: Summary { text, by: None },
-            });
+            let summary = Summary { text, by: None };
+            return Ok(SummarizedPart { first_line, last_line, summary });
         }
         let text = self.decode(&bytes);
         let mut parts = plan::cut_text(&text, first_line, whole.sizes.small);
@@ -204,7 +199,6 @@ impl<'a, 'q> Source<'a, 'q> {
                 ),
                 subject: format!("segment {number} ({lines}) of {name}"),
                 text: part.text.to_owned(),
-                source_sha256: source_sha256.clone(),
             };
             let summary = self.queue.summarize(&request)?;
             let (first_line, last_line) = (part.first_line, part.last_line);

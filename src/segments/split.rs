@@ -81,8 +81,7 @@ pub struct Split {
     pub index_path: PathBuf,
     /// The index.
     pub index: Index,
-    /// What the user should know.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// What a split needs from its caller.
@@ -354,15 +353,8 @@ impl Splitter<'_, '_> {
     fn note_unparsed(&mut self, cutter: &Cutter, language: Language, late: usize) {
         let parts = cutter.unparsed();
         let Some((from, to)) = parts.first() else { return };
-        let more = match parts.len() {
-            1 => String::new(),
-            count => format!(" and {} parts after them", count - 1),
-        };
-        let when = match late {
-            0 => "",
-            late if late < parts.len() => " (some not in time)",
-            _ => " in time",
-        };
+        let more = if parts.len() > 1 { " and others" } else { "" };
+        let when = if late > 0 { " in time" } else { "" };
         let rest = if late >= MAX_LATE { ", as is all that follows" } else { "" };
         self.notes.push(format!(
             "{}: bytes {from} to {to}{more} could not be parsed as {}{when}, and are cut by lines{rest}",

@@ -1,8 +1,7 @@
 //! The cache of summaries: each is in a file `{key}.json`, where the key is the hash of what was asked for.
 //!
 //! ```text
-//! { "summary": "…", "provider": "openai", "model": "gpt-5.5", "words": 131, "created_at": "2026-11-21T20:45:14Z",
-//!   "source_sha256": "b658…" }
+//! { "summary": "…", "provider": "openai", "model": "gpt-5.5", "words": 131, "created_at": "2026-11-21T20:45:14Z" }
 //! ```
 //! A file that cannot be read counts as missing. Nothing is removed here; any of them may be removed by hand.
 
@@ -33,8 +32,6 @@ struct CacheFile {
     words: u64,
     /// In UTC (RFC 3339).
     created_at: String,
-    /// The SHA-256 of the bytes that it summarizes.
-    source_sha256: String,
 }
 
 /// Reads the summary of a key, if there is one.
@@ -44,18 +41,12 @@ pub fn read_summary(folder: &Path, key: &str) -> Option<Summary> {
     (!summary.trim().is_empty()).then_some(Summary { text: summary, by: Some((provider, model)) })
 }
 
-/// Writes a summary of bytes with this hash, replacing one that is there.
-pub fn write_summary(
-    folder: &Path,
-    key: &str,
-    summary: &Summary,
-    source_sha256: String,
-) -> Result<()> {
+/// Writes a summary, replacing one that is there.
+pub fn write_summary(folder: &Path, key: &str, summary: &Summary) -> Result<()> {
     let (provider, model) = summary.by.clone().unwrap_or_default();
     let words = count_words(&summary.text);
     let summary = summary.text.clone();
-    let file =
-        CacheFile { summary, provider, model, words, created_at: clock::now(), source_sha256 };
+    let file = CacheFile { summary, provider, model, words, created_at: clock::now() };
     let text = serde_json::to_string_pretty(&file).context("cannot write a summary as JSON")?;
     AtomicFile::new(&cache_path(folder, key)).write(format!("{text}\n").as_bytes())
 }

@@ -29,12 +29,9 @@ pub type SendRequest<'a> =
 
 /// A model, connected.
 pub struct SummaryModel<'a> {
-    /// The provider's name.
-    pub provider: String,
-    /// The model's id.
-    pub model: String,
-    /// Sends a system prompt and messages, and waits for the reply, retries included.
-    pub send: SendRequest<'a>,
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) send: SendRequest<'a>,
 }
 
 /// What holds for all summaries of a run.
@@ -53,8 +50,7 @@ pub struct SummaryRules<'a> {
     pub connect: Box<dyn Fn() -> Result<SummaryModel<'a>, Problem> + Sync + 'a>,
     /// Reports what the user should know.
     pub report: Box<dyn Fn(&str) + Sync + 'a>,
-    /// Signals.
-    pub interrupts: &'a Interrupts,
+    pub(crate) interrupts: &'a Interrupts,
 }
 
 /// What a run has cost so far.
@@ -78,8 +74,6 @@ pub(super) struct SummaryRequest {
     /// What an error is about.
     pub(super) subject: String,
     pub(super) text: String,
-    /// The hash of the bytes that the text came from.
-    pub(super) source_sha256: String,
 }
 
 /// The summary of some lines.
@@ -253,7 +247,6 @@ impl<'a> SummaryQueue<'a> {
                         "{what}: {name}\nSummaries of lines {first} to {last} of {lines}"
                     ),
                     subject: format!("the joined summary of lines {first} to {last} of {name}"),
-                    source_sha256: fs::sha256(text.as_bytes()),
                     text,
                 };
                 let summary = self.summarize(&request)?;
@@ -287,8 +280,7 @@ impl<'a> SummaryQueue<'a> {
             }
             Problem::new(problem.exit, format!("{}: {}", request.subject, problem.message))
         })?;
-        let sha256 = request.source_sha256.clone();
-        if let Err(error) = summary_cache::write_summary(folder, &key, &summary, sha256) {
+        if let Err(error) = summary_cache::write_summary(folder, &key, &summary) {
             (self.rules.report)(&format!("cannot cache a summary: {error:#}"));
         }
         *slot = Some(summary.clone());

@@ -21,11 +21,11 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// The columns of the terminal on stderr, else of that on stdout; `None` where there is none, or it does not say.
-pub fn width() -> Option<u16> {
+/// The columns of the terminal on stderr, else of that on stdout; 80 where there is none, or it does not say.
+pub fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+    size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })
 }
 
 /// Whether lines on the terminal are to be written once and stay: `NO_COLOR` is set and not empty (no-color.org), or

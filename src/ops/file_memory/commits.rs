@@ -75,7 +75,7 @@ impl CommitSummaries {
         let room = usize::try_from(sizes.join).unwrap_or(usize::MAX);
         let Some(request) = build_request(&commits, room) else { return Ok(()) };
         // Nothing is paid for before it is clear that the answer can be stored.
-        let folder = writers.settings.root.value.summaries();
+        let folder = writers.settings.root.summaries();
         fs::create_private_folder(&folder)?;
         let mut voice = writers.connect()?;
         self.requests += 1;
@@ -84,12 +84,11 @@ impl CommitSummaries {
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
         self.add_notes(&request)?;
-        for CommitToSummarize { commit, text } in &commits {
+        for CommitToSummarize { commit, .. } in &commits {
             let Some(summary) = self.summaries.get(&commit.id) else { continue };
             let by = Some((voice.provider.clone(), voice.model.clone()));
             let new = Summary { text: summary.clone(), by };
-            let sha256 = fs::sha256(text.diff.as_bytes());
-            if let Err(error) = write_summary(&folder, &summary_key(commit), &new, sha256) {
+            if let Err(error) = write_summary(&folder, &summary_key(commit), &new) {
                 self.notes.push(format!("cannot cache summaries of commits: {error:#}"));
                 break;
             }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::commits;
 use crate::exit::Exit;
 use crate::history::text::{self, Extent, Summaries};
-use crate::history::{CommitKind, FileChange, FileCommit, History};
+use crate::history::{FileChange, FileCommit, History};
 use crate::ops::settings::Settings;
 use crate::out::Report;
 use crate::problem::Problem;
@@ -30,7 +30,7 @@ pub fn report_history(
 ) -> Result<Report, Problem> {
     let file = env.absolute_path(file)?;
     let file = fs::real_path(&file).unwrap_or(file);
-    let root = &settings.root.value;
+    let root = &settings.root;
     let mut keep_waiting = || interrupts.pending().is_none();
     let lookup =
         git::read_history(&file, &root.history(), ReadingTime::UNLIMITED, &mut keep_waiting);
@@ -82,7 +82,7 @@ fn commits_json(history: &History, summaries: &Summaries) -> Value {
             "email": commit.email,
             "subject": commit.subject,
             "change": change_name(commit),
-            "kind": kind_name(commit),
+            "kind": commit.kind,
             "files": commit.files,
         });
         insert_path(&mut value, "path", &commit.path);
@@ -125,14 +125,5 @@ fn change_name(commit: &FileCommit) -> &'static str {
         FileChange::Modified => "modified",
         FileChange::Renamed { .. } => "renamed",
         FileChange::Deleted => "deleted",
-    }
-}
-
-fn kind_name(commit: &FileCommit) -> &'static str {
-    match commit.kind {
-        CommitKind::Plain => "plain",
-        CommitKind::Merge => "merge",
-        CommitKind::Import => "import",
-        CommitKind::Boundary => "boundary",
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use super::request::PatchHooks;
 use crate::diff::lines::count_line_feeds;
 use crate::problem::Problem;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::fs::{cannot_read, hex, sha256};
+use crate::sys::fs::{self, cannot_read, hex, sha256};
 
 /// What the index says of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -271,18 +271,9 @@ pub(super) fn read_whole(file: &File) -> Result<Vec<u8>, Problem> {
 }
 
 /// Hashes a whole file.
-pub(super) fn hash_file(file: &File, hooks: &PatchHooks<'_>) -> Result<String, Problem> {
-    const CHUNK: u64 = 1 << 20;
-    let (mut sha, mut at) = (Sha256::new(), 0);
-    loop {
-        hooks.check_interrupts()?;
-        let chunk = read_part(file, at, at + CHUNK)?;
-        if chunk.is_empty() {
-            return Ok(hex(&sha.finalize()));
-        }
-        sha.update(&chunk);
-        at += chunk.len() as u64;
-    }
+pub(super) fn hash_file(mut file: &File) -> io::Result<String> {
+    file.rewind()?;
+    fs::sha256_of_file(file).map_err(|error| cannot_read(file, &error))
 }
 
 #[cfg(test)]

@@ -24,13 +24,14 @@ use std::path::{Path, PathBuf};
 use self::edits::{find_edits, hash_file};
 use self::open::{OpenSource, OpenSplit, index_not_found, parse_index, unusable_index};
 use self::outcome::{Inputs, Outcome};
-pub use self::request::{KeepPrevious, PatchHooks, PatchOptions, PatchReport};
 use self::write::{write_all, write_patch_file};
 use crate::diff::file_diff::name_in_tree;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::names::shown;
 use crate::sys::{fs, git};
+
+pub use self::request::{KeepPrevious, PatchHooks, PatchOptions, PatchReport};
 
 /// Returns the true path of an index, and the source that it names: what a boundary is made from.
 pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {
@@ -68,7 +69,7 @@ fn patch_locked(
     let name = name_in_tree(&source.path, toplevel.as_deref());
     let inputs =
         Inputs { options, split: &split, source: &source.file, name: &name, edits: &edits };
-    let outcome = inputs.decide(hooks)?;
+    let outcome = inputs.decide()?;
     hooks.check_interrupts()?;
     let mut report = PatchReport {
         changed: outcome.patch.is_some(),
@@ -89,7 +90,7 @@ fn patch_locked(
     report.notes.extend(describe(&outcome, options.dry_run));
     let is_idle = outcome.patch.is_none() && edits.matches_source && report.edited.is_empty();
     if options.dry_run || is_idle {
-        report.source_sha256 = hash_file(&source.file, hooks)?;
+        report.source_sha256 = hash_file(&source.file)?;
         return Ok(report);
     }
     report.applied = report.changed;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::edits::{Edits, Extent, hash_file, inconsistent, read_metadata, read_part, read_whole};
 use super::open::OpenSplit;
-use super::request::{PatchHooks, PatchOptions};
+use super::request::PatchOptions;
 use super::segment_diff::diff_segments;
 use crate::diff::file_diff::unified_diff;
 use crate::diff::lines::count_line_feeds;
@@ -62,11 +62,11 @@ impl Inputs<'_> {
     ///
     /// # Errors
     /// The source has changed and the options do not say what to do, or the changes conflict.
-    pub(super) fn decide(&self, hooks: &PatchHooks<'_>) -> Result<Outcome, Problem> {
+    pub(super) fn decide(&self) -> Result<Outcome, Problem> {
         if self.edits.matches_source {
             return self.apply_edits();
         }
-        let sha256 = hash_file(self.source, hooks)?;
+        let sha256 = hash_file(self.source)?;
         self.check_size(self.source, &sha256)?;
         // An earlier run was killed between the source and the index: only the rest is to be written.
         if sha256 == self.edits.joined_sha256 {
@@ -74,7 +74,7 @@ impl Inputs<'_> {
         }
         let original = self.split.folder.open_file(&self.split.original).ok().flatten();
         if let Some(original) = &original {
-            self.check_size(original, &hash_file(original, hooks)?)?;
+            self.check_size(original, &hash_file(original)?)?;
             if read_metadata(self.source)?.nlink() > 1 && self.is_torn(original)? {
                 return Ok(Outcome { recovered: true, ..self.overwrite()? });
             }
@@ -219,12 +219,10 @@ impl Inputs<'_> {
             let segments = &self.split.index.segments;
             let segment = segments.iter().find(|segment| (range.start as u64) < segment.end_byte);
             let number = segment.map_or(segments.len(), |segment| segment.segment_index);
-            let lines = if last > first {
-                format!("lines {first}-{last}")
-            } else {
-                format!("line {first}")
-            };
-            format!("segment {number}, {lines}")
+            match last {
+                last if last > first => format!("segment {number}, lines {first}-{last}"),
+                _ => format!("segment {number}, line {first}"),
+            }
         };
         let places: Vec<String> = conflicts.iter().map(place).collect();
         Problem::failed(format!(
@@ -256,7 +254,7 @@ impl Inputs<'_> {
 /// Returns the index that describes the split after the patch.
 pub(super) fn refresh_index(split: &OpenSplit, edits: &Edits, outcome: &Outcome) -> Index {
     let mut index = split.index.clone();
-    let (mut byte, mut feeds, mut is_open) = (0, 0, false);
+    let (mut byte, mut feeds) = (0, 0);
     for (at, (segment, extent)) in index.segments.iter_mut().zip(&outcome.extents).enumerate() {
         if extent.sha256 != segment.sha256 {
             segment.summary = None;
@@ -274,13 +272,11 @@ pub(super) fn refresh_index(split: &OpenSplit, edits: &Edits, outcome: &Outcome)
             _ => feeds + u64::from(!extent.ends_line),
         };
         segment.sha256.clone_from(&extent.sha256);
-        if extent.bytes > 0 {
-            is_open = !extent.ends_line;
-        }
     }
     index.source_sha256.clone_from(&outcome.sha256);
     index.source_size_bytes = byte;
-    index.source_line_count = feeds + u64::from(is_open);
+    let ends = index.segments.iter().map(|segment| segment.end_line_num);
+    index.source_line_count = ends.max().unwrap_or(0);
     if !edits.matches_source || edits.segments.iter().any(|segment| segment.edited.is_some()) {
         index.summary = None;
     }

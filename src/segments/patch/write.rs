@@ -1,6 +1,5 @@
 //! The steps of a patch on disk; their order is in [`super`].
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +14,6 @@ use crate::format::index;
 use crate::problem::Problem;
 use crate::sys::boundary::Boundary;
 use crate::sys::file_stamp::FileStamp;
-use crate::sys::folder::Folder;
 use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
@@ -24,8 +22,6 @@ use crate::sys::temp_files::TempFile;
 
 /// Bytes that are copied between two checks for signals.
 const COPY: u64 = 32 << 20;
-/// The name of a source is cut to this many bytes before `.before` is added; a file name has at most 255.
-const NAME_BYTES: usize = 240;
 /// The first line of a patch is within this many bytes, its path quoted.
 const PATCH_HEAD: u64 = 32 << 10;
 
@@ -92,14 +88,6 @@ pub(super) fn write_all(
     let mut original = split.folder.create(&split.original, &mut |to| {
         write_new_source(split, &source.file, edits, outcome, to, interrupts)
     })?;
-    for (at, _) in &outcome.rewrites {
-        if !is_as_read(split, edits, *at) {
-            let segment = split.describe_segment(*at);
-            return Err(Problem::failed(format!(
-                "{segment} was changed while it was read; nothing was changed, run the same command again"
-            )));
-        }
-    }
     hooks.check_interrupts()?;
     let path = source.path.clone();
     let previous = match &outcome.patch {
@@ -222,11 +210,10 @@ fn replace_source(
     let interrupts = hooks.interrupts;
     let new = original.file_mut();
     let bytes = read_metadata(new)?.len();
-    let name = source.path.file_name().unwrap_or_default();
     let keeps_always = hooks.keep.is_some() || outcome.keeps_previous;
     let mut keep_previous = |file: &mut File| match &mut hooks.keep {
         Some(keep) => keep(file),
-        None => keep_beside(&split.folder, name, file),
+        None => keep_beside(split, file),
     };
     let mut content = Content {
         // Not from the source: one with hard links is written in place.
@@ -237,19 +224,15 @@ fn replace_source(
     Ok(replace::write_content(opened, &mut content)?)
 }
 
-/// Copies a file to `{name}.before`, or to `{name}.before-2` and so on if that exists.
-fn keep_beside(folder: &Folder, name: &OsStr, file: &mut File) -> anyhow::Result<PathBuf> {
-    let mut copy = folder.create(name, &mut |to| fs::copy_rest(file, to))?;
-    let stem = match name.to_string_lossy() {
-        name if name.len() > NAME_BYTES => {
-            OsString::from(&name[..name.floor_char_boundary(NAME_BYTES)])
-        }
-        _ => name.to_owned(),
-    };
+/// Copies a source to `{name}.before`, or to `{name}.before-2` and so on if that exists. The name is that of the kept
+/// original, which is short enough.
+fn keep_beside(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf> {
+    let (folder, name) = (&split.folder, Path::new(&split.original));
+    let mut copy = folder.create(&split.original, &mut |to| fs::copy_rest(file, to))?;
     for n in 1..=u32::MAX {
-        let mut kept = stem.clone();
-        kept.push(if n == 1 { ".before".to_owned() } else { format!(".before-{n}") });
-        match copy.persist(&kept, true) {
+        let ending = if n == 1 { "before".to_owned() } else { format!("before-{n}") };
+        let kept = name.with_extension(ending);
+        match copy.persist(kept.as_os_str(), true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => {
                 result?;

@@ -14,9 +14,9 @@ pub(crate) fn run(data: &[u8]) {
         let usage =
             Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
         match config::parse(&text, None) {
-            Ok(config::Parsed { config: found, notes, .. }) => {
+            Ok(config::Parsed { values, notes, .. }) => {
                 assert!(notes.len() <= 40);
-                for price in found.prices.values() {
+                for price in config::Config::from_values(&values).unwrap().prices.values() {
                     assert!(!compute_cost(price, &usage).is_nan());
                 }
             }
