@@ -191,7 +191,10 @@ impl Finder<'_> {
     /// Begins a block whose outer blocks, if any, do not fit.
     fn begin(&mut self, at: usize, level: u32, is_heading: bool) {
         let depth = u32::try_from(self.fits.len()).unwrap_or(u32::MAX).min(400);
-        let heading = self.heading.take();
+        // Headings after each other stay together, unless they leave no room for what follows the last one.
+        let room = self.rules.target / 2;
+        let heading =
+            self.heading.take().filter(|first| !is_heading || (at - first) as u64 <= room);
         if depth == 0 {
             self.top.push((at, heading.is_none()));
         }
