@@ -193,7 +193,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         | "max_output_tokens"
         | "jobs" => (number == Some(0.0)).then_some("is 0; it is 1 or more"),
         "connect_timeout" | "read_timeout" if number == Some(0.0) => {
-            Some("is 0; nothing is that fast")
+            Some("is 0; give a number of seconds above 0")
         }
         "max_seconds" | "max_cost" | "patience" | "connect_timeout" | "read_timeout"
         | "lock_timeout" => number

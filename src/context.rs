@@ -235,9 +235,9 @@ fn rules(facts: &Facts) -> String {
     let _ = write!(
         text,
         "- Commands run with the user's own permissions, in the folder of the last prompt, each in a new shell without \
-         input, for at most {} seconds unless timeout says otherwise. They may \
-         leave build output and temporary files; do not change other files with them that the tags cannot write. Delete \
-         nothing that you did not create, unless asked to.",
+         input, for at most {} seconds unless timeout says otherwise. Build \
+         output and temporary files are fine; do not use commands to change other files that the tags cannot write. \
+         Delete nothing that you did not create, unless asked to.",
         facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {

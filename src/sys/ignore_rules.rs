@@ -1,5 +1,6 @@
-//! The rules of `.gitignore`, `.ignore` and `.git/info/exclude`, for searches. A library would open these files whatever they
-//! are; here they are regular files of at most 1 MiB, or are left out and reported.
+//! The rules of `.gitignore`, `.ignore`, `.git/info/exclude` and the user's own ignore file, for searches. A library would
+//! open the files of a repository whatever they are; here they are regular files of at most 1 MiB, or are left out and
+//! reported.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,10 @@ pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
     let names: Vec<String> = paths.iter().take(MAX_NAMED).map(shown).collect();
     let dots = if paths.len() > MAX_NAMED { ", …" } else { "" };
     (!names.is_empty()).then(|| {
-        let (count, names) = (paths.len(), names.join(", "));
-        format!("{count} files of ignore rules not read, since they are not regular files of at most 1 MiB: {names}{dots}")
+        format!(
+            "ignore rules not read, since they are not in a regular file of at most 1 MiB: {}{dots}",
+            names.join(", ")
+        )
     })
 }
 
@@ -42,14 +45,18 @@ struct Level {
 /// The rules of the folders that a walk is in.
 pub(super) struct IgnoreRules {
     levels: Vec<Level>,
+    /// The rules of the user (`core.excludesFile`, `~/.config/git/ignore`), which count least.
+    own: Gitignore,
     left_out: LeftOut,
 }
 
 impl IgnoreRules {
     /// Reads the rules above the folder that is searched, if it is in a repository.
     pub(super) fn new(folder: &Path, left_out: LeftOut) -> Self {
-        let mut rules = Self { levels: Vec::new(), left_out };
-        if folder.ancestors().any(|above| above.join(".git").exists()) {
+        let repository = folder.ancestors().find(|above| above.join(".git").exists());
+        let (own, _) = GitignoreBuilder::new(repository.unwrap_or(folder)).build_global();
+        let mut rules = Self { levels: Vec::new(), own, left_out };
+        if repository.is_some() {
             let above: Vec<&Path> = folder.ancestors().skip(1).collect();
             above.into_iter().rev().for_each(|above| rules.enter(above));
         }
@@ -80,7 +87,7 @@ impl IgnoreRules {
                 }
             }
         }
-        false
+        self.own.matched(path, is_folder).is_ignore()
     }
 
     fn enter(&mut self, folder: &Path) {

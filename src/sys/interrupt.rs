@@ -1,9 +1,9 @@
 //! Catches SIGINT, SIGTERM and SIGHUP once; everything that waits can poll the result.
 //!
 //! The handlers set a flag and write a byte into a pipe; the pipe is never drained, so that its read end
-//! stays readable once a signal has come and no waiter can miss it. Nothing here ends the process, but
-//! for the second SIGINT, which leaves at once with 130. SIGXFSZ is caught and forgotten. SIGPIPE stays as Rust has it: ignored here,
-//! back to its default in children.
+//! stays readable once a signal has come and no waiter can miss it. Two things end the process here: a second
+//! SIGINT, at once with 130; and a signal that nothing has polled for a second. SIGXFSZ is caught and forgotten. SIGPIPE
+//! stays as Rust has it: ignored here, back to its default in children.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -100,8 +100,8 @@ impl AsFd for Interrupts {
     }
 }
 
-/// Ends the process a second after a signal that nobody has looked at until then: the work in hand takes long, and what
-/// files hold bears a kill at any instant.
+/// Ends the process a second after a signal if nothing has polled for it by then, as in a long computation. That is safe:
+/// the files are whole after a kill at any instant.
 #[expect(unsafe_code, reason = "what a handler does must be safe in one")]
 fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
     let came = Arc::new(AtomicBool::new(false));

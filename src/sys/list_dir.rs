@@ -313,7 +313,6 @@ fn build_walk(root: &Path, hidden: &[PathBuf], depth: Option<usize>) -> (Walk, L
     builder
         .standard_filters(false)
         .max_depth(depth)
-        .git_global(true)
         .require_git(false)
         .follow_links(false)
         .sort_by_file_name(Ord::cmp)

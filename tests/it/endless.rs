@@ -39,9 +39,22 @@ fn ignore_files_that_are_not_plain_are_left_out_and_reported() {
             let body = sandbox.block(result).body;
             assert!(body.contains("a.txt"), "{kind} {tag}: {body}");
             assert_eq!(body.contains("b.txt"), kind != "fine", "{kind} {tag}: {body}");
-            assert_eq!(body.contains("files of ignore rules not read"), kind != "fine", "{body}");
+            assert_eq!(body.contains("ignore rules not read"), kind != "fine", "{body}");
         }
     }
+}
+
+#[test]
+fn the_users_own_ignore_file_counts_least() {
+    let sandbox = Sandbox::new().git().file("a.log", "x").file("b.log", "x").file("c.txt", "x");
+    sandbox.write(".gitignore", "!b.log\n");
+    let folder = sandbox.home().join(".config/git");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("ignore"), "*.log\n").unwrap();
+    let sandbox = sandbox.reply("<nagent-glob pattern=\"*\"/>").reply(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0);
+    let body = sandbox.block("nagent-glob-result").body;
+    assert!(body.contains("c.txt") && body.contains("b.log") && !body.contains("a.log"), "{body}");
 }
 
 #[test]

@@ -12,8 +12,8 @@
 //! its supervisor is killed with it (`PDEATHSIG`), but processes that it started may stay.
 //!
 //! All of this runs between fork and exec: nothing here may take a lock or allocate memory. The command is started as
-//! vfork(2) does it, in the supervisor's memory until it execs: a second copy of nagent's memory for each command would cost
-//! a fifth of a millisecond.
+//! vfork(2) does it, in the supervisor's memory until it execs: a second copy of nagent's memory for each command would be
+//! a tenth of a turn's processor time.
 #![expect(
     unsafe_code,
     reason = "fork, signal masks and signalfd have no safe form that allocates no memory"
@@ -157,15 +157,15 @@ impl ExitReport {
             match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()? {
                 (_, 0) => return None,
                 (_, Self::SIZE) => return Some(Self::from_bytes(bytes)),
-                // The word that the command has started, which came late.
+                // The report that the command has started, which came after START_PATIENCE.
                 _ => {}
             }
         }
     }
 }
 
-/// How long [`spawn`] waits for the word that the command has started. It comes within a millisecond, or never: a command
-/// can stop its supervisor before the supervisor has said so.
+/// How long [`spawn`] waits for the supervisor to report that the command has started. It takes about a millisecond, but a
+/// command can stop its supervisor before that. After this time the command counts as started.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Starts a command under a supervisor, whose process id it returns. `orders` is nagent's end of their socket.

@@ -158,8 +158,8 @@ fn a_time_limit_holds_for_a_job_that_stops_its_supervisor() {
 #[test]
 fn a_supervisor_holds_nothing_of_this_process() {
     let folder = tempfile::tempdir().unwrap();
-    // The supervisor lets go when the command has begun.
-    let script = "cd /proc/$PPID; while [ -e fd/2 ]; do sleep 0.01; done; sleep 0.05; \
+    // The supervisor closes its descriptors when the command has begun.
+    let script = "cd /proc/$PPID; n=0; while [ -e fd/2 ] && [ $((n += 1)) -lt 200 ]; do sleep 0.01; done; sleep 0.05; \
                   ls fd | tr '\\n' ' '; readlink cwd; cat comm; ls -l fd | grep -c pipe";
     let finished = finish(Job {
         cwd: folder.path().to_owned(),
