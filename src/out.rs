@@ -286,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
         fn nothing_harmful_reaches_a_terminal_and_a_pipe_gets_every_byte(

@@ -192,7 +192,7 @@ fn who_has_read_a_range_has_not_seen_the_file() {
 
 #[test]
 fn reading_a_file_that_may_be_written_copies_nothing() {
-    let sandbox = Sandbox::new().file("a.txt", "one\n");
+    let sandbox = Sandbox::in_folder("/tmp".as_ref()).file("a.txt", "one\n");
     sandbox.llm.push(READ);
     sandbox.llm.push(answer("read"));
     sandbox.run(&["task"]).assert_exit(0);
@@ -242,7 +242,7 @@ fn json_tells_what_became_of_the_file() {
 
 #[test]
 fn in_a_main_conversation_it_holds_for_temporary_files() {
-    let sandbox = Sandbox::new().file("a.txt", "one\n");
+    let sandbox = Sandbox::in_folder("/tmp".as_ref()).file("a.txt", "one\n");
     let path = sandbox.work().join("a.txt");
     let mut steps = vec![
         (nothing(), READ.to_owned()),

@@ -367,11 +367,11 @@ fn a_kill_at_any_time_leaves_the_old_split_or_the_new_one() {
     let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "256", "--force"];
     let whole = split(&sandbox, &args).assert_exit(0).seconds;
     let mut edits = 0;
-    for n in 0..20_u32 {
+    for n in 0..12_u32 {
         sandbox.write("out/a-0007.txt", format!("edit {n}\n"));
         edits += 1;
         let running = sandbox.program(SPLIT, &args).spawn();
-        std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 19.0));
+        std::thread::sleep(std::time::Duration::from_secs_f64(whole * 1.2 * f64::from(n) / 11.0));
         running.signal(Signal::KILL);
         running.wait();
         let index = std::fs::read_to_string(sandbox.work().join("out/index.json")).unwrap();
@@ -448,13 +448,13 @@ fn a_signal_ends_it_and_leaves_nothing() {
 fn a_source_that_changes_meanwhile_is_an_error() {
     let sandbox = Sandbox::new();
     let path = sandbox.work().join("a.txt");
-    std::fs::File::create(&path).unwrap().set_len(200_000_000).unwrap();
+    std::fs::File::create(&path).unwrap().set_len(60_000_000).unwrap();
     let args = ["--file", "a.txt", "--output", "out", "--target-bytes", "4096"];
     let running = sandbox.program(SPLIT, &args).spawn();
     let out = sandbox.work().join("out");
     wait_until("it has begun", || sandbox.work().join(".nagent-split-out").exists());
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(200_000_001).unwrap();
+    file.set_len(60_000_001).unwrap();
     running.wait().assert_exit(1).stderr_has(&["it was changed"]);
     assert!(!out.exists());
 }

@@ -310,7 +310,9 @@ fn cut_in_two_at_every_byte() {
     for case in cases() {
         let body = read(case.name);
         let (status, headers) = head(case.name);
-        for at in 0..=body.len() {
+        // Every byte of short bodies; of long ones, whose parts repeat, every byte of their two ends and each seventh between.
+        let cuts = (0..=body.len()).filter(|at| *at < 500 || at + 500 > body.len() || at % 7 == 0);
+        for at in cuts {
             let (a, b) = body.split_at(at);
             compare(&case, "in two", decode_with(case.api, status, &headers, [a, b]));
         }
@@ -361,8 +363,8 @@ fn nothing_short_of_the_end_mark_is_an_answer() {
         let text = String::from_utf8(body.clone()).unwrap();
         let mark = text.find(marks(case.api)).unwrap_or(body.len());
         let (status, headers) = head(case.name);
-        // Every byte, and so after every frame too.
-        for at in 0..body.len() {
+        // At every other byte of long bodies, and so in every frame too.
+        for at in (0..body.len()).step_by(if body.len() > 2000 { 2 } else { 1 }) {
             match decode_with(case.api, status, &headers, [&body[..at]]).0 {
                 Err(error) => no_canary(case.name, &error.message),
                 Ok(reply) => {

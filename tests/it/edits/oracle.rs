@@ -14,6 +14,8 @@ pub(crate) enum Level {
     All,
 }
 
+use std::borrow::Cow;
+
 use Level::{
     All, BlankLines, BlankLinesAndIndent, Exact, Indent, Quotes, QuotesAndIndent, Trailing,
 };
@@ -95,7 +97,10 @@ fn one_shift(pairs: &[(String, String)]) -> bool {
 }
 
 /// As it is typed on a plain keyboard.
-fn typed(text: &str) -> String {
+fn typed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return text.into();
+    }
     let plain = |c: char| match c {
         '‘' | '’' | '‚' | '‛' | '′' | 'ʼ' => '\'',
         '“' | '”' | '„' | '‟' | '″' => '"',
@@ -103,7 +108,7 @@ fn typed(text: &str) -> String {
         '\u{a0}' | '\u{202f}' | '\u{2009}' => ' ',
         c => c,
     };
-    text.chars().map(plain).collect()
+    text.chars().map(plain).collect::<String>().into()
 }
 
 /// The lines with text follow each other as in the search, and one blank line at most is too many or too few between
