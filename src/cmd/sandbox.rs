@@ -22,9 +22,9 @@ use crate::sys::{fs, git};
 
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
 ///
-/// .git, shell start-up files, and settings of editors and tools that run things are read-only; those that the command
-/// creates are moved away when it ends. It cannot read keys and nagent's own folder, and has no capabilities, no Unix sockets
-/// and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
+/// The config and hooks of git, shell start-up files, and settings of editors and tools that run things are read-only; those
+/// that the command creates are moved away when it ends. It cannot read keys and nagent's own folder, reaches no Unix socket
+/// of other programs, and has no capabilities and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
 /// through.
 #[derive(Debug, Clone, Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -77,8 +77,10 @@ impl Tool for Args {
 
     fn run(self) -> Result<Report, Problem> {
         match &self.within {
-            Some(descriptor) => inner::enter(descriptor, &self.command)
-                .map(|landlock| Report::exactly(landlock.to_string())),
+            Some(descriptor) => inner::enter(descriptor, &self.command).and_then(|enforced| {
+                let text = serde_json::to_string(&enforced).map_err(anyhow::Error::from)?;
+                Ok(Report::exactly(text))
+            }),
             None => run_outer(&self),
         }
     }
@@ -121,7 +123,7 @@ fn run_outer(args: &Args) -> Result<Report, Problem> {
         config: config.as_deref(),
     };
     let sandbox =
-        Sandbox::build(&request, places).map_err(|error| Problem::failed(error.to_string()))?;
+        Sandbox::build(&request, places).map_err(|error| Problem::failed(format!("{error:#}")))?;
     match sandbox {
         Some(sandbox) if !args.status => run_command(args, &env, &sandbox, &folder),
         sandbox => Ok(report_status(sandbox.as_ref())),
@@ -143,7 +145,7 @@ fn run_command(
         output: Output::Inherited,
         ..Job::new(args.command.clone(), folder.to_owned(), variables)
     };
-    let run = sandbox.wrap(&mut job).map_err(|error| Problem::failed(error.to_string()))?;
+    let run = sandbox.wrap(&mut job).map_err(|error| Problem::failed(format!("{error:#}")))?;
     let finished =
         process::run(job, &interrupts).map_err(|error| Problem::failed(error.to_string()))?;
     let outcome = run.finish();
@@ -180,7 +182,7 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
         (Some(version), _) => format!("bwrap: {version}"),
         (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
     });
-    lines.push(match mechanism.landlock {
+    lines.push(match mechanism.enforced.landlock {
         0 => "landlock: none".to_owned(),
         version => format!("landlock: version {version}"),
     });
@@ -194,7 +196,8 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
         .with("no_network", request.no_network)
         .with("kind", sandbox.kind())
         .with("bwrap", bwrap)
-        .with("landlock", mechanism.landlock)
+        .with("landlock", mechanism.enforced.landlock)
+        .with("unix_sockets", mechanism.enforced.unix_sockets)
         .with("seccomp", true)
         .with("writable", writable)
         .with("gaps", gaps)

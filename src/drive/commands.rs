@@ -66,7 +66,7 @@ impl Commands {
         let block = with_sandbox(block, sandbox);
         let sandboxed = match sandbox.wrap(&mut job) {
             Ok(sandboxed) => sandboxed,
-            Err(error) => return (block.with("status", "error").body(error.to_string()), None),
+            Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
         };
         let finished = run(job);
         let outcome = sandboxed.finish();

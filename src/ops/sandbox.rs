@@ -33,10 +33,10 @@ pub(super) fn build(
     // A user has named the file; a model may only name what its commands may write.
     if let Some(target) = target.filter(|_| call.delegated) {
         check_target(&request, places, target)
-            .map_err(|error| Problem::usage(error.to_string()))?;
+            .map_err(|error| Problem::usage(format!("{error:#}")))?;
     }
     Sandbox::build(&request, places)
-        .map_err(|error| Problem::failed(format!("{error}{}", origin(call))))
+        .map_err(|error| Problem::failed(format!("{error:#}{}", origin(call))))
 }
 
 /// Which setting asks for the sandbox, where it is not a flag: the user may not think of it.
@@ -56,7 +56,7 @@ pub(super) fn describe(sandbox: &Sandbox) -> String {
             "they can write only in $TMPDIR, which is removed when the command ends".to_owned()
         }
         (_, false) => format!(
-            "they can write only in {}, and there not in .git or in what shells, editors and tools run by themselves",
+            "they can write only in {}, and there not in the config and hooks of git or in what shells, editors and tools run by themselves",
             folders.join(", ")
         ),
     };

@@ -16,8 +16,9 @@ use super::policy::SandboxPolicy;
 pub struct BwrapOptions {
     /// Whether the other namespaces need a user namespace.
     pub user_namespace: bool,
-    /// Whether the inner stage gets the capability that it needs to empty the bounding set; it drops that, too.
-    pub bounding: bool,
+    /// Whether the inner stage gets the capabilities that it needs to empty the bounding set and to cover sockets; it drops
+    /// them, too.
+    pub capabilities: bool,
 }
 
 /// What is mounted at a path.
@@ -55,8 +56,8 @@ pub fn arguments(
         add(&["--unshare-net"]);
     }
     add(&["--cap-drop", "ALL"]);
-    if options.bounding {
-        add(&["--cap-add", "CAP_SETPCAP"]);
+    if options.capabilities {
+        add(&["--cap-add", "CAP_SETPCAP", "--cap-add", "CAP_SYS_ADMIN"]);
     }
     add(&["--die-with-parent", "--new-session"]);
     if !is_open {
@@ -109,14 +110,14 @@ fn add_mounts(policy: &SandboxPolicy, shown: &Path, empty: &[RawFd], words: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::policy::{FolderKind, HiddenPath, WritableFolder};
+    use crate::sandbox::policy::{HiddenPath, WritableFolder};
 
     fn check(writable: &[&str], read_only: &[&str], hidden: &[(&str, bool)], expect: &str) {
         let policy = SandboxPolicy {
             mode: SandboxMode::Workspace,
             writable: writable
                 .iter()
-                .map(|path| WritableFolder { path: path.into(), kind: FolderKind::Tree })
+                .map(|path| WritableFolder { path: path.into(), is_temp: false })
                 .collect(),
             read_only: read_only.iter().map(PathBuf::from).collect(),
             hidden: hidden

@@ -1,6 +1,7 @@
 //! The system calls that are refused in the sandbox, as a seccomp filter: with an error, never with a signal.
 //!
-//! Some repeat what a mount or a namespace stops already, where that costs no program anything. Arguments of type `int` are
+//! What needs a capability (mounts, roots, modules, clocks) is refused by the kernel itself: commands have none, and cannot make
+//! a namespace in which they would. Arguments of type `int` are
 //! compared in 32 bits, as the kernel reads them. Calls of other architectures, of x32, and those newer than this list are
 //! all refused. `clone3` and `openat2`, whose arguments a filter cannot see, do not exist (ENOSYS): programs then use `clone`
 //! and `openat`.
@@ -12,13 +13,15 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-/// Which sockets the filter refuses.
+/// Which sockets the filter permits, besides those of the internet protocols and pairs of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sockets {
-    /// Whether there are no internet sockets. In a network namespace of their own, commands may use its loopback.
+    /// Whether there are no internet sockets either. In a network namespace of their own, commands may use its loopback.
     pub no_internet: bool,
-    /// Whether the network is off: then netlink is closed too.
+    /// Whether the network is off: then netlink is closed, too.
     pub no_netlink: bool,
+    /// Whether there are Unix sockets.
+    pub unix: bool,
 }
 
 /// The newest system call that was considered for this list; the numbers are those of x86_64 and aarch64 alike.
@@ -56,45 +59,13 @@ const REFUSED: &[i64] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Mounts, namespaces, roots.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_mount_setattr,
-    467, // open_tree_attr, Linux 6.15
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
+    // Namespaces that exist.
     libc::SYS_setns,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
     // Files by their inode number, past every folder.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // The machine.
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_acct,
-    libc::SYS_vhangup,
+    // The kernel's log.
     libc::SYS_syslog,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
 ];
 
 /// Calls that are refused too where there are no namespaces of processes and of System V objects.
@@ -117,7 +88,7 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
-const CLONE_NEWTIME: u32 = 0x80;
+const CLONE_NEWTIME: i32 = 0x80;
 
 /// A raw socket by an old name.
 const SOCK_PACKET: i32 = 10;
@@ -134,36 +105,35 @@ pub fn compile_filter(sockets: Sockets, alone: bool) -> Result<BpfProgram, Strin
     for call in REFUSED.iter().chain(REFUSED_ALONE.iter().filter(|_| alone)) {
         rules.refuse(*call);
     }
-    rules.add_sockets(sockets)?;
+    rules.add_sockets(sockets);
     for flag in NAMESPACES {
         for call in [libc::SYS_unshare, libc::SYS_clone] {
-            rules.refuse_if(call, &[has_bits(0, flag.cast_unsigned())])?;
+            rules.refuse_if(call, &[has_bits(0, flag)]);
         }
     }
-    rules.refuse_if(libc::SYS_unshare, &[has_bits(0, CLONE_NEWTIME)])?;
+    rules.refuse_if(libc::SYS_unshare, &[has_bits(0, CLONE_NEWTIME)]);
     for request in [TIOCSTI, TIOCLINUX] {
-        rules.refuse_if(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)])?;
+        rules.refuse_if(libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, request)]);
     }
-    let kind = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
-    for device in [libc::S_IFCHR, libc::S_IFBLK] {
-        rules.refuse_if(libc::SYS_mknodat, &[(2, kind.clone(), u64::from(device))])?;
-        #[cfg(target_arch = "x86_64")]
-        rules.refuse_if(libc::SYS_mknod, &[(1, kind.clone(), u64::from(device))])?;
-    }
-    rules.refuse_set_user_id()?;
+    rules.refuse_set_user_id();
     if alone {
         // Limits of other processes of this user.
-        rules.refuse_if(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)])?;
+        rules.refuse_if(libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)]);
     }
-    rules.compile()
+    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let body = SeccompFilter::new(rules.0, SeccompAction::Allow, refused, NATIVE.0)
+        .and_then(BpfProgram::try_from)
+        .map_err(|error| error.to_string())?;
+    Ok([check_call(), body].concat())
 }
 
 /// A condition of a rule: the argument's place from 0, the comparison, the value.
 type Condition = (u8, SeccompCmpOp, u64);
 
 /// The argument at this place has all of these bits.
-fn has_bits(place: u8, bits: u32) -> Condition {
-    (place, SeccompCmpOp::MaskedEq(bits.into()), bits.into())
+fn has_bits(place: u8, bits: impl Into<i64>) -> Condition {
+    let bits = bits.into().cast_unsigned();
+    (place, SeccompCmpOp::MaskedEq(bits), bits)
 }
 
 #[derive(Default)]
@@ -175,19 +145,21 @@ impl Rules {
         self.0.insert(call, Vec::new());
     }
 
-    /// Refuses a call when all conditions hold.
-    fn refuse_if(&mut self, call: i64, conditions: &[Condition]) -> Result<(), String> {
+    /// Refuses a call when all conditions hold. There is at least one, and their places are below 6.
+    fn refuse_if(&mut self, call: i64, conditions: &[Condition]) {
         let condition = |(place, op, value): &Condition| {
             SeccompCondition::new(*place, SeccompCmpArgLen::Dword, op.clone(), *value)
         };
         let conditions: Result<Vec<_>, _> = conditions.iter().map(condition).collect();
-        let rule = conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())?;
-        self.0.entry(call).or_default().push(rule);
-        Ok(())
+        match conditions.and_then(SeccompRule::new) {
+            Ok(rule) => self.0.entry(call).or_default().push(rule),
+            // Too much is refused rather than too little.
+            Err(_) => self.refuse(call),
+        }
     }
 
     /// Refuses to set the bits by which a program runs as its owner or group: it would do so for everybody, outside too.
-    fn refuse_set_user_id(&mut self) -> Result<(), String> {
+    fn refuse_set_user_id(&mut self) {
         // The place of the mode.
         let calls: &[(i64, u8)] = &[
             (libc::SYS_fchmod, 1),
@@ -209,58 +181,45 @@ impl Rules {
         ];
         for bit in [libc::S_ISUID, libc::S_ISGID] {
             for (call, mode) in calls {
-                self.refuse_if(*call, &[has_bits(*mode, bit)])?;
+                self.refuse_if(*call, &[has_bits(*mode, bit)]);
             }
             for (call, mode, flags) in creating {
                 for creates in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
-                    let creates = has_bits(*flags, creates.cast_unsigned());
-                    self.refuse_if(*call, &[has_bits(*mode, bit), creates])?;
+                    self.refuse_if(*call, &[has_bits(*mode, bit), has_bits(*flags, creates)]);
                 }
             }
         }
-        Ok(())
     }
 
-    fn add_sockets(&mut self, sockets: Sockets) -> Result<(), String> {
+    fn add_sockets(&mut self, sockets: Sockets) {
         let number = |number: i32| u64::from(number.cast_unsigned());
-        let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-        let [unix, inet, inet6, netlink] = families.map(number);
-        let kind = SeccompCmpOp::MaskedEq(0xf);
-        if sockets.no_internet {
+        let is = |place, value| (place, SeccompCmpOp::Eq, number(value));
+        let is_not = |place, value| (place, SeccompCmpOp::Ne, number(value));
+        let has_kind = |kind| (1, SeccompCmpOp::MaskedEq(0xf), number(kind));
+        let permitted = [
+            (!sockets.no_internet, libc::AF_INET),
+            (!sockets.no_internet, libc::AF_INET6),
+            (!sockets.no_internet && !sockets.no_netlink, libc::AF_NETLINK),
+            (sockets.unix, libc::AF_UNIX),
+        ];
+        let permitted = permitted.into_iter().filter_map(|(is_on, family)| is_on.then_some(family));
+        let others: Vec<Condition> = permitted.map(|family| is_not(0, family)).collect();
+        if others.is_empty() {
             self.refuse(libc::SYS_socket);
         } else {
-            let mut others = vec![(0, SeccompCmpOp::Ne, inet), (0, SeccompCmpOp::Ne, inet6)];
-            if !sockets.no_netlink {
-                others.push((0, SeccompCmpOp::Ne, netlink));
-                // Interfaces and routes are NETLINK_ROUTE, which is 0.
-                self.refuse_if(
-                    libc::SYS_socket,
-                    &[(0, SeccompCmpOp::Eq, netlink), (2, SeccompCmpOp::Ne, 0)],
-                )?;
-            }
-            self.refuse_if(libc::SYS_socket, &others)?;
+            self.refuse_if(libc::SYS_socket, &others);
+            // Interfaces and routes are NETLINK_ROUTE, which is 0.
+            self.refuse_if(libc::SYS_socket, &[is(0, libc::AF_NETLINK), is_not(2, 0)]);
             for raw in [libc::SOCK_RAW, SOCK_PACKET] {
-                let other = (0, SeccompCmpOp::Ne, netlink);
-                self.refuse_if(libc::SYS_socket, &[other, (1, kind.clone(), number(raw))])?;
+                self.refuse_if(libc::SYS_socket, &[is_not(0, libc::AF_NETLINK), has_kind(raw)]);
             }
         }
+        self.refuse_if(libc::SYS_socketpair, &[is_not(0, libc::AF_UNIX)]);
         // A pair of streams reaches nobody else. A socket of datagrams can send to any address.
-        self.refuse_if(libc::SYS_socketpair, &[(0, SeccompCmpOp::Ne, unix)])?;
-        for other in
-            (0..16).filter(|kind| ![libc::SOCK_STREAM, libc::SOCK_SEQPACKET].contains(kind))
-        {
-            self.refuse_if(libc::SYS_socketpair, &[(1, kind.clone(), number(other))])?;
+        let streams = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
+        for other in (0..16).filter(|kind| !sockets.unix && !streams.contains(kind)) {
+            self.refuse_if(libc::SYS_socketpair, &[has_kind(other)]);
         }
-        Ok(())
-    }
-
-    fn compile(self) -> Result<BpfProgram, String> {
-        let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-        let filter = SeccompFilter::new(self.0, SeccompAction::Allow, refused, NATIVE.0)
-            .map_err(|error| error.to_string())?;
-        let body: BpfProgram =
-            filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
-        Ok([check_call(), body].concat())
     }
 }
 

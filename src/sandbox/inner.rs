@@ -14,7 +14,7 @@ use super::policy::SandboxPolicy;
 pub struct InnerPlan {
     /// Whether Landlock and seccomp are all there is, without `bwrap`.
     pub alone: bool,
-    /// Whether to start nothing, and only report whether the sandbox works.
+    /// Whether to start nothing, and only report what is enforced.
     pub probe: bool,
     /// Whether there is no network.
     pub no_network: bool,
@@ -24,6 +24,8 @@ pub struct InnerPlan {
     pub writable: Vec<OsString>,
     /// Paths that they cannot read. Inside of `bwrap` a mount hides them already.
     pub hidden: Vec<OsString>,
+    /// Sockets of other programs, to be covered. `None`: they are not known, so commands get no Unix sockets at all.
+    pub sockets: Option<Vec<OsString>>,
 }
 
 impl InnerPlan {
@@ -31,11 +33,20 @@ impl InnerPlan {
     pub fn new(policy: &SandboxPolicy, alone: bool) -> Self {
         Self {
             alone,
-            probe: false,
             no_network: policy.no_network,
             restricts_files: policy.mode != SandboxMode::Off,
             writable: policy.writable.iter().map(|folder| folder.path.clone().into()).collect(),
             hidden: policy.hidden.iter().map(|hidden| hidden.path.clone().into()).collect(),
+            ..Self::default()
         }
     }
+}
+
+/// What the inner stage enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Enforced {
+    /// The version of Landlock; 0: none.
+    pub landlock: u32,
+    /// Whether commands may use Unix sockets: those of other programs cannot be reached.
+    pub unix_sockets: bool,
 }

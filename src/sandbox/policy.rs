@@ -6,26 +6,13 @@ use std::path::{Path, PathBuf};
 use super::SandboxMode;
 use super::protected::is_protected;
 
-/// What kind of folder is writable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FolderKind {
-    /// A temp folder: nothing in it is protected.
-    Temp,
-    /// The working tree.
-    Tree,
-    /// A folder that the user named.
-    Named,
-    /// A git repository's own folder that the user named.
-    Git,
-}
-
 /// A folder that commands may write in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WritableFolder {
     /// Its path, without links.
     pub path: PathBuf,
-    /// What kind of folder it is.
-    pub kind: FolderKind,
+    /// Whether it is a temp folder: nothing in it is protected.
+    pub is_temp: bool,
 }
 
 /// A path that commands cannot read.
@@ -82,9 +69,9 @@ impl SandboxPolicy {
             ));
         }
         let has_protected_name = |folder: &WritableFolder| {
-            path.strip_prefix(&folder.path).is_ok_and(|below| below.iter().any(is_protected))
+            path.strip_prefix(&folder.path).is_ok_and(|below| below.ancestors().any(is_protected))
         };
-        let mut folders = self.writable.iter().filter(|folder| folder.kind != FolderKind::Temp);
+        let mut folders = self.writable.iter().filter(|folder| !folder.is_temp);
         if folders.any(has_protected_name)
             || self.read_only.iter().chain(&self.missing).any(|kept| path.starts_with(kept))
         {
@@ -119,10 +106,10 @@ mod tests {
 
     #[test]
     fn a_file_may_be_written_in_a_writable_folder_unless_it_is_protected_or_hidden() {
-        let folder = |path: &str, kind| WritableFolder { path: path.into(), kind };
+        let folder = |path: &str, is_temp| WritableFolder { path: path.into(), is_temp };
         let policy = SandboxPolicy {
             mode: SandboxMode::Workspace,
-            writable: vec![folder("/w", FolderKind::Tree), folder("/tmp", FolderKind::Temp)],
+            writable: vec![folder("/w", false), folder("/tmp", true)],
             read_only: vec!["/w/tools/hooks".into()],
             hidden: vec![HiddenPath { path: "/w/key".into(), is_folder: false }],
             ..SandboxPolicy::default()
@@ -133,6 +120,7 @@ mod tests {
             ("/w2/a", Some("--write DIR")),
             ("/w/key", Some("--write DIR")),
             ("/w/sub/.envrc", Some("--sandbox off")),
+            ("/w/sub/.config/mise/config.toml", Some("--sandbox off")),
             ("/w/.GIT/config", Some("--sandbox off")),
             ("/w/tools/hooks/x", Some("--sandbox off")),
         ] {

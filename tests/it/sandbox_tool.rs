@@ -2,6 +2,8 @@
 //! the sandbox holds against attacks is tested by `make torture`.
 
 use std::collections::BTreeSet;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 
 use rustix::process::Signal;
@@ -228,6 +230,90 @@ fn a_descriptor_for_reading_changes_no_file() {
         let after = std::fs::metadata(&outside).unwrap();
         assert_eq!(after.permissions(), before.permissions());
         assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+    }
+}
+
+/// Listens at a path, and connects to it from another thread.
+const OWN_SOCKET: &str = "import socket, threading
+server = socket.socket(socket.AF_UNIX)
+server.bind('own.sock')
+server.listen()
+client = socket.socket(socket.AF_UNIX)
+client.connect('own.sock')
+server.accept()[0].sendall(b'hello')
+print(client.recv(5).decode())
+from multiprocessing import Manager
+print(Manager().list([1]))";
+
+#[test]
+fn a_command_opens_sockets_and_reaches_none_of_another_program() {
+    let sandbox = Sandbox::outside_temp();
+    let work = sandbox.work();
+    let paths =
+        [sandbox.home().join("home.sock"), sandbox.tmp().join("temp.sock"), work.join("tree.sock")];
+    let mut servers: Vec<_> = paths.iter().map(|path| UnixListener::bind(path).unwrap()).collect();
+    let abstract_name = format!("nagent-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+    servers.push(UnixListener::bind_addr(&address).unwrap());
+    let relative = sandbox.home().join("relative.sock");
+    let serve = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('relative.sock'); s.listen(); print('up', flush=True); time.sleep(60)";
+    let server = sandbox.program("python3", &["-c", serve]).folder(sandbox.home()).spawn();
+    wait_until("it listens", || relative.exists());
+    let mut names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    names.extend([relative.display().to_string(), format!("@{abstract_name}")]);
+    let connect = format!(
+        "import socket\nfor name in {names:?}:\n    try: socket.socket(socket.AF_UNIX).connect(name.replace('@', chr(0))); print('reached', name)\n    except OSError: pass"
+    );
+    // Without the sandbox all are reached: the names are right.
+    let run = sandbox.program("python3", &["-c", &connect]).run();
+    assert_eq!(run.stdout.matches("reached").count(), 5, "{run:?}");
+    for flags in [&[][..], &["--no-network"], &["--sandbox", "read-only"], &["--only-landlock"]] {
+        let words = [flags, &["--", "python3", "-c", &connect]].concat();
+        sandbox.program(SANDBOX, &words).run().no_stdout();
+    }
+    let run = sandbox.program(SANDBOX, &["--", "python3", "-c", OWN_SOCKET]).run();
+    assert_eq!(run.stdout, "hello\n[1]\n", "{run:?}");
+    let run =
+        sandbox.program(SANDBOX, &["--only-landlock", "--", "python3", "-c", OWN_SOCKET]).run();
+    assert!(run.code != 0 && run.stdout.is_empty(), "{run:?}");
+    let status = sandbox.program(SANDBOX, &["--only-landlock", "--status"]).run();
+    assert!(status.stdout.contains("cannot use Unix sockets"), "{status:?}");
+    server.signal(Signal::KILL);
+    server.wait();
+}
+
+#[test]
+fn git_commits_and_its_config_and_hooks_stay() {
+    let sandbox = Sandbox::outside_temp();
+    let script = "set -e; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@x
+        echo 1 > f; git add f; git commit -qm one; git branch b; git checkout -q -b c; echo 2 > f
+        git stash -q; git stash pop -q; git commit -qam two; git checkout -q main; git merge -q c; git tag t; git gc -q
+        git log --oneline | wc -l";
+    let run = sandbox
+        .program("sh", &["-c", "git init -q -b main .; echo '#!/bin/sh' > .git/hooks/post-commit; chmod 755 .git/hooks/post-commit"])
+        .run();
+    run.assert_exit(0);
+    let run = sandbox.program(SANDBOX, &["--", "sh", "-c", script]).run().assert_exit(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("2\n", ""), "{run:?}");
+    let config = sandbox.read(".git/config");
+    for (change, is_there) in [
+        ("git config core.fsmonitor ./evil", ".git/config"),
+        ("echo evil > .git/hooks/post-commit", ".git/hooks/post-commit"),
+        ("mv .git .git2; git init -q .", ".git/HEAD"),
+        ("mv .git/info .git/info2", ".git/HEAD"),
+        ("rm .git/config; mv .git/hooks .git/h", ".git/hooks/post-commit"),
+    ] {
+        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", change]).run();
+        assert!(run.code != 0 || change.contains("info"), "{run:?}");
+        assert!(sandbox.work().join(is_there).exists(), "{change}: {run:?}");
+        assert_eq!(sandbox.read(".git/config"), config, "{change}");
+        assert_eq!(sandbox.read(".git/hooks/post-commit"), "#!/bin/sh\n", "{change}");
+    }
+    for new in ["commondir", "config.worktree", "worktrees/x/commondir"] {
+        let make = format!("mkdir -p $(dirname .git/{new}); echo evil > .git/{new}");
+        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", &make]).run();
+        assert!(run.stderr.contains("to put it back"), "{new}: {run:?}");
+        assert!(!sandbox.work().join(".git").join(new).exists(), "{new}");
     }
 }
 

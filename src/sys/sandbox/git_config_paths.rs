@@ -7,60 +7,51 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::scan::PROTECTED_IN_GIT;
+use crate::sandbox::protected::{Group, names_in};
 use crate::sys::git;
 use crate::sys::names::expand_home;
 
 /// Maximum number of paths that are taken from a config.
 const MAX_PATHS: usize = 100;
 
-/// How a value of the config names paths.
-enum ValueKind {
-    /// A file that git includes, from the folder of the file that names it.
-    Include,
-    /// One path.
-    Path,
-    /// Words for a shell: the first is a program, others may be scripts.
-    Program,
-}
-
 /// Returns the absolute paths that the config of the repository at `top` names, whether they exist or not. None if the
 /// config cannot be read: then git runs nothing of it.
+///
+/// Whatever is not known to be harmless counts: a key that ends in path, file or dir names one path, each other one has
+/// words for a shell. Aliases, which a person types, are the project's own.
 pub(super) fn paths_named_by_git(top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(config) = git::read_config(top) else { return Vec::new() };
+    let Ok(mut entries) = config.entries(None) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut include_folders = git::git_folders(&top.join(".git"));
-    let Ok(mut entries) = config.entries(None) else { return Vec::new() };
     while let Some(Ok(entry)) = entries.next() {
+        let (section, name) = split_key(entry.name_bytes());
         // `[core] bare`, without a value, means true; git2 panics when it is asked for that value.
-        if !entry.has_value() {
+        if !entry.has_value() || is_plain(&section, &name) || section == "alias" {
             continue;
         }
-        let key = String::from_utf8_lossy(entry.name_bytes()).to_ascii_lowercase();
-        let value = Path::new(OsStr::from_bytes(entry.value_bytes()));
-        match value_kind(&key) {
-            Some(ValueKind::Include) => {
-                let value = expand_home(value, home);
-                let candidates: Vec<PathBuf> =
-                    include_folders.iter().map(|folder| folder.join(&value)).collect();
-                let found: Vec<PathBuf> =
-                    candidates.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-                include_folders
-                    .extend(found.iter().filter_map(|path| Some(path.parent()?.to_owned())));
-                // Most includes are in the repository's own config.
-                let missing = candidates.into_iter().take(usize::from(found.is_empty()));
-                paths.extend(missing.chain(found));
-            }
-            Some(ValueKind::Path) => paths.push(top.join(expand_home(value, home))),
-            Some(ValueKind::Program) => {
-                let words = String::from_utf8_lossy(entry.value_bytes()).into_owned();
-                let words = words.split(|c: char| c.is_whitespace() || "'\"!;&|()".contains(c));
-                let words = words.filter(|word| !word.is_empty()).enumerate();
-                for (at, word) in words.filter(|(_, word)| word.contains('/')) {
-                    let path = top.join(expand_home(Path::new(word), home));
-                    paths.extend((at == 0 || path.is_file()).then_some(path));
-                }
-            }
-            None => {}
+        let value = expand_home(Path::new(OsStr::from_bytes(entry.value_bytes())), home);
+        if section.starts_with("include") {
+            // From the folder of the file that names it, which is not known; most are in the repository's own config.
+            let candidates: Vec<PathBuf> =
+                include_folders.iter().map(|folder| folder.join(&value)).collect();
+            let found: Vec<PathBuf> =
+                candidates.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+            include_folders.extend(found.iter().filter_map(|path| Some(path.parent()?.to_owned())));
+            paths.extend(candidates.into_iter().take(usize::from(found.is_empty())));
+            paths.extend(found);
+        } else if ["path", "file", "dir"].iter().any(|ending| name.ends_with(ending)) {
+            paths.push(top.join(value));
+        } else {
+            let words = String::from_utf8_lossy(entry.value_bytes()).into_owned();
+            let words = words.split(|c: char| c.is_whitespace() || "'\"!;&|()".contains(c));
+            let words = words.filter(|word| !word.is_empty()).enumerate();
+            paths.extend(words.filter_map(|(at, word)| {
+                let path = top.join(expand_home(Path::new(word), home));
+                // The first one without a slash is looked up in PATH.
+                let is_program = at == 0 && word.contains('/') && !path.is_dir();
+                (is_program || at > 0 && path.is_file()).then_some(path)
+            }));
         }
         include_folders.truncate(MAX_PATHS);
         if paths.len() >= MAX_PATHS {
@@ -70,91 +61,55 @@ pub(super) fn paths_named_by_git(top: &Path, home: Option<&Path>) -> Vec<PathBuf
     paths
 }
 
-/// Returns how a key of git-config(1), in lower case, names paths. Aliases, which a person types, are the project's own.
-fn value_kind(key: &str) -> Option<ValueKind> {
-    let (section, name) = (key.split('.').next()?, key.rsplit('.').next()?);
-    Some(match (section, name) {
-        ("include" | "includeif", "path") => ValueKind::Include,
-        ("core", "hookspath" | "attributesfile") | ("init", "templatedir") => ValueKind::Path,
-        (
-            "core",
-            "fsmonitor"
-            | "sshcommand"
-            | "editor"
-            | "pager"
-            | "askpass"
-            | "gitproxy"
-            | "alternaterefscommand",
-        )
-        | ("filter", "clean" | "smudge" | "process")
-        | ("diff", "external" | "command" | "textconv")
-        | ("merge", "driver")
-        | ("gpg", "program" | "defaultkeycommand")
-        | ("credential", "helper")
-        | ("sequence", "editor")
-        | ("interactive", "difffilter")
-        | ("mergetool" | "difftool" | "browser" | "man", "cmd" | "path")
-        | ("remote", "uploadpack" | "receivepack" | "vcs")
-        | ("trailer" | "hook" | "tar", "command" | "cmd")
-        | ("uploadpack", "packobjectshook")
-        | ("pager", _) => ValueKind::Program,
-        _ => return None,
-    })
+/// Splits a key of git's config into its section and its name, in lower case, without a subsection.
+fn split_key(key: &[u8]) -> (String, String) {
+    let key = String::from_utf8_lossy(key).to_ascii_lowercase();
+    let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
+    (part(key.split('.').next()), part(key.rsplit('.').next()))
 }
 
-/// What `git init` and `git clone` write into a config: sections, and names in them. Nothing of it runs a program.
-const PLAIN_CONFIG: &[(&str, &str)] = &[
-    (
-        "core",
-        "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks",
-    ),
-    ("remote", "url fetch tagopt mirror promisor partialclonefilter"),
-    ("branch", "remote merge"),
-    ("user", "name email"),
-    ("extensions", "objectformat partialclone refstorage"),
-    ("submodule", "active"),
-];
+fn is_plain(section: &str, name: &str) -> bool {
+    names_in(Group::Plain).any(|known| known.split_once('.') == Some((section, name)))
+}
 
 /// Returns whether a path is a repository's own folder in which git runs nothing by itself: no hooks but samples, and a config
 /// as `git init` and `git clone` write it. Builds and clones make such repositories, and go on to use them.
 pub(super) fn runs_nothing(folder: &Path) -> bool {
-    let is_there = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
-    let is_real_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|there| there.is_dir());
-    let is_sample = |name: &OsStr| name.as_bytes().ends_with(b".sample");
-    let hooks = folder.join("hooks");
-    let has_no_hooks = !is_there("hooks")
-        || is_real_folder(&hooks)
-            && fs::read_dir(&hooks).is_ok_and(|mut hooks| {
-                hooks.all(|hook| hook.is_ok_and(|hook| is_sample(&hook.file_name())))
-            });
-    let is_other = |name: &&str| !["hooks", "config"].contains(name) && is_there(name);
-    is_real_folder(folder)
-        && is_there("HEAD")
-        && has_no_hooks
-        && !PROTECTED_IN_GIT.iter().any(is_other)
-        && has_plain_config(&folder.join("config"))
+    let kind = |path: &Path| fs::symlink_metadata(path).ok().map(|there| there.file_type());
+    let has_only_samples = |hooks: &Path| {
+        let is_sample = |hook: fs::DirEntry| hook.file_name().as_bytes().ends_with(b".sample");
+        fs::read_dir(hooks).is_ok_and(|mut hooks| hooks.all(|hook| hook.is_ok_and(is_sample)))
+    };
+    PROTECTED_IN_GIT.iter().all(|name| {
+        let path = folder.join(name);
+        match (kind(&path), *name) {
+            (Some(kind), "config") => kind.is_file() && has_plain_config(&path),
+            (Some(kind), "hooks") => kind.is_dir() && has_only_samples(&path),
+            (there, name) => there.is_none() && name != "config",
+        }
+    })
 }
 
 fn has_plain_config(config: &Path) -> bool {
-    let is_link = fs::symlink_metadata(config).is_ok_and(|there| there.is_symlink());
-    let (Ok(Some(text)), false) = (crate::sys::fs::read_text(config, 1 << 16), is_link) else {
+    // An included file is read at once, whatever it is.
+    let text = crate::sys::fs::read_text(config, 1 << 16).ok().flatten();
+    let has_includes = text.is_none_or(|text| text.to_ascii_lowercase().contains("[include"));
+    let config = if has_includes { None } else { git2::Config::open(config).ok() };
+    let Some(mut entries) = config.as_ref().and_then(|config| config.entries(None).ok()) else {
         return false;
     };
-    let mut names = "";
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).all(|line| {
-        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            let section =
-                section.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-            let known = PLAIN_CONFIG.iter().find(|(name, _)| *name == section);
-            names = known.map_or("", |(_, names)| names);
-            return known.is_some();
+    while let Some(entry) = entries.next() {
+        let is_fine = entry.is_ok_and(|entry| {
+            let (section, name) = split_key(entry.name_bytes());
+            // An address may name a program (`ext::`).
+            let names_program = || entry.value_bytes().windows(2).any(|pair| pair == b"::");
+            is_plain(&section, &name) && (!entry.has_value() || !names_program())
+        });
+        if !is_fine {
+            return false;
         }
-        let Some((name, value)) = line.split_once('=') else { return false };
-        // A value that goes on in the next line, or an address that names a program (`ext::`).
-        !value.ends_with('\\')
-            && !value.contains("::")
-            && names.split(' ').any(|known| name.trim().eq_ignore_ascii_case(known))
-    })
+    }
+    true
 }
 
 #[cfg(test)]
@@ -171,6 +126,7 @@ mod tests {
         let top = folder.path().canonicalize().unwrap();
         git2::Repository::init(&top).unwrap();
         fs::create_dir(top.join("conf")).unwrap();
+        fs::write(top.join("file"), "").unwrap();
         fs::write(top.join("conf/more"), "[include]\npath = deeper\n").unwrap();
         fs::write(top.join("conf/deeper"), "[core]\nfsmonitor = ./fs/mon --now\n").unwrap();
         fs::write(top.join(".git/config"), config).unwrap();
@@ -199,7 +155,15 @@ mod tests {
         check("[filter \"x\"]\nclean = sh 'tools/clean.sh' %f\n", &[]);
         check("[filter \"x\"]\nclean = sh 'conf/more' %f\n", &["conf/more"]);
         check("[filter \"x\"]\nsmudge = tools/s s/a/b/\n", &["tools/s"]);
-        check("[remote \"o\"]\nuploadpack = tools/up\n", &["tools/up"]);
+        for named in [
+            "remote \"o\"]\nuploadpack",
+            "lfs \"customtransfer.x\"]\npath",
+            "sendemail]\nsmtpserver",
+            "new]\nkey",
+        ] {
+            check(&format!("[{named} = tools/up\n"), &["tools/up"]);
+        }
+        check("[filter \"x\"]\nclean = python3 file\n[safe]\ndirectory = conf/\n", &["file"]);
         check("[alias]\nst = !scripts/st\n", &[]);
     }
 

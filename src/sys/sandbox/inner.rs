@@ -1,7 +1,7 @@
 //! The inner stage: what a process does to itself before it becomes the command.
 //!
-//! No capabilities, no new privileges, no core dumps, Landlock, seccomp. If anything fails, the command does not start. It
-//! runs inside `bwrap`, or alone.
+//! No sockets of others, no capabilities, no new privileges, no core dumps, Landlock, seccomp. If anything fails, the command
+//! does not start. It runs inside `bwrap`, or alone.
 
 #![expect(unsafe_code, reason = "an inherited descriptor has no owner in Rust yet")]
 
@@ -20,16 +20,17 @@ use landlock::{
 };
 use rustix::fs::{CWD, FileType, Mode as Bits, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
+use rustix::mount::mount_bind;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, unshare_unsafe,
 };
 
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::sandbox::filter::{self, Sockets};
-use crate::sandbox::inner::InnerPlan;
+use crate::sandbox::inner::{Enforced, InnerPlan};
 
 /// The Landlock version whose rights are used; an older kernel enforces those it knows.
 const LANDLOCK: ABI = ABI::V7;
@@ -47,11 +48,11 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 const DEVICES_IN_BWRAP: &[&str] = &["/dev/tty", "/dev/pts", "/dev/ptmx", "/dev/shm"];
 
 /// Restricts this process and becomes the command. It reads its plan from the descriptor, and reports there. With a plan
-/// that only probes, it returns the version of Landlock that is enforced; 0: none.
+/// that only probes, it returns what is enforced.
 ///
 /// # Errors
 /// What did not hold, or that the command could not be started.
-pub fn enter(descriptor: &str, command: &[OsString]) -> Result<u32, Problem> {
+pub fn enter(descriptor: &str, command: &[OsString]) -> Result<Enforced, Problem> {
     let wrong = || Problem::usage("--within is for nagent's own use");
     let control = descriptor.parse().ok().filter(|number| *number > 2).and_then(adopt);
     let control = control.ok_or_else(wrong)?;
@@ -61,12 +62,12 @@ pub fn enter(descriptor: &str, command: &[OsString]) -> Result<u32, Problem> {
     let plan: InnerPlan = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
     let report =
         |text: &str| control.set_len(0).and_then(|()| control.write_all_at(text.as_bytes(), 0));
-    let landlock = restrict(&plan).map_err(|why| {
+    let enforced = restrict(&plan).map_err(|why| {
         let _ = report(&format!("{STARTED}{why}"));
         Problem::failed(why)
     })?;
     if plan.probe {
-        return Ok(landlock);
+        return Ok(enforced);
     }
     let (program, arguments) =
         command.split_first().ok_or_else(|| Problem::usage("there is no command to run"))?;
@@ -88,22 +89,40 @@ fn adopt(number: RawFd) -> Option<File> {
     Some(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-/// Restricts this process. Returns the version of Landlock that is enforced.
-fn restrict(plan: &InnerPlan) -> Result<u32, String> {
+fn restrict(plan: &InnerPlan) -> Result<Enforced, String> {
     let failed =
         |what: &'static str| move |error: rustix::io::Errno| format!("cannot {what}: {error}");
     check_descriptors()?;
+    let is_covered = plan.sockets.as_deref().is_some_and(cover_sockets);
     drop_capabilities().map_err(failed("drop all capabilities"))?;
     set_no_new_privs(true).map_err(failed("give up new privileges"))?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .map_err(failed("turn core dumps off"))?;
     let landlock = apply_landlock(plan)?;
-    let sockets =
-        Sockets { no_internet: plan.no_network && plan.alone, no_netlink: plan.no_network };
+    // Sockets without a path are in the namespace of the network, or are stopped by Landlock 6.
+    let unix_sockets = is_covered && (plan.no_network || landlock >= 6);
+    let sockets = Sockets {
+        no_internet: plan.no_network && plan.alone,
+        no_netlink: plan.no_network,
+        unix: unix_sockets,
+    };
     let program = filter::compile_filter(sockets, plan.alone)?;
     seccompiler::apply_filter(&program)
         .map_err(|error| format!("cannot filter system calls (seccomp): {error}"))?;
-    Ok(landlock)
+    Ok(Enforced { landlock, unix_sockets })
+}
+
+/// Covers sockets by `/dev/null`, in a mount namespace of this process. Returns whether none of them can be reached.
+fn cover_sockets(sockets: &[OsString]) -> bool {
+    // SAFETY: this process has one thread, and no descriptor table, folder or memory is unshared.
+    if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
+        return false;
+    }
+    sockets.iter().all(|socket| match mount_bind("/dev/null", socket) {
+        // It is gone by now, or commands cannot get there either.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) | Ok(()) => true,
+        Err(_) => false,
+    })
 }
 
 /// Refuses open folders, which lead out of a sandbox that is built after they were opened. Other descriptors were closed.

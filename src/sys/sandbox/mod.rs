@@ -7,6 +7,7 @@
 //! - `paths`: looks up what the policy is made of, once a run
 //! - `scan`: searches a writable folder for protected names, for each command
 //! - `git_config_paths`: what a repository's config names, that git reads or runs by itself
+//! - `sockets`: the sockets of other programs
 //! - `program`: finds the `bwrap` of the system
 //! - `run`: one command, and what it left
 //! - [`inner`]: what a process does to itself before it becomes the command
@@ -17,30 +18,32 @@ mod paths;
 mod program;
 mod run;
 mod scan;
+mod sockets;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::{Context, Result, bail, ensure};
 use uuid::Uuid;
 
 use self::paths::PolicyPaths;
-pub use self::paths::{INNER, Places, Unavailable};
+pub use self::paths::{INNER, Places};
 use self::program::{PROBE_TIME, bwrap_version, find_bwrap};
 pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
-use self::scan::{MAX_PROTECTED, TreeScan, scan_folder};
+use self::scan::{TreeScan, scan_tree};
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
 use crate::sandbox::bwrap::{self, BwrapOptions};
-use crate::sandbox::inner::InnerPlan;
+use crate::sandbox::inner::{Enforced, InnerPlan};
 use crate::sandbox::mechanism::Mechanism;
-use crate::sandbox::policy::{FolderKind, SandboxPolicy, WritableFolder};
+use crate::sandbox::policy::{SandboxPolicy, WritableFolder};
 use crate::sandbox::{SandboxMode, SandboxRequest, advice};
 
 /// A sandbox that works on this machine.
@@ -60,16 +63,38 @@ pub struct Sandbox {
 ///
 /// # Errors
 /// It may not; the message says why, and which setting would allow it. Or the folders cannot be looked up.
-pub fn check_target(
-    request: &SandboxRequest,
-    places: Places<'_>,
-    target: &Path,
-) -> Result<(), Unavailable> {
+pub fn check_target(request: &SandboxRequest, places: Places<'_>, target: &Path) -> Result<()> {
     if request.mode == SandboxMode::Off {
         return Ok(());
     }
     let paths = PolicyPaths::resolve(request, Places { per_file: false, ..places })?;
-    paths.check_write(target).map_err(Unavailable)
+    check_write(&paths.policy, target).map_err(anyhow::Error::msg)
+}
+
+/// Checks whether commands may write a file, after a scan of the writable folders. `path` has no links.
+fn check_write(policy: &SandboxPolicy, path: &Path) -> Result<(), String> {
+    let mut policy = policy.clone();
+    let trees = scan_folders(&policy);
+    complete(&mut policy, &trees);
+    policy.check_write(path)
+}
+
+fn scan_folders(policy: &SandboxPolicy) -> Vec<(PathBuf, TreeScan)> {
+    let folders = policy.writable.iter().filter(|folder| !folder.is_temp);
+    let scan = |path: &Path| scan_tree(path, &|path| policy.is_writable(path));
+    folders.map(|folder| (folder.path.clone(), scan(&folder.path))).collect()
+}
+
+/// Completes a policy by what scans have found.
+fn complete(policy: &mut SandboxPolicy, trees: &[(PathBuf, TreeScan)]) {
+    for (_, scan) in trees {
+        policy.read_only.extend(scan.read_only().chain(&scan.unreadable).cloned());
+        policy.missing.extend(scan.missing.iter().chain(scan.links.keys()).cloned());
+        // Moved away, with another one in its place, a repository could have another config.
+        let parents = scan.in_git.iter().filter_map(|path| path.parent());
+        policy.pinned.extend(parents.map(Path::to_owned));
+        policy.pinned.extend(scan.repositories.iter().cloned());
+    }
 }
 
 impl Sandbox {
@@ -77,10 +102,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// It cannot be built here: the message says what is missing and what to do.
-    pub fn build(
-        request: &SandboxRequest,
-        places: Places<'_>,
-    ) -> Result<Option<Self>, Unavailable> {
+    pub fn build(request: &SandboxRequest, places: Places<'_>) -> Result<Option<Self>> {
         if !request.is_needed() {
             return Ok(None);
         }
@@ -89,130 +111,135 @@ impl Sandbox {
             paths: PolicyPaths::resolve(request, places)?,
             bwrap: None,
             options: BwrapOptions::default(),
-            mechanism: Mechanism { no_bwrap: None, landlock: 0 },
+            mechanism: Mechanism::default(),
             known: Mutex::default(),
         };
         sandbox.mechanism = sandbox.find_mechanism()?;
         // bwrap makes one of its own. Semaphores are in it.
         if sandbox.is_alone() && request.mode == SandboxMode::Workspace {
             let path = PathBuf::from("/dev/shm");
-            sandbox.paths.policy.writable.push(WritableFolder { path, kind: FolderKind::Temp });
+            sandbox.paths.policy.writable.push(WritableFolder { path, is_temp: true });
         }
         Ok(Some(sandbox))
     }
 
     /// Tries what there is: `bwrap`, with a user namespace where it needs one, or else Landlock alone.
-    fn find_mechanism(&mut self) -> Result<Mechanism, Unavailable> {
+    fn find_mechanism(&mut self) -> Result<Mechanism> {
         let why = match self.try_bwrap() {
-            Ok(landlock) => return Ok(Mechanism { no_bwrap: None, landlock }),
+            Ok(enforced) => return Ok(Mechanism { no_bwrap: None, enforced }),
             Err(why) => why,
         };
         self.bwrap = None;
         match self.probe() {
-            Ok(landlock) => Ok(Mechanism { no_bwrap: Some(why), landlock }),
-            Err(alone) => Err(Unavailable(format!(
-                "the sandbox cannot be built here; with bwrap: {why}; without: {alone}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"
-            ))),
+            Ok(enforced) => Ok(Mechanism { no_bwrap: Some(why), enforced }),
+            Err(alone) => bail!(
+                "the sandbox cannot be built here; with bwrap: {why}; without: {alone:#}; install bubblewrap, or boot a kernel with Landlock (Linux 6.2 or newer, lsm=landlock), or use --sandbox off without --no-network"
+            ),
         }
     }
 
-    fn try_bwrap(&mut self) -> Result<u32, String> {
+    fn try_bwrap(&mut self) -> Result<Enforced, String> {
         if self.request.only_landlock {
             return Err("it was not wanted".to_owned());
         }
         let path = find_bwrap()?;
-        let is_root = rustix::process::geteuid().is_root();
-        let ways: &[bool] = if is_root { &[false, true] } else { &[true] };
         let mut why = String::new();
         self.bwrap = Some(path.clone());
-        for &user_namespace in ways {
-            self.options = BwrapOptions { user_namespace, bounding: !user_namespace };
+        // Only root can go without a user namespace. A set-user-id bwrap gives a plain user no capabilities.
+        let is_root = rustix::process::geteuid().is_root();
+        let ways = [(false, true), (true, true), (true, false)];
+        for (user_namespace, capabilities) in ways.into_iter().skip(usize::from(!is_root)) {
+            self.options = BwrapOptions { user_namespace, capabilities };
             match self.probe() {
-                Ok(landlock) => return Ok(landlock),
-                Err(failed) => why = failed,
+                Ok(enforced) => return Ok(enforced),
+                Err(failed) => why = format!("{failed:#}"),
             }
         }
         Err(format!("{} does not work here ({why})", path.display()))
     }
 
-    /// Builds the sandbox around nothing. Returns the version of Landlock in it, or why it does not work.
-    fn probe(&self) -> Result<u32, String> {
+    /// Builds the sandbox around nothing. Returns what is enforced in it, or why it does not work.
+    fn probe(&self) -> Result<Enforced> {
         let policy = &self.paths.policy;
-        let plan = InnerPlan { probe: true, ..InnerPlan::new(policy, self.is_alone()) };
-        let plan = serde_json::to_vec(&plan).map_err(|error| error.to_string())?;
+        let plan = InnerPlan { probe: true, ..self.plan(policy) };
         let mut job = Job::new(vec!["true".into()], PathBuf::from("/"), Vec::new());
         job.output = Output::Separate;
         job.timeout = Some(PROBE_TIME);
-        let control = run::memory_file(&plan).map_err(|error| error.to_string())?;
-        self.put_around(&mut job, policy, control).map_err(|error| error.to_string())?;
-        let interrupts = Interrupts::without_handlers().map_err(|error| error.to_string())?;
-        let finished = process::run(job, &interrupts).map_err(|error| error.to_string())?;
+        let control = run::memory_file(&serde_json::to_vec(&plan)?)?;
+        self.put_around(&mut job, policy, control)?;
+        let finished = process::run(job, &Interrupts::without_handlers()?)?;
         if finished.outcome == (Outcome::Ended { code: 0 })
-            && let Ok(landlock) = String::from_utf8_lossy(&finished.stdout).trim().parse()
+            && let Ok(enforced) = serde_json::from_slice(&finished.stdout)
         {
-            return Ok(landlock);
+            return Ok(enforced);
         }
         let error = String::from_utf8_lossy(&finished.stderr);
         let error = error.lines().next().unwrap_or_default().trim();
         let error = error.strip_prefix("nagent-sandbox: ").unwrap_or(error);
-        Err(if error.is_empty() { format!("{:?}", finished.outcome) } else { error.to_owned() })
+        ensure!(!error.is_empty(), "{:?}", finished.outcome);
+        bail!("{error}")
+    }
+
+    /// The instructions for the inner stage.
+    fn plan(&self, policy: &SandboxPolicy) -> InnerPlan {
+        let mut plan = InnerPlan::new(policy, self.is_alone());
+        if self.options.capabilities && plan.restricts_files && !plan.alone {
+            let sockets = sockets::list_sockets();
+            plan.sockets = sockets.map(|paths| paths.into_iter().map(OsString::from).collect());
+        }
+        plan
     }
 
     /// Changes a job so that it runs in the sandbox.
     ///
     /// # Errors
     /// A folder that the sandbox needs is gone, or what it needs cannot be made.
-    pub fn wrap(&self, job: &mut Job) -> Result<SandboxedRun, Unavailable> {
-        let cannot = |error: io::Error| Unavailable(format!("cannot prepare the sandbox: {error}"));
-        job.cwd = std::fs::canonicalize(&job.cwd).map_err(|error| {
-            Unavailable(format!("cannot find the folder {}: {error}", job.cwd.display()))
-        })?;
+    pub fn wrap(&self, job: &mut Job) -> Result<SandboxedRun> {
+        job.cwd = fs::canonicalize(&job.cwd)
+            .with_context(|| format!("cannot find the folder {}", job.cwd.display()))?;
         let mut policy = self.paths.policy.clone();
         for folder in policy.writable.iter().map(|folder| &folder.path) {
-            if !std::fs::canonicalize(folder).is_ok_and(|path| path == *folder) {
-                return Err(Unavailable(format!(
-                    "the folder {}, which commands may write in, is gone or is a link now; start again",
-                    folder.display()
-                )));
-            }
+            ensure!(
+                fs::canonicalize(folder).is_ok_and(|path| path == *folder),
+                "the folder {}, which commands may write in, is gone or is a link now; start again",
+                folder.display()
+            );
         }
-        let trees = self.scan_all(&mut policy);
+        // A path that did not exist when the run began and does now.
+        let appeared = policy.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
+        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
+        let trees = self.scan_all();
+        complete(&mut policy, &trees);
         let scratch = self.scratch_folder();
-        if let Some(scratch) = &scratch {
-            let path = scratch.clone();
-            policy.writable.push(WritableFolder { path, kind: FolderKind::Temp });
+        if let Some(path) = scratch.clone() {
             job.env.retain(|(name, _)| name != "TMPDIR");
-            job.env.push(("TMPDIR".into(), scratch.into()));
+            job.env.push(("TMPDIR".into(), path.clone().into()));
+            policy.writable.push(WritableFolder { path, is_temp: true });
         }
-        let plan = InnerPlan::new(&policy, self.is_alone());
         let outputs = self.paths.root.join("outputs");
-        let missing = policy.missing.iter().filter(|path| !path.exists()).cloned().collect();
-        let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing, self.is_alone())
-            .map_err(cannot)?;
-        self.put_around(job, &policy, run.control().map_err(cannot)?).map_err(cannot)?;
+        let missing =
+            policy.missing.iter().filter(|path| policy.is_writable(path) && !path.exists());
+        let missing = missing.cloned().collect();
+        let plan = self.plan(&policy);
+        let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing)
+            .context("cannot prepare the sandbox")?;
+        self.put_around(job, &policy, run.control()?).context("cannot prepare the sandbox")?;
         Ok(run)
     }
 
-    /// Scans all folders, and completes the policy by what is found in them.
-    fn scan_all(&self, policy: &mut SandboxPolicy) -> Vec<(WritableFolder, TreeScan)> {
+    /// Scans all folders. What earlier scans have found is there too.
+    fn scan_all(&self) -> Vec<(PathBuf, TreeScan)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // A path that did not exist when the run began and does now.
-        let appeared = policy.missing.iter().filter_map(|path| std::fs::canonicalize(path).ok());
-        policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
-        let mut trees = Vec::new();
-        for folder in &self.paths.policy.writable {
-            let mut scan = scan_folder(folder, &self.paths.policy);
-            let still_there = known.iter().filter(|path| {
-                path.starts_with(&folder.path)
-                    && std::fs::canonicalize(path).is_ok_and(|there| there == **path)
-            });
-            still_there.take(MAX_PROTECTED).for_each(|path| scan.add_protected(path.clone()));
-            known.extend(scan.protected.iter().cloned());
-            policy.read_only.extend(scan.protected.iter().chain(&scan.unreadable).cloned());
-            policy.missing.extend(
-                scan.missing.iter().chain(scan.links.iter().map(|link| &link.path)).cloned(),
-            );
-            trees.push((folder.clone(), scan));
+        let mut trees = scan_folders(&self.paths.policy);
+        for (folder, scan) in &mut trees {
+            let is_there = |path: &Path| fs::canonicalize(path).is_ok_and(|there| there == path);
+            let is_found = |path: &PathBuf| scan.read_only().any(|found| found == path);
+            let more = known
+                .iter()
+                .filter(|path| path.starts_with(&folder) && is_there(path) && !is_found(path));
+            let more: Vec<PathBuf> = more.cloned().collect();
+            scan.protected.extend(more);
+            known.extend(scan.read_only().cloned());
         }
         trees
     }
@@ -222,8 +249,7 @@ impl Sandbox {
         // Landlock alone cannot permit a folder and hide something in it.
         let has_hidden = |folder: &WritableFolder| {
             let hidden = &self.paths.policy.hidden;
-            folder.kind == FolderKind::Temp
-                && hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
+            folder.is_temp && hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
         };
         let is_needed = match self.request.mode {
             SandboxMode::Off => false,
@@ -273,7 +299,7 @@ impl Sandbox {
     /// # Errors
     /// They may not: why, and which setting would allow it.
     pub fn check_write(&self, path: &Path) -> Result<(), String> {
-        self.paths.check_write(path)
+        check_write(&self.paths.policy, path)
     }
 
     /// What commands may write and read, but for what a scan of the writable folders finds.
@@ -309,13 +335,12 @@ impl Sandbox {
 
     /// Describes what this sandbox leaves open, one sentence each.
     pub fn gaps(&self) -> Vec<String> {
-        let is_git = |folder: &WritableFolder| folder.kind == FolderKind::Git;
-        self.mechanism.gaps(&self.request, self.paths.policy.writable.iter().any(is_git))
+        self.mechanism.gaps(&self.request)
     }
 
     /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it
     /// looks like a denial.
     pub fn advise(&self, output: &str) -> Option<String> {
-        advice::advise(&self.request, self.is_alone(), output)
+        advice::advise(&self.request, self.mechanism.enforced.unix_sockets, output)
     }
 }

@@ -5,12 +5,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use anyhow::{Context, Result, bail, ensure};
+
 use super::git_config_paths::paths_named_by_git;
-use super::scan::{is_git_folder, scan_folder};
-use crate::sandbox::policy::{FolderKind, HiddenPath, SandboxPolicy, WritableFolder};
-use crate::sandbox::protected::{
-    CREDENTIAL_VARIABLES, CREDENTIALS_IN_HOME, STARTERS_IN_HOME, names_in,
-};
+use crate::sandbox::policy::{HiddenPath, SandboxPolicy, WritableFolder};
+use crate::sandbox::protected::{Group, names_in};
 use crate::sandbox::{SandboxMode, SandboxRequest};
 use crate::sys::env::Env;
 use crate::sys::names::{expand_home, resolve_links};
@@ -35,12 +34,7 @@ pub struct Places<'a> {
     pub config: Option<&'a Path>,
 }
 
-/// Why the sandbox cannot be built, and what is missing.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unavailable(pub String);
-
-/// The policy of a run, and where things are.
+/// The policy of a run, and where things are. No path has links.
 #[derive(Debug)]
 pub(super) struct PolicyPaths {
     /// The policy, except for what a scan of the writable folders finds.
@@ -56,19 +50,16 @@ pub(super) struct PolicyPaths {
 }
 
 impl PolicyPaths {
-    pub(super) fn resolve(
-        request: &SandboxRequest,
-        places: Places<'_>,
-    ) -> Result<Self, Unavailable> {
+    pub(super) fn resolve(request: &SandboxRequest, places: Places<'_>) -> Result<Self> {
         let folder = resolve_folder(places.folder)?;
         let root = resolve_links(&places.folder.join(places.root));
-        crate::sys::fs::check_folder_owner(&root)
-            .map_err(|error| Unavailable(format!("{error:#}")))?;
+        crate::sys::fs::check_folder_owner(&root)?;
         let home = places.env.home().map(|home| resolve_links(&home));
         let toplevel = places.toplevel.and_then(|top| fs::canonicalize(top).ok());
         let tree = toplevel.clone().unwrap_or_else(|| folder.clone());
         let tmpdir = places.env.get_os("TMPDIR");
         let temp = temp_folders(tmpdir, &[Some(&tree), home.as_deref(), Some(&root)]);
+        let around = Around { folder: &folder, tree: &tree, root: &root, home: home.as_deref() };
 
         let mut policy = SandboxPolicy {
             mode: request.mode,
@@ -76,12 +67,12 @@ impl PolicyPaths {
             ..SandboxPolicy::default()
         };
         if request.mode == SandboxMode::Workspace {
-            for folder in &temp {
-                add_writable(&mut policy, folder.clone(), FolderKind::Temp);
-            }
+            let folders =
+                temp.iter().map(|path| WritableFolder { path: path.clone(), is_temp: true });
+            policy.writable = folders.collect();
             if !places.per_file && !temp.contains(&tree) {
-                check_tree(&tree, home.as_deref(), &root)?;
-                add_writable(&mut policy, tree.clone(), FolderKind::Tree);
+                around.check_tree()?;
+                add_writable(&mut policy, tree.clone());
             }
         }
         if request.mode != SandboxMode::Off {
@@ -89,46 +80,46 @@ impl PolicyPaths {
             let mut shown = vec![folder.clone(), tree.clone()];
             shown.extend(home.clone());
             for named in &request.write {
-                let (path, kind) =
-                    resolve_named_folder(named, &folder, &tree, &root, home.as_deref())?;
-                add_writable(&mut policy, path.clone(), kind);
+                let why = || format!("--write {}", named.display());
+                let path = around.resolve_named(named).with_context(why)?;
+                add_writable(&mut policy, path.clone());
                 shown.push(path);
             }
             policy.hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         }
         let inner = find_inner(places.env.executable.as_deref())?;
-        let config = places.config.map(|config| folder.join(config));
-        protect(&mut policy, toolkit(&inner).into_iter().chain(config).collect(), &|_| true);
+        let own =
+            toolkit(&inner).into_iter().chain(places.config.map(|config| folder.join(config)));
+        protect(&mut policy, own, |_| true);
         let by_git = toplevel.iter().flat_map(|top| paths_named_by_git(top, home.as_deref()));
         // A folder of hooks that is the tree itself would leave nothing to write in.
-        protect(&mut policy, by_git.collect(), &|path| !tree.starts_with(path));
+        protect(&mut policy, by_git, |path| !tree.starts_with(path));
         pin_folders_above(&mut policy);
         // Whoever works in such a folder itself, or names it, works on just that.
         let starters =
-            home.iter().flat_map(|home| names_in(STARTERS_IN_HOME).map(|name| home.join(name)));
+            home.iter().flat_map(|home| names_in(Group::Starter).map(|name| home.join(name)));
         let writable = policy.writable.clone();
-        protect(&mut policy, starters.collect(), &|path| writable.iter().all(|w| w.path != path));
+        protect(&mut policy, starters, |path| writable.iter().all(|folder| folder.path != path));
 
         let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
             fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| policy.is_writable(&tmpdir))
         });
         Ok(Self { policy, root, inner, temp: temp.into_iter().next(), is_tmpdir_writable })
     }
+}
 
-    /// Checks whether commands may write a file. `path` has no links.
-    pub(super) fn check_write(&self, path: &Path) -> Result<(), String> {
-        let mut policy = self.policy.clone();
-        for folder in &self.policy.writable {
-            let scan = scan_folder(folder, &self.policy);
-            policy.read_only.extend(scan.protected.into_iter().chain(scan.unreadable));
-            policy.missing.extend(scan.missing);
-        }
-        policy.check_write(path)
+fn add_writable(policy: &mut SandboxPolicy, path: PathBuf) {
+    if policy.writable.iter().all(|folder| folder.path != path) {
+        policy.writable.push(WritableFolder { path, is_temp: false });
     }
 }
 
 /// Makes paths read-only that are in writable folders and for which `is_kept` holds, or notes that they do not exist.
-fn protect(policy: &mut SandboxPolicy, paths: Vec<PathBuf>, is_kept: &dyn Fn(&Path) -> bool) {
+fn protect(
+    policy: &mut SandboxPolicy,
+    paths: impl Iterator<Item = PathBuf>,
+    is_kept: impl Fn(&Path) -> bool,
+) {
     for path in paths {
         match fs::canonicalize(&path) {
             Ok(path) if policy.is_writable(&path) && is_kept(&path) => policy.read_only.push(path),
@@ -151,33 +142,30 @@ fn pin_folders_above(policy: &mut SandboxPolicy) {
     policy.pinned = above.map(Path::to_owned).collect();
 }
 
-fn add_writable(policy: &mut SandboxPolicy, path: PathBuf, kind: FolderKind) {
-    if policy.writable.iter().all(|folder| folder.path != path) {
-        policy.writable.push(WritableFolder { path, kind });
-    }
-}
-
-fn resolve_folder(path: &Path) -> Result<PathBuf, Unavailable> {
-    fs::canonicalize(path)
-        .map_err(|error| Unavailable(format!("cannot find the folder {}: {error}", path.display())))
+fn resolve_folder(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).with_context(|| format!("cannot find the folder {}", path.display()))
 }
 
 /// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
 /// What holds one of `shown` is not hidden.
 fn hidden_paths(root: &Path, home: Option<&Path>, env: &Env, shown: &[PathBuf]) -> Vec<HiddenPath> {
-    let mut paths: Vec<PathBuf> = home
-        .iter()
-        .flat_map(|home| names_in(CREDENTIALS_IN_HOME).map(|name| home.join(name)))
-        .collect();
-    for (variable, prefix) in CREDENTIAL_VARIABLES {
+    let credentials = || names_in(Group::Credential);
+    let mut paths: Vec<PathBuf> =
+        home.iter().flat_map(|home| credentials().map(|name| home.join(name))).collect();
+    for line in names_in(Group::Variable) {
+        let (variable, replaced) = line.split_once(' ').unwrap_or((line, ""));
         for value in env.get_os(variable).iter().flat_map(std::env::split_paths) {
-            let below = names_in(CREDENTIALS_IN_HOME)
-                .filter_map(|name| Path::new(name).strip_prefix(prefix).ok());
-            paths.extend(below.filter(|_| !prefix.is_empty()).map(|below| value.join(below)));
-            paths.extend(prefix.is_empty().then_some(value));
+            if replaced.is_empty() {
+                paths.push(value);
+            } else {
+                let below =
+                    credentials().filter_map(|name| Path::new(name).strip_prefix(replaced).ok());
+                paths.extend(below.map(|below| value.join(below)));
+            }
         }
     }
     paths.push("/run/secrets".into());
+    paths.push(format!("/run/user/{}/containers", rustix::process::getuid()).into());
     paths.retain_mut(|path| {
         fs::canonicalize(&path).is_ok_and(|real| {
             *path = real;
@@ -188,25 +176,6 @@ fn hidden_paths(root: &Path, home: Option<&Path>, env: &Env, shown: &[PathBuf]) 
     paths.sort();
     paths.dedup();
     paths.into_iter().map(|path| HiddenPath { is_folder: path.is_dir(), path }).collect()
-}
-
-/// Checks that the working tree does not hold too much.
-fn check_tree(tree: &Path, home: Option<&Path>, root: &Path) -> Result<(), Unavailable> {
-    let why = if tree.parent().is_none() {
-        "is the root of the file system"
-    } else if home.is_some_and(|home| home.starts_with(tree)) {
-        "holds the home folder"
-    } else if root.starts_with(tree) {
-        "holds nagent's own folder"
-    } else if tree.starts_with(root) {
-        "is in nagent's own folder"
-    } else {
-        return Ok(());
-    };
-    Err(Unavailable(format!(
-        "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
-        tree.display()
-    )))
 }
 
 /// Returns the temp folders that exist: those of the system, and `TMPDIR` unless it holds one of `others`.
@@ -225,46 +194,58 @@ fn temp_folders(tmpdir: Option<&OsStr>, others: &[Option<&Path>]) -> Vec<PathBuf
     folders
 }
 
-/// Resolves the folder of a `--write`.
-fn resolve_named_folder(
-    named: &Path,
-    folder: &Path,
-    tree: &Path,
-    root: &Path,
-    home: Option<&Path>,
-) -> Result<(PathBuf, FolderKind), Unavailable> {
-    let wrong = |why: &str| Unavailable(format!("--write {}: {why}", named.display()));
-    let named_path = folder.join(expand_home(named, home));
-    let path = fs::canonicalize(&named_path).map_err(|error| {
-        wrong(&format!("{error}; name a folder that exists (mkdir creates one)"))
-    })?;
-    // A command may have put that link into the tree.
-    if remove_dots(&named_path).starts_with(tree) && !path.starts_with(tree) {
-        return Err(wrong(&format!(
+/// What a folder is compared with before commands may write in it.
+struct Around<'a> {
+    folder: &'a Path,
+    tree: &'a Path,
+    root: &'a Path,
+    home: Option<&'a Path>,
+}
+
+impl Around<'_> {
+    /// Checks that the working tree does not hold too much.
+    fn check_tree(&self) -> Result<()> {
+        let tree = self.tree;
+        let why = match () {
+            () if tree.parent().is_none() => "is the root of the file system",
+            () if self.home.is_some_and(|home| home.starts_with(tree)) => "holds the home folder",
+            () if self.root.starts_with(tree) => "holds nagent's own folder",
+            () if tree.starts_with(self.root) => "is in nagent's own folder",
+            () => return Ok(()),
+        };
+        bail!(
+            "the working tree {} {why}, so the sandbox cannot make it writable: start in the folder of a project, or use --sandbox read-only with --write DIR",
+            tree.display()
+        )
+    }
+
+    /// Resolves the folder of a `--write`.
+    fn resolve_named(&self, named: &Path) -> Result<PathBuf> {
+        let named = self.folder.join(expand_home(named, self.home));
+        let path = fs::canonicalize(&named)
+            .with_context(|| "name a folder that exists (mkdir creates one)")?;
+        // A command may have put that link into the tree.
+        ensure!(
+            path.starts_with(self.tree) || !remove_dots(&named).starts_with(self.tree),
             "it leads out of the working tree, to {}; name that folder itself if it is the one",
             path.display()
-        )));
-    }
-    if path.file_name().is_some_and(|name| name == ".git") && path.is_file() {
-        return Err(wrong(
-            "it is a file that names the repository's folder; name that folder itself, and for a linked working tree also \
-             the one that commondir in it names",
-        ));
-    }
-    if !path.is_dir() {
-        return Err(wrong("it is not a folder; name one that exists (mkdir creates one)"));
-    }
-    if path.starts_with(root) {
-        return Err(wrong(&format!(
+        );
+        ensure!(
+            path.is_dir() || path.file_name().is_none_or(|name| name != ".git"),
+            "it is a file that names the repository's folder; name that folder itself, and for a linked working tree also the one that commondir in it names"
+        );
+        ensure!(path.is_dir(), "it is not a folder; name one that exists (mkdir creates one)");
+        ensure!(
+            !path.starts_with(self.root),
             "it is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
-            root.display()
-        )));
+            self.root.display()
+        );
+        ensure!(
+            path.parent().is_some(),
+            "it is the root of the file system; --sandbox off restricts no files"
+        );
+        Ok(path)
     }
-    if path.parent().is_none() {
-        return Err(wrong("it is the root of the file system; --sandbox off restricts no files"));
-    }
-    let kind = if is_git_folder(&path) { FolderKind::Git } else { FolderKind::Named };
-    Ok((path, kind))
 }
 
 /// Removes `.` and `..` from a path without looking at links.
@@ -281,14 +262,12 @@ fn remove_dots(path: &Path) -> PathBuf {
 }
 
 /// Finds the executable of the inner stage.
-fn find_inner(executable: Option<&Path>) -> Result<PathBuf, Unavailable> {
+fn find_inner(executable: Option<&Path>) -> Result<PathBuf> {
     let executable = executable.and_then(|executable| fs::canonicalize(executable).ok());
     let inner = executable.as_deref().and_then(Path::parent).map(|folder| folder.join(INNER));
-    inner.filter(|inner| inner.is_file()).ok_or_else(|| {
-        Unavailable(format!(
-            "the executable {INNER}, which builds the sandbox from inside, is not beside this one{}; install it there",
-            executable.map(|path| format!(" ({})", path.display())).unwrap_or_default()
-        ))
+    inner.filter(|inner| inner.is_file()).with_context(|| {
+        let beside = executable.map(|path| format!(" ({})", path.display())).unwrap_or_default();
+        format!("the executable {INNER}, which builds the sandbox from inside, is not beside this one{beside}; install it there")
     })
 }
 

@@ -13,9 +13,8 @@ use uuid::Uuid;
 
 use super::git_config_paths::runs_nothing;
 use super::inner::STARTED;
-use super::scan::{PROTECTED_IN_GIT, TreeScan, scan_tree};
+use super::scan::{TreeScan, scan_tree};
 use crate::sandbox::inner::InnerPlan;
-use crate::sandbox::policy::{FolderKind, WritableFolder};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome};
@@ -42,7 +41,7 @@ pub struct SandboxedRun {
     /// Where what the command created is moved to.
     outputs: PathBuf,
     /// The folders that were searched, and what was found.
-    trees: Vec<(WritableFolder, TreeScan)>,
+    trees: Vec<(PathBuf, TreeScan)>,
     /// Device and inode of every protected path: one that was renamed with its folder is not new.
     identities: HashSet<(u64, u64)>,
     /// Whether nothing keeps protected paths from being changed.
@@ -63,22 +62,23 @@ pub struct SandboxOutcome {
 }
 
 impl SandboxedRun {
-    /// Remembers what there is before the command. `may_change`: nothing keeps protected paths from being changed.
+    /// Remembers what there is before the command.
     pub(super) fn new(
         plan: &InnerPlan,
         outputs: PathBuf,
         scratch: Option<PathBuf>,
-        trees: Vec<(WritableFolder, TreeScan)>,
+        trees: Vec<(PathBuf, TreeScan)>,
         missing: Vec<PathBuf>,
-        may_change: bool,
     ) -> io::Result<Self> {
-        let control = memory_file(&serde_json::to_vec(plan)?)?;
+        let (control, may_change) = (memory_file(&serde_json::to_vec(plan)?)?, plan.alone);
         if let Some(scratch) = &scratch {
             DirBuilder::new().mode(0o700).create(scratch)?;
         }
-        let protected = || trees.iter().flat_map(|(_, scan)| &scan.protected);
-        let identities = protected().filter_map(|path| identity(path)).collect();
-        let changeable = protected().filter(|_| may_change);
+        let read_only = || trees.iter().flat_map(|(_, scan)| scan.read_only());
+        let repositories = trees.iter().flat_map(|(_, scan)| &scan.repositories);
+        let identities =
+            read_only().chain(repositories).filter_map(|path| identity(path)).collect();
+        let changeable = read_only().filter(|_| may_change);
         let states = changeable.map(|path| (path.clone(), path_state(path))).collect();
         Ok(Self { control, scratch, outputs, trees, identities, may_change, states, missing })
     }
@@ -107,21 +107,20 @@ impl SandboxedRun {
         let show = |path: &PathBuf| path.display().to_string();
         let mut created: Vec<PathBuf> = Vec::new();
         for (folder, before) in &self.trees {
-            // In a repository's own folder, what can be created is among `missing`.
-            let after = match folder.kind {
-                FolderKind::Git | FolderKind::Temp => TreeScan::default(),
-                _ => scan_tree(&folder.path, &|_| false),
-            };
+            let after = scan_tree(folder, &|_| false);
             let is_new = |path: &PathBuf| {
                 !self.states.contains_key(path)
                     && identity(path).is_some_and(|identity| !self.identities.contains(&identity))
             };
-            created.extend(after.protected.into_iter().filter(is_new));
-            created.retain(|path| !runs_nothing(path));
-            let links = after.links.into_iter().filter(|link| !before.links.contains(link));
-            created.extend(links.map(|link| link.path));
+            // What can be created in a repository that was there is among `missing`.
+            let repositories = after.repositories.into_iter().filter(|path| !runs_nothing(path));
+            created.extend(after.protected.into_iter().chain(repositories).filter(is_new));
+            let links = before.links.keys().chain(after.links.keys());
+            let is_other =
+                |path: &&PathBuf| fs::read_link(path).ok().as_ref() != before.links.get(*path);
+            created.extend(links.filter(is_other).cloned());
             if before.is_cut || after.is_cut {
-                unsearched.push(show(&folder.path));
+                unsearched.push(show(folder));
             }
             let is_reported =
                 |folder: &&PathBuf| self.may_change || !before.unreadable.contains(folder);
@@ -132,22 +131,25 @@ impl SandboxedRun {
         let restored = self.restore_links();
         let missing = self.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
         moved.extend(self.move_out(missing.collect(), &mut notes));
-        notes.extend(name_some(
-            "the command created what tools run by themselves, so it was moved; to put it back",
-            &moved,
-        ));
-        notes.extend(name_some("links that the command removed or replaced are back", &restored));
-        let changed: Vec<String> = self
-            .states
-            .iter()
-            .filter(|(path, before)| path_state(path) != **before)
-            .map(|(path, _)| show(path))
-            .collect();
-        notes.extend(name_some(
-            "the command changed what tools run by themselves; look at it before you work there",
-            &changed,
-        ));
-        notes.extend(name_some("not searched to the end for what tools run by themselves (too large, too slow or unreadable), so it may hold more", &unsearched));
+        let has_changed = |(path, before): &(&PathBuf, &PathState)| path_state(path) != **before;
+        let changed = self.states.iter().filter(has_changed).map(|(path, _)| show(path)).collect();
+        for (what, names) in [
+            (
+                "the command created what tools run by themselves, so it was moved; to put it back",
+                moved,
+            ),
+            ("links that the command removed or replaced are back", restored),
+            (
+                "the command changed what tools run by themselves; look at it before you work there",
+                changed,
+            ),
+            (
+                "not searched to the end for what tools run by themselves (too large, too slow or unreadable), so it may hold more",
+                unsearched,
+            ),
+        ] {
+            notes.extend(name_some(what, &names));
+        }
         notes
     }
 
@@ -155,24 +157,18 @@ impl SandboxedRun {
     fn move_out(&self, mut created: Vec<PathBuf>, notes: &mut Vec<String>) -> Vec<String> {
         created.sort();
         created.dedup();
+        let folder = self.outputs.join(format!("created-{}", Uuid::new_v4().simple()));
         let mut moved = Vec::new();
-        for top in self.trees.iter().map(|(folder, _)| &folder.path) {
-            let folder = self.outputs.join(format!("created-{}", Uuid::new_v4().simple()));
-            let here = created.extract_if(.., |path| path.starts_with(top) && path != top);
-            for path in here.collect::<Vec<_>>() {
-                // Gone with a folder that was moved before.
-                if fs::symlink_metadata(&path).is_err() {
-                    continue;
-                }
-                let target = folder.join(path.strip_prefix(top).unwrap_or(&path));
-                match move_path(&path, &target) {
-                    Ok(()) => moved.push(format!("mv {} {}", quote(&target), quote(&path))),
-                    Err(why) => notes.push(format!(
-                        "the command created {}, which tools run by themselves, and it cannot be moved to {} ({why}); look at it before you work there",
-                        path.display(),
-                        target.display()
-                    )),
-                }
+        // What is gone was in a folder that has been moved.
+        for path in created.iter().filter(|path| fs::symlink_metadata(path).is_ok()) {
+            let target = folder.join(path.strip_prefix("/").unwrap_or(path));
+            match move_path(path, &target) {
+                Ok(()) => moved.push(format!("mv {} {}", quote(&target), quote(path))),
+                Err(why) => notes.push(format!(
+                    "the command created {}, which tools run by themselves, and it cannot be moved to {} ({why}); look at it before you work there",
+                    path.display(),
+                    target.display()
+                )),
             }
         }
         moved
@@ -181,11 +177,10 @@ impl SandboxedRun {
     /// Puts links with protected names back that the command removed or replaced: no mount protects a link.
     fn restore_links(&self) -> Vec<String> {
         let links = self.trees.iter().flat_map(|(_, scan)| &scan.links);
-        let is_gone = |path: &Path| fs::symlink_metadata(path).is_err();
-        links
-            .filter(|link| is_gone(&link.path) && symlink(&link.target, &link.path).is_ok())
-            .map(|link| link.path.display().to_string())
-            .collect()
+        let is_back = |(path, target): &(&PathBuf, &PathBuf)| {
+            fs::symlink_metadata(path).is_err() && symlink(target, path).is_ok()
+        };
+        links.filter(is_back).map(|(path, _)| path.display().to_string()).collect()
     }
 }
 
@@ -252,14 +247,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|there| (there.dev(), there.ino()))
 }
 
-/// Reads the state of a protected path: of a repository only what runs programs, since git changes the rest all the time.
+/// Reads the state of a protected path and of what is in it.
 fn path_state(path: &Path) -> PathState {
-    let is_repository = path.join("HEAD").exists();
-    let mut ahead: Vec<PathBuf> = if is_repository {
-        PROTECTED_IN_GIT.iter().map(|name| path.join(name)).collect()
-    } else {
-        vec![path.to_owned()]
-    };
+    let mut ahead = vec![path.to_owned()];
     let mut state = PathState::new();
     while let Some(path) = ahead.pop()
         && state.len() < 1000
@@ -278,18 +268,12 @@ fn path_state(path: &Path) -> PathState {
 
 /// Removes a folder whatever modes a command gave to folders in it.
 fn remove_folder(folder: &Path) {
-    if fs::remove_dir_all(folder).is_ok() {
-        return;
-    }
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        if !fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) {
-            continue;
-        }
         let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
-        folders.extend(
-            fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()),
-        );
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
     }
     let _ = fs::remove_dir_all(folder);
 }

@@ -1,22 +1,21 @@
 //! Searches a writable folder for protected names. The walk has limits, because a command may wait for it and its result.
 
-use std::collections::VecDeque;
-use std::fs::{self, DirEntry, FileType};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::limits;
-use crate::sandbox::policy::{FolderKind, SandboxPolicy, WritableFolder};
-use crate::sandbox::protected::{HEAVY, PROTECTED, is_protected, names_in};
+use crate::sandbox::protected::{Group, is_protected, names_in};
 use crate::sys::git;
 use crate::sys::names::resolve_links;
 
 /// Maximum time that a walk takes.
 pub(super) const MAX_TIME: Duration = Duration::from_millis(200);
 /// Maximum number of protected paths; each becomes a mount.
-pub(super) const MAX_PROTECTED: usize = 150;
+pub(super) const MAX_PROTECTED: usize = 300;
 
-/// What in a repository's own folder runs programs, or names programs that run.
+/// What in a repository's own folder runs programs, or names programs that run. The rest is what commits are made of.
 pub(super) const PROTECTED_IN_GIT: [&str; 8] = [
     "hooks",
     "config",
@@ -33,43 +32,18 @@ pub(super) const PROTECTED_IN_GIT: [&str; 8] = [
 pub(super) struct TreeScan {
     /// Files and folders with protected names, and what git files and links with such names lead to.
     pub(super) protected: Vec<PathBuf>,
-    /// Links with protected names. Nothing can be mounted on a link.
-    pub(super) links: Vec<ProtectedLink>,
+    /// Repositories' own folders, whatever their names.
+    pub(super) repositories: Vec<PathBuf>,
+    /// What is protected in these.
+    pub(super) in_git: Vec<PathBuf>,
+    /// Links that would be protected if anything could be mounted on a link, with their texts.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
     /// What they lead to where that does not exist, and what does not exist in a repository's own folder.
     pub(super) missing: Vec<PathBuf>,
     /// Folders that could not be read: there may be protected names in them.
     pub(super) unreadable: Vec<PathBuf>,
     /// Whether the walk ended at a limit: there may be more.
     pub(super) is_cut: bool,
-}
-
-/// A link with a protected name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProtectedLink {
-    pub(super) path: PathBuf,
-    /// The text of the link.
-    pub(super) target: PathBuf,
-}
-
-/// Searches a writable folder of a policy.
-pub(super) fn scan_folder(folder: &WritableFolder, policy: &SandboxPolicy) -> TreeScan {
-    let mut scan = match folder.kind {
-        FolderKind::Temp | FolderKind::Git => TreeScan::default(),
-        FolderKind::Tree | FolderKind::Named => {
-            scan_tree(&folder.path, &|path| policy.is_writable(path))
-        }
-    };
-    // The top of a tree may be a bare repository.
-    if folder.kind != FolderKind::Temp && is_git_folder(&folder.path) {
-        for path in PROTECTED_IN_GIT.iter().map(|name| folder.path.join(name)) {
-            match fs::symlink_metadata(&path) {
-                Ok(there) if !there.is_symlink() => scan.protected.push(path),
-                Ok(_) => {}
-                Err(_) => scan.missing.push(path),
-            }
-        }
-    }
-    scan
 }
 
 /// Walks through a folder. `is_writable` decides whether what a link or a git file leads to is protected too.
@@ -81,97 +55,103 @@ fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> 
     let started = Instant::now();
     let mut found = TreeScan::default();
     // First, so that no number of other entries hides them.
-    for name in names_in(PROTECTED) {
-        let path = top.join(name);
+    for path in names_in(Group::Protected).map(|name| top.join(name)) {
         if let Ok(metadata) = fs::symlink_metadata(&path) {
             found.add_entry(path, metadata.file_type(), is_writable);
         }
     }
-    let mut near = VecDeque::from([top.to_owned()]);
-    let mut heavy = VecDeque::new();
+    let heavy_names: Vec<&str> = names_in(Group::Heavy).collect();
+    let (mut near, mut heavy) = (VecDeque::from([top.to_owned()]), VecDeque::new());
     let mut count = 0;
-    let mut is_over = |found: &mut TreeScan| {
-        count += 1;
-        found.is_cut |= count > max_entries || count % 128 == 0 && started.elapsed() >= MAX_TIME;
-        found.is_cut
-    };
     while let Some(folder) = near.pop_front().or_else(|| heavy.pop_front()) {
-        let Ok(listing) = fs::read_dir(&folder) else {
+        let Ok(entries) = fs::read_dir(&folder) else {
             found.unreadable.push(folder);
             continue;
         };
-        let mut entries: Vec<(DirEntry, FileType)> = Vec::new();
-        for entry in listing.flatten() {
-            if is_over(&mut found) {
-                break;
-            }
-            if let Ok(kind) = entry.file_type() {
-                entries.push((entry, kind));
+        if is_git_folder(&folder) {
+            found.add_repository(folder.clone(), is_writable);
+            // The top may be a repository and a working tree in one.
+            if folder != top {
+                continue;
             }
         }
-        if folder != top && is_bare_repository(&entries) {
-            found.add_protected(folder);
-            continue;
-        }
-        for (entry, kind) in entries {
-            let name = entry.file_name();
-            if is_protected(&name) {
-                found.add_entry(entry.path(), kind, is_writable);
+        for entry in entries.flatten() {
+            count += 1;
+            found.is_cut |= count > max_entries
+                || count % 128 == 0 && started.elapsed() >= MAX_TIME
+                || found.protected.len() + found.in_git.len() >= MAX_PROTECTED;
+            if found.is_cut {
+                return found;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let path = entry.path();
+            if is_protected(&path) {
+                found.add_entry(path, kind, is_writable);
             } else if kind.is_dir() {
-                let is_heavy = HEAVY.iter().any(|heavy| name == *heavy);
-                if is_heavy { &mut heavy } else { &mut near }.push_back(entry.path());
+                let is_heavy = heavy_names.iter().any(|heavy| entry.file_name() == *heavy);
+                if is_heavy { &mut heavy } else { &mut near }.push_back(path);
             }
-        }
-        let is_done = near.is_empty() && heavy.is_empty();
-        found.is_cut |= found.protected.len() >= MAX_PROTECTED && !is_done;
-        if found.is_cut {
-            break;
         }
     }
     found
 }
 
 impl TreeScan {
-    pub(super) fn add_protected(&mut self, path: PathBuf) {
-        if !self.protected.contains(&path) {
+    /// Everything that is there and must not be changed.
+    pub(super) fn read_only(&self) -> impl Iterator<Item = &PathBuf> {
+        self.protected.iter().chain(&self.in_git)
+    }
+
+    /// Adds something that is no link: a repository's own folder by its parts, anything else whole.
+    fn add_protected(&mut self, path: PathBuf, is_writable: &dyn Fn(&Path) -> bool) {
+        if is_git_folder(&path) {
+            self.add_repository(path, is_writable);
+        } else if !self.protected.contains(&path) {
             self.protected.push(path);
         }
     }
 
+    fn add_repository(&mut self, folder: PathBuf, is_writable: &dyn Fn(&Path) -> bool) {
+        if self.repositories.contains(&folder) {
+            return;
+        }
+        for path in PROTECTED_IN_GIT.iter().map(|name| folder.join(name)) {
+            match fs::symlink_metadata(&path) {
+                Ok(there) if there.is_symlink() => {
+                    self.add_entry(path, there.file_type(), is_writable);
+                }
+                Ok(_) => self.in_git.push(path),
+                Err(_) => self.missing.push(path),
+            }
+        }
+        self.repositories.push(folder);
+    }
+
     fn add_entry(&mut self, path: PathBuf, kind: FileType, is_writable: &dyn Fn(&Path) -> bool) {
         if kind.is_symlink() {
-            if self.links.iter().any(|link| link.path == path) {
-                return;
-            }
             let target = fs::read_link(&path).unwrap_or_default();
             match fs::canonicalize(&path) {
-                Ok(target) if is_writable(&target) => self.add_protected(target),
+                Ok(target) if is_writable(&target) => self.add_protected(target, is_writable),
                 Ok(_) => {}
                 Err(_) => self.missing.push(resolve_links(&path.with_file_name(&target))),
             }
-            self.links.push(ProtectedLink { path, target });
+            self.links.insert(path, target);
             return;
         }
         if kind.is_file() && path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
         {
             for folder in git::git_folders(&path).into_iter().filter(|folder| is_writable(folder)) {
-                self.add_protected(folder);
+                self.add_protected(folder, is_writable);
             }
         }
-        self.add_protected(path);
+        self.add_protected(path, is_writable);
     }
 }
 
-/// Returns whether git takes a folder for a bare repository, whatever its name.
-fn is_bare_repository(entries: &[(DirEntry, FileType)]) -> bool {
-    let has = |name: &str| entries.iter().any(|(entry, _)| entry.file_name() == name);
-    has("HEAD") && has("objects") && has("refs")
-}
-
-/// Returns whether a folder is a repository's own.
-pub(super) fn is_git_folder(folder: &Path) -> bool {
-    fs::symlink_metadata(folder.join("HEAD")).is_ok()
-        && (folder.join("objects").is_dir() || folder.join("commondir").is_file())
+/// Returns whether git takes a folder for a repository's own, whatever its name.
+fn is_git_folder(folder: &Path) -> bool {
+    let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+    has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
 #[cfg(test)]
@@ -193,8 +173,7 @@ mod tests {
         assert!(found.is_cut);
         // The text of the gap has the real limits.
         let request = SandboxRequest { mode: SandboxMode::Workspace, ..SandboxRequest::default() };
-        let mechanism = Mechanism { no_bwrap: None, landlock: 7 };
-        let gaps = mechanism.gaps(&request, false).join("\n");
+        let gaps = Mechanism::default().gaps(&request).join("\n");
         assert!(gaps.contains("100,000 entries") && gaps.contains("0.2 s"), "{gaps}");
         assert_eq!((limits::SCANNED_ENTRIES, MAX_TIME), (100_000, Duration::from_millis(200)));
     }
@@ -216,30 +195,35 @@ mod tests {
     fn protected_names_are_found_in_every_folder() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
-        for folder in [".git", "sub/.vscode", "sub/deep/.git", "sub/bare/objects", "sub/bare/refs"]
-        {
+        for folder in [
+            ".git",
+            "sub/.vscode",
+            "sub/bare/objects",
+            "sub/bare/refs",
+            "sub/bare/hooks",
+            ".config/mise",
+        ] {
             fs::create_dir_all(top.join(folder)).unwrap();
         }
-        for file in [".bashrc", "sub/deep/.npmrc", "sub/README.md", "sub/bare/HEAD", "rc"] {
+        for file in
+            [".bashrc", "sub/.npmrc", "sub/README.md", "sub/bare/HEAD", "sub/bare/config", "rc"]
+        {
             fs::write(top.join(file), "x").unwrap();
         }
         std::os::unix::fs::symlink("../rc", top.join("sub/.zshrc")).unwrap();
         let found = scan_tree(&top, &|_| true);
-        let mut protected: Vec<&Path> =
-            found.protected.iter().map(|path| path.strip_prefix(&top).unwrap()).collect();
-        protected.sort();
-        let expect = [
-            ".bashrc",
-            ".git",
-            "rc",
-            "sub/.vscode",
-            "sub/bare",
-            "sub/deep/.git",
-            "sub/deep/.npmrc",
-        ];
-        assert_eq!(protected, expect.map(Path::new));
-        let link = ProtectedLink { path: top.join("sub/.zshrc"), target: PathBuf::from("../rc") };
-        assert_eq!(found.links, [link]);
+        let plain = |paths: &[PathBuf]| {
+            let paths =
+                paths.iter().map(|path| path.strip_prefix(&top).unwrap().display().to_string());
+            let mut paths: Vec<String> = paths.collect();
+            paths.sort();
+            paths
+        };
+        let expect = [".bashrc", ".config/mise", ".git", "rc", "sub/.npmrc", "sub/.vscode"];
+        assert_eq!(plain(&found.protected), expect);
+        assert_eq!(plain(&found.in_git), ["sub/bare/config", "sub/bare/hooks"]);
+        assert!(found.missing.contains(&top.join("sub/bare/commondir")));
+        assert_eq!(found.links, [(top.join("sub/.zshrc"), PathBuf::from("../rc"))].into());
         assert!(!found.is_cut);
     }
 }
