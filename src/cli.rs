@@ -1,7 +1,4 @@
-//! What all tools share: parsing, `--description`, `--json`, the report at the end and its exit code, panics.
-//!
-//! A tool is its `Args` (whose doc comment is its help), its description, and a `run` that returns a [`Report`], which is
-//! printed here.
+//! What all tools share: parsing, `--description`, `--json`, panics, and the [`Report`] of a tool's `run` with its exit code.
 
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
@@ -70,7 +67,6 @@ fn run_tool<T: Tool>(args: T) -> Report {
     })
 }
 
-/// Whether a flag is among the words, before any `--`.
 fn is_asked(words: &[OsString], flag: &str) -> bool {
     words.iter().skip(1).take_while(|word| *word != "--").any(|word| word == flag)
 }

@@ -109,12 +109,7 @@ fn known_keys() -> Vec<String> {
     fields.chain(["$schema".to_owned()]).collect()
 }
 
-/// Reads a config file's text, with the settings of a profile over its own: of `profile`, else of the one that the file
-/// names.
-///
-/// # Errors
-/// An empty file or text that is not a JSON object, a key that is not known, a value of the wrong type, a number out of range,
-/// in a profile too, whether it counts or not; a profile that is not there.
+/// Reads a config file's text, with the settings of `profile`, else of the profile that the file names, over its own.
 pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let value: Value =
@@ -179,7 +174,6 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     Ok(notes)
 }
 
-/// Says what is wrong with a value.
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
         return Some(format!("does not fit: {error}"));

@@ -163,8 +163,7 @@ pub fn known_sections(text: &str, pieces: &[Piece]) -> Vec<Section> {
     sections
 }
 
-/// Returns the sections that differ from what the conversation last said. `written` are its sections in file order. A
-/// section that no longer exists gets the text "(none)".
+/// Returns the sections that differ from the `written` ones; one that no longer exists gets the text "(none)".
 pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
     if written.is_empty() {
         return now.to_vec();

@@ -1,7 +1,4 @@
 //! The exit codes of every executable, and the signals that end one.
-//!
-//! One table for all tools, so that a script can branch on it. This file holds values only: it ends no
-//! process and catches no signal.
 
 /// How a run ended. The number is the process's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,9 +26,6 @@ pub fn old_conversation(root: &Root, name: &str) -> Option<PathBuf> {
 }
 
 /// Moves a conversation to the present place, and returns where it was.
-///
-/// # Errors
-/// The root cannot be made, or the file cannot be moved.
 pub fn move_old_conversation(root: &Root, name: &str) -> Result<Option<PathBuf>> {
     let Some(old) = old_conversation(root, name) else { return Ok(None) };
     root.prepare()?;
@@ -37,9 +34,6 @@ pub fn move_old_conversation(root: &Root, name: &str) -> Result<Option<PathBuf>>
 }
 
 /// Indexes of saved conversations, one of each process that had saved some.
-///
-/// # Errors
-/// The folder of conversations cannot be read.
 pub fn saved_indexes(root: &Root) -> Result<Vec<PathBuf>> {
     let folder = root.conversations();
     let names = fs::list_names(&folder)?.into_iter();

@@ -1,5 +1,4 @@
-//! Masks credentials in text that a model is to read: values that this process knows, and on request well-known shapes. Bytes
-//! in, bytes out.
+//! Masks credentials in text that a model is to read: values that this process knows, and on request well-known shapes.
 //!
 //! A mask is `[key NAME]` for the value of a variable, `[masked KIND WORD]` for a shape. The word is a hash of the secret and
 //! of a key that stays on this machine: the same secret always has the same mask, and nobody can test guesses against the
@@ -34,7 +33,6 @@ const RAGGED: usize = 512;
 static PATTERNS: LazyLock<Vec<Regex>> =
     LazyLock::new(|| SHAPES.iter().map(|shape| compile(shape.pattern)).collect());
 
-/// An address with a password in it.
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
     let shape = SHAPES.iter().find(|shape| shape.name == "url-password");
     compile(shape.map_or("", |shape| shape.pattern))
@@ -67,7 +65,6 @@ pub struct Redactor {
     learned: RefCell<HashMap<Vec<u8>, String>>,
 }
 
-/// A secret in a text.
 #[derive(Debug, Clone)]
 struct Span {
     /// What matched: the secret, and what shows that it is one.
@@ -85,8 +82,7 @@ enum Label {
 }
 
 impl Redactor {
-    /// Masks the values of variables, given with their names, and shapes where there is a `salt` for their words. Short
-    /// values are skipped.
+    /// Masks the values of variables, given with their names, and shapes where there is a `salt`. Short values are skipped.
     pub fn new<'a>(
         variables: impl IntoIterator<Item = (&'a str, &'a str)>,
         salt: Option<&[u8]>,
@@ -205,7 +201,6 @@ impl Redactor {
         Some(found.get(0)?.as_str())
     }
 
-    /// All secrets, in order, none overlapping another.
     fn spans(&self, text: &[u8]) -> Vec<Span> {
         let mut spans = Vec::new();
         if let Some(any) = &self.any_known {
@@ -255,7 +250,6 @@ impl Redactor {
         }
     }
 
-    /// The text with masks in the place of secrets.
     fn replace_spans(&self, text: &[u8], spans: &[Span]) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;

@@ -1,5 +1,4 @@
-//! What cargo builds under the names of the tools beside `nagent`: it becomes `nagent`, which contains all of them and acts
-//! by the name that it is called by.
+//! The executables beside `nagent` that have the tools' names: each becomes `nagent`, which acts by the name it is called by.
 //!
 //! It exists for `cargo install`, which installs executables and cannot make links; `make install` links the names to
 //! `nagent`. It uses nothing of the library, which keeps it at a few hundred kilobytes.

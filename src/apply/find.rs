@@ -10,10 +10,8 @@ use super::outcome::How;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Maximum number of places that are listed.
 pub(super) const MOST_PLACES: usize = 100;
-/// Maximum number of lines that are compared again to check places: a file of one line repeated ten thousand times must
-/// not take seconds.
+/// At most this many lines are compared again: a file of one line, ten thousand times, must not take seconds.
 const MOST_WORK: usize = 1_000_000;
 
 /// Lines of the file that a search means.
@@ -109,9 +107,7 @@ pub(super) fn find_cores(search: &[Line], file: &File) -> Vec<Range<usize>> {
     starts.into_iter().take(MOST_PLACES).map(lines).collect()
 }
 
-/// Returns the lines that hold the replacement already, around a place of the search.
-///
-/// An insertion leaves its own search in the file: without this check, applying it twice would insert twice.
+/// Returns the lines around a place that hold the replacement already: applying an insertion twice would insert twice.
 pub(super) fn already_applied(
     place: &Place,
     search: &[Line],
@@ -142,8 +138,7 @@ pub(super) fn already_applied(
     })
 }
 
-/// Returns where the replacement is, over the place of a search that was not found exactly: its lines are there, indented
-/// as the edit indented them.
+/// Returns where the replacement is already, indented as the edit indented it, over a place that was not found exactly.
 fn find_replacement_over(
     place: &Place,
     search: &[Line],
@@ -164,8 +159,7 @@ fn find_replacement_over(
     Some(from + over.lines.start..from + over.lines.end)
 }
 
-/// Returns the starts of all runs in `file` that equal `search`, in one pass (Knuth, Morris, Pratt). `same` must be an
-/// equivalence, as `==` is.
+/// Returns the starts of all runs in `file` that equal `search`, in one pass. `same` must be an equivalence, as `==` is.
 fn find_runs<T: Copy>(search: &[T], file: &[T], same: impl Fn(T, T) -> bool) -> Vec<usize> {
     if search.is_empty() || search.len() > file.len() {
         return Vec::new();

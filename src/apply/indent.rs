@@ -5,14 +5,16 @@ use super::lines::{Line, indent, is_blank};
 /// The difference between the indentation of a search and of the file, the same for every line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shift {
-    /// Nothing.
     None,
     /// The file's lines have this before the search's indentation.
     Deeper(String),
     /// The search's lines have this before the file's indentation.
     Shallower(String),
     /// Tabs instead of spaces, `width` columns each; the file is `delta` columns deeper.
-    Columns { width: usize, delta: isize },
+    Columns {
+        width: usize,
+        delta: isize,
+    },
 }
 
 /// The one shift that explains all pairs of indentations (search, file).
@@ -64,8 +66,7 @@ pub(super) struct Reindent<'a> {
 }
 
 impl<'a> Reindent<'a> {
-    /// `pairs` are lines of the search and of the file. `None` if the replacement may already be in the file's own
-    /// indentation.
+    /// `pairs` are lines of the search and of the file. `None`: the replacement may have the file's own indentation already.
     pub(super) fn new(
         shift: &'a Shift,
         pairs: &[(&'a str, &'a str)],
@@ -104,8 +105,7 @@ impl<'a> Reindent<'a> {
         (replace.iter().any(shares) || !new.may_be_meant_as_it_is(replace)).then_some(new)
     }
 
-    /// Whether the replacement's lines all start at the file's indentation or beyond, and the search's do not: then the
-    /// replacement may not be shifted as the search is.
+    /// Whether only the replacement begins at the file's indentation or beyond: it may not be shifted as the search is.
     fn may_be_meant_as_it_is(&self, replace: &[Line]) -> bool {
         let least =
             |indents: &mut dyn Iterator<Item = &str>| indents.map(|i| columns(i, self.width)).min();

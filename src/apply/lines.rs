@@ -24,7 +24,6 @@ impl<'a> File<'a> {
         Self { lines, keys: OnceCell::new() }
     }
 
-    /// The [`line_key`] of each line.
     pub(super) fn line_keys(&self) -> &[u64] {
         self.keys.get_or_init(|| self.lines.iter().map(|line| line_key(line.text)).collect())
     }
@@ -85,7 +84,6 @@ pub(super) fn without_blanks(text: &str) -> &str {
     trim_end(text).trim_start_matches([' ', '\t'])
 }
 
-/// Whether a line holds blanks alone.
 pub(super) fn is_blank(text: &str) -> bool {
     trim_end(text).is_empty()
 }
@@ -101,8 +99,7 @@ pub(super) fn plain_char(c: char) -> char {
     }
 }
 
-/// A hash that ignores blanks around a line and the shape of its quotes; 0 for a blank line only. No reading takes lines
-/// with different keys for the same.
+/// A hash that ignores outer blanks and the shape of quotes; 0 for a blank line. Lines that any reading equates have the same.
 pub(super) fn line_key(text: &str) -> u64 {
     // All control characters count as blanks, which includes what readings ignore.
     fn inner(mut bytes: &[u8]) -> &[u8] {

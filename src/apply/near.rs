@@ -79,7 +79,6 @@ impl LetterPairs {
         self.count.clamp(1, 40) as usize
     }
 
-    /// How similar two lines are, in percent.
     fn likeness(&self, other: &Self) -> usize {
         let shared: u32 =
             self.bits.iter().zip(&other.bits).map(|(a, b)| (a & b).count_ones()).sum();

@@ -25,8 +25,7 @@ pub struct Change {
     pub how: How,
 }
 
-/// What had to be ignored to find a block, the strictest first: a laxer reading is tried only if no stricter one finds the
-/// block.
+/// What had to be ignored to find a block. A laxer reading is tried only if no stricter one finds the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     /// Nothing.

@@ -167,7 +167,6 @@ pub(super) fn mention_other_blocks(refusal: &mut Refusal, blocks: &[Block]) {
     }
 }
 
-/// Refuses a block whose replacement is already in the file.
 fn refuse_if_replaced(search: &[Line], replace: &[Line], file: &File) -> Option<Refusal> {
     let texts = replace
         .iter()

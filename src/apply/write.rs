@@ -60,7 +60,6 @@ struct Writer<'a> {
     at: usize,
 }
 
-/// Writes a block at its place.
 pub(super) fn write<'a>(
     place: &'a Place,
     search: &'a [Line<'a>],
@@ -170,7 +169,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Keeps a line that search and replacement share.
     fn keep_line(&mut self, line: Option<usize>, beside_new: bool) {
         if let Some(line) = line {
             self.pieces.push(Piece::Keep(line));
@@ -234,8 +232,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Returns a new line in the file's style. `changed` is its text if quotes were ignored; `facing` are the line of the
-    /// search that it replaces, if any, and the file's.
+    /// Returns a new line in the file's style. `changed` is its text if quotes were ignored; `facing` are the lines it replaces.
     fn new_line(
         &self,
         text: &str,
@@ -272,8 +269,7 @@ impl Writer<'_> {
         }
     }
 
-    /// If quotes were ignored: the trimmed texts of the new lines, in which the words that they share with the search are the
-    /// file's own.
+    /// If quotes were ignored: the trimmed new lines, in which the words that they share with the search are the file's own.
     fn with_file_quotes(&self, old: &Range<usize>, new: &Range<usize>) -> Option<Vec<String>> {
         if self.place.how < How::Quotes {
             return None;

@@ -1,7 +1,4 @@
 //! Retries for every tool that asks a model outside of the loop.
-//!
-//! [`Retry`] decides when to try again and how often; this is the waiting, and the line that reports it. The loop has
-//! its own retries, as effects (see [`crate::turn`]).
 
 use std::time::Duration;
 
@@ -43,8 +40,7 @@ pub fn random_fraction() -> f64 {
 }
 
 impl ModelClient {
-    /// Asks the model, with retries that wait for `patience` in total. A prompt that cannot fit into the model's window
-    /// is refused before anything is sent. Errors name the variable of a refused credential, or the missing model.
+    /// Asks the model, with retries for `patience` in total. A prompt beyond the model's window is refused before that.
     pub fn ask_with_retries(
         &mut self,
         ask: &ChatRequest<'_>,

@@ -24,7 +24,6 @@ impl Server {
         self.client.limit_time(limit);
     }
 
-    /// Sends a request to the model and reads the reply to its end.
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,

@@ -1,6 +1,4 @@
 //! Asks a model about a file through the provider's files API, and removes the file there afterwards, whatever happens.
-//!
-//! Requests and replies are in [`crate::llm::files`]; [`crate::llm::route`] decides which files are uploaded.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -33,9 +31,7 @@ struct Upload<'a> {
     report: &'a mut dyn FnMut(&str),
 }
 
-/// Asks about `file`, whose bytes are here: uploads it, asks, removes it. All waits together last up to `patience`.
-///
-/// When the file cannot be removed, a line says so and names its id; that is not an error.
+/// Asks about `file`: uploads it, asks, removes it. A line names the id of a file that cannot be removed; that is no error.
 pub fn ask_about(
     client: &mut ModelClient,
     ask: &ChatRequest<'_>,

@@ -16,9 +16,7 @@ pub enum Unit {
     Four,
 }
 
-/// The last place at or before `furthest` where a cut splits neither a character nor CR LF.
-///
-/// `furthest` is an offset in the file with a byte behind it in the view. Bytes that are not UTF-8 may be split anywhere.
+/// The last place at or before `furthest` where a cut splits neither CR LF nor a character of UTF-8.
 pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
     let at = |back: u64| furthest.checked_sub(back).and_then(|offset| view.byte_at(offset));
     match unit {
@@ -33,33 +31,20 @@ pub fn find_start(view: View<'_>, unit: Unit, furthest: u64) -> u64 {
         Unit::Byte => match at(0) {
             Some(b'\n') if at(1) == Some(b'\r') => furthest - 1,
             Some(0x80..=0xbf) => (1..=3)
-                .find(|back| at(*back).is_some_and(|byte| char_length(byte) > *back))
-                .map_or(furthest, |back| start_of_valid(view, furthest - back, furthest)),
+                .map(|back| furthest.saturating_sub(back))
+                .find(|start| is_one_character(view.range(*start, furthest + 1)))
+                .unwrap_or(furthest),
             _ => furthest,
         },
     }
 }
 
-/// The length of the character that a byte begins in UTF-8; 0 if it begins none.
-fn char_length(byte: u8) -> u64 {
-    match byte {
-        0xc2..=0xdf => 2,
-        0xe0..=0xef => 3,
-        0xf0..=0xf4 => 4,
-        _ => 0,
+/// Whether bytes are a character of UTF-8 or the beginning of one.
+fn is_one_character(bytes: &[u8]) -> bool {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.chars().count() == 1,
+        Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
     }
-}
-
-/// `start` when a valid character begins there, else `furthest`.
-fn start_of_valid(view: View<'_>, start: u64, furthest: u64) -> u64 {
-    let size = view.byte_at(start).map_or(0, char_length);
-    let bytes: Vec<u8> = (start..start + size).filter_map(|offset| view.byte_at(offset)).collect();
-    // One that goes on beyond what was read so far counts as valid.
-    let is_valid = match std::str::from_utf8(&bytes) {
-        Ok(_) => bytes.len() as u64 == size,
-        Err(error) => error.error_len().is_none(),
-    };
-    if is_valid { start } else { furthest }
 }
 
 #[cfg(test)]

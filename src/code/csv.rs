@@ -4,15 +4,14 @@
 //! record = field *( delimiter field ) LF
 //! field  = '"' *( not-quote / '""' ) '"' / *( neither quote, delimiter nor LF )
 //! ```
-//! A quote opens a field only where a field begins, so that one in the middle of a text does not swallow the file. A record
-//! larger than the target is cut by lines.
+//! A quote opens a field only where a field begins. A record larger than the target is cut by lines.
 
 use super::pack::{Sink, level};
 use super::text::add_lines;
 
 /// Finds records as a file streams.
 #[derive(Debug)]
-pub struct Scanner {
+pub struct RecordScanner {
     target: u64,
     record: u64,
     at: u64,
@@ -23,13 +22,12 @@ pub struct Scanner {
     is_long: bool,
 }
 
-impl Scanner {
+impl RecordScanner {
     /// Begins at the start of a file.
     pub fn new(target: u64) -> Self {
         Self { target, record: 0, at: 0, is_quoted: false, closed: None, is_long: false }
     }
 
-    /// Reads on, up to `end`.
     pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let base = self.at;

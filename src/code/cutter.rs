@@ -6,7 +6,7 @@
 
 use super::character::Unit;
 use super::language::Language;
-use super::pack::{Packer, Rules, Sink, level};
+use super::pack::{CutRules, Packer, Sink, level};
 use super::view::View;
 use super::{csv, grammar, markdown, text};
 
@@ -15,8 +15,8 @@ const MARKDOWN_WINDOW: u64 = 4 << 20;
 
 #[derive(Debug)]
 enum Scanner {
-    Lines(text::Scanner),
-    Records(csv::Scanner),
+    Lines(text::LineScanner),
+    Records(csv::RecordScanner),
     Bytes,
     Markdown(markdown::Context),
     Grammar(Language, grammar::Context),
@@ -27,7 +27,7 @@ enum Scanner {
 pub struct Cutter {
     packer: Packer,
     scanner: Scanner,
-    rules: Rules,
+    rules: CutRules,
     /// Where the next window of a parser begins.
     at: u64,
     /// Windows that the parser did not take, from and to.
@@ -36,13 +36,13 @@ pub struct Cutter {
 
 impl Cutter {
     /// Begins a file of a type. `unit` is not [`Unit::Byte`] for what is not text, which is cut by size alone.
-    pub fn new(language: Language, unit: Unit, is_text: bool, rules: Rules) -> Self {
-        let lines = |kind| Scanner::Lines(text::Scanner::new(kind, rules.target, 0));
+    pub fn new(language: Language, unit: Unit, is_text: bool, rules: CutRules) -> Self {
+        let lines = |kind| Scanner::Lines(text::LineScanner::new(kind, rules.target, 0));
         let scanner = match language {
             _ if !is_text || unit != Unit::Byte => Scanner::Bytes,
             Language::Text => lines(text::Kind::Paragraphs),
             Language::JsonLines => lines(text::Kind::Elements),
-            Language::Csv => Scanner::Records(csv::Scanner::new(rules.target)),
+            Language::Csv => Scanner::Records(csv::RecordScanner::new(rules.target)),
             Language::Markdown => Scanner::Markdown(markdown::Context::default()),
             language if grammar::parses(language) => {
                 Scanner::Grammar(language, grammar::Context::default())
@@ -83,7 +83,7 @@ impl Cutter {
     pub fn give_up(&mut self) {
         if self.window().is_some() {
             let kind = text::Kind::Unread;
-            self.scanner = Scanner::Lines(text::Scanner::new(kind, self.rules.target, self.at));
+            self.scanner = Scanner::Lines(text::LineScanner::new(kind, self.rules.target, self.at));
         }
     }
 
@@ -146,7 +146,7 @@ impl Cutter {
             let lines = memchr::memrchr(b'\n', piece).map_or(length, |lf| lf + 1);
             let next = if is_last { end } else { self.at + lines as u64 };
             sink.add_boundary(self.at, level::LINE);
-            text::Scanner::new(text::Kind::Unread, target, self.at).scan_to(&mut sink, next);
+            text::LineScanner::new(text::Kind::Unread, target, self.at).scan_to(&mut sink, next);
             self.unparsed.push((self.at, next));
             self.at = next;
         }
@@ -162,7 +162,7 @@ impl Cutter {
 }
 
 /// Cuts a text that is in memory: the segments as offsets.
-pub fn cut_text(language: Language, bytes: &[u8], rules: Rules) -> Vec<(u64, u64)> {
+pub fn cut_text(language: Language, bytes: &[u8], rules: CutRules) -> Vec<(u64, u64)> {
     let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
     let view = View { base: 0, bytes };
     let mut out = Vec::new();
@@ -178,7 +178,7 @@ pub(super) mod tests {
 
     /// Cuts a text shown whole, and a few bytes at a time.
     pub(in crate::code) fn split(language: Language, bytes: &[u8], target: u64) -> Vec<Vec<u8>> {
-        let rules = Rules { target, natural: false };
+        let rules = CutRules { target, natural: false };
         let whole = cut_text(language, bytes, rules);
         for step in [1, 7] {
             let parts = bit_by_bit(language, bytes, rules, step);
@@ -191,7 +191,12 @@ pub(super) mod tests {
     }
 
     /// As the driver does it, showing no more than it must.
-    fn bit_by_bit(language: Language, bytes: &[u8], rules: Rules, step: usize) -> Vec<(u64, u64)> {
+    fn bit_by_bit(
+        language: Language,
+        bytes: &[u8],
+        rules: CutRules,
+        step: usize,
+    ) -> Vec<(u64, u64)> {
         let mut cutter = Cutter::new(language, Unit::Byte, true, rules);
         let mut out = Vec::new();
         let mut shown = 0;
@@ -280,7 +285,7 @@ pub(super) mod tests {
 
         #[test]
         fn data_is_cut_by_size(bytes in prop::collection::vec(any::<u8>(), 0..300), target in 16u64..64) {
-            let rules = Rules { target, natural: false };
+            let rules = CutRules { target, natural: false };
             let mut cutter = Cutter::new(Language::Text, Unit::Four, false, rules);
             let view = View { base: 0, bytes: &bytes };
             let mut out = Vec::new();
@@ -299,7 +304,7 @@ pub(super) mod tests {
     fn what_no_parser_takes_is_cut_by_lines() {
         let text = "{\n  \"a\": 1\n}\n".repeat(1_000);
         let mut cutter =
-            Cutter::new(Language::Json, Unit::Byte, true, Rules { target: 20, natural: false });
+            Cutter::new(Language::Json, Unit::Byte, true, CutRules { target: 20, natural: false });
         let view = View { base: 0, bytes: text.as_bytes() };
         let mut out = Vec::new();
         while !cutter.read_view(view, true, &mut || true, &mut out) {}

@@ -5,7 +5,6 @@ use tree_sitter::{Language as Grammar, Node};
 
 use super::language::Language;
 
-/// What one kind of node is, as flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Role(u8);
 
@@ -30,7 +29,6 @@ impl Role {
     }
 }
 
-/// The role of a node, by the table of its grammar.
 pub(super) fn role_of(roles: &[Role], node: Node<'_>) -> Role {
     if node.is_error() {
         // What could not be parsed contains what could.
@@ -203,12 +201,10 @@ fn find_table(language: Language) -> Option<(Grammar, &'static Table)> {
     })
 }
 
-/// The grammar of a language, if there is one.
 pub(super) fn grammar(language: Language) -> Option<Grammar> {
     find_table(language).map(|(grammar, _)| grammar)
 }
 
-/// Whether the language has definitions: data has none.
 pub(super) fn has_definitions(language: Language) -> bool {
     find_table(language).is_some_and(|(_, table)| !table.definitions.is_empty())
 }

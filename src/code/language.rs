@@ -27,8 +27,7 @@ pub enum Language {
     Csv,
 }
 
-/// Every type with its names in an index and on the command line, its own first, and the endings of file names that mean
-/// it.
+/// Every type: its names in an index and on the command line, its own first, and the endings of file names that mean it.
 pub const NAMES: [(Language, &[&str], &[&str]); 19] = [
     (Language::Text, &["txt", "text"], &["txt", "text", "log"]),
     (Language::Markdown, &["md", "markdown"], &["md", "markdown", "mdown", "mkd", "mdx"]),
@@ -140,7 +139,6 @@ fn encoding(head: &[u8]) -> (Unit, bool, Option<&'static str>) {
     }
 }
 
-/// Names of shell scripts, in lower case.
 const SHELL_NAMES: &str = ".bashrc .bash_profile .bash_aliases .bash_login .bash_logout .profile .zshrc .zshenv \
                            .zprofile .kshrc .envrc pkgbuild";
 
@@ -189,7 +187,6 @@ fn first_line(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == b'\n').next().unwrap_or_default()
 }
 
-/// The type that the program of a `#!` line reads.
 fn interpreter(line: &[u8]) -> Language {
     let line = String::from_utf8_lossy(line);
     let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::grammar::Window;
-use super::pack::{Boundary, Rules, level};
+use super::pack::{Boundary, CutRules, level};
 
 /// The level of a block of the document that is not a heading. It opens no segment by itself, whatever is natural.
 const BLOCK: u32 = level::PART;
@@ -27,7 +27,7 @@ pub struct Context {
 /// The possible cuts of a piece of a file. `last`: the file ends with it. `None` where `stop` said so.
 pub fn boundaries(
     piece: &[u8],
-    rules: Rules,
+    rules: CutRules,
     last: bool,
     context: &mut Context,
     stop: &mut dyn FnMut() -> bool,
@@ -118,8 +118,7 @@ fn too_deep(line: &[u8]) -> Option<(usize, usize)> {
     Some((from, run))
 }
 
-/// Where the front matter ends, and the byte order mark before it: `---` or `+++` on the first line up to the same
-/// again, or `...`.
+/// Where the front matter ends: from `---` or `+++` on the first line up to the same again, or `...`.
 fn front_matter(piece: &[u8]) -> usize {
     let mark = if piece.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let mut at = mark;
@@ -143,13 +142,12 @@ fn front_matter(piece: &[u8]) -> usize {
 
 struct Finder<'a> {
     piece: &'a [u8],
-    rules: Rules,
+    rules: CutRules,
     /// Where the parsed text begins in the piece.
     front: usize,
     found: Vec<Boundary>,
     /// What is not to be cut at its lines, as start and end, in the order of their starts.
     whole: Vec<(usize, usize)>,
-    /// Whether each open block fits into a segment.
     fits: Vec<bool>,
     /// The block before this one is a heading, which begins here.
     heading: Option<usize>,
@@ -158,7 +156,6 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Where the line begins that an offset lies on.
     fn line_start(&self, offset: usize) -> usize {
         memchr::memrchr(b'\n', &self.piece[..offset]).map_or(0, |lf| lf + 1)
     }

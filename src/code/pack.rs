@@ -1,7 +1,6 @@
 //! Chooses among possible cuts: segments as large as the target allows, cut where the structure is shallowest.
 //!
-//! Possible cuts go in from left to right, as a reader finds them; chosen ones come out two segments later at most, so
-//! that a file can be cut while it streams.
+//! Cuts go in from left to right; chosen ones come out two segments later at most, so that a file is cut while it streams.
 
 use super::character::{self, Unit};
 use super::view::View;
@@ -31,7 +30,7 @@ pub mod level {
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct CutRules {
     /// The largest segment, in bytes, at least 1.
     pub target: u64,
     /// Whether every boundary between definitions, headings, elements or paragraphs is a cut: all below [`level::PART`].
@@ -41,7 +40,7 @@ pub struct Rules {
 /// Chooses cuts.
 #[derive(Debug, Clone)]
 pub struct Packer {
-    rules: Rules,
+    rules: CutRules,
     unit: Unit,
     /// Where the segment before the current one begins, and the level of the cut between the two.
     held: Option<(u64, u32)>,
@@ -61,7 +60,6 @@ pub(super) struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// A possible cut.
     pub(super) fn add_boundary(&mut self, at: u64, level: u32) {
         self.packer.add_boundary(self.view, Boundary { at, level });
     }
@@ -79,7 +77,7 @@ impl Sink<'_> {
 
 impl Packer {
     /// Begins at the start of a file whose characters are made of `unit`.
-    pub fn new(rules: Rules, unit: Unit) -> Self {
+    pub fn new(rules: CutRules, unit: Unit) -> Self {
         Self { rules, unit, held: None, start: 0, open: Vec::new(), settled: Vec::new() }
     }
 
@@ -116,8 +114,7 @@ impl Packer {
         self.settled.extend(self.held.map(|(start, _)| (start, end)));
     }
 
-    /// Notes that the file goes on at least to `end` without another boundary before it. Cuts until what is before `end`
-    /// fits into one segment.
+    /// Notes that no other boundary comes before `end`, and cuts until what is before it fits into one segment.
     pub fn reach(&mut self, view: View<'_>, end: u64) {
         while end.saturating_sub(self.start) > self.rules.target {
             let cut = self.best_cut().unwrap_or_else(|| {
@@ -140,9 +137,8 @@ impl Packer {
             .copied()
     }
 
-    /// Ends the current segment.
     fn end_segment(&mut self, cut: Boundary) {
-        let Rules { target, natural } = self.rules;
+        let CutRules { target, natural } = self.rules;
         let size = cut.at - self.start;
         match self.held {
             // A small segment joins the one before it if both fit.
@@ -170,7 +166,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pack(rules: Rules, boundaries: &[(u64, u32)], end: u64) -> Vec<(u64, u64)> {
+    fn pack(rules: CutRules, boundaries: &[(u64, u32)], end: u64) -> Vec<(u64, u64)> {
         let view = View { base: 0, bytes: &[] };
         let mut packer = Packer::new(rules, Unit::Byte);
         for &(at, level) in boundaries {
@@ -183,7 +179,7 @@ mod tests {
 
     #[track_caller]
     fn check(boundaries: &[(u64, u32)], end: u64, expect: &[u64]) {
-        let got = pack(Rules { target: 100, natural: false }, boundaries, end);
+        let got = pack(CutRules { target: 100, natural: false }, boundaries, end);
         let ends: Vec<u64> = got.iter().map(|(_, end)| *end).collect();
         assert_eq!(ends, expect);
     }
@@ -209,13 +205,13 @@ mod tests {
     #[test]
     fn natural_cuts_at_all_of_the_structure() {
         let got =
-            pack(Rules { target: 100, natural: true }, &[(5, 0), (6, level::PART), (9, 1)], 130);
+            pack(CutRules { target: 100, natural: true }, &[(5, 0), (6, level::PART), (9, 1)], 130);
         assert_eq!(got, [(0, 5), (5, 9), (9, 109), (109, 130)]);
     }
 
     #[test]
     fn the_largest_target_is_no_overflow() {
-        let got = pack(Rules { target: u64::MAX, natural: false }, &[(5, 0), (9, 2)], 130);
+        let got = pack(CutRules { target: u64::MAX, natural: false }, &[(5, 0), (9, 2)], 130);
         assert_eq!(got, [(0, 130)]);
     }
 
@@ -229,7 +225,7 @@ mod tests {
             let mut end = 0;
             let boundaries: Vec<_> = steps.iter().map(|&(step, level)| { end += step; (end, level) }).collect();
             end += rest;
-            let got = pack(Rules { target, natural: false }, &boundaries, end);
+            let got = pack(CutRules { target, natural: false }, &boundaries, end);
             let mut at = 0;
             for &(a, b) in &got {
                 prop_assert!(a == at && b > a && b - a <= target);

@@ -1,7 +1,6 @@
 //! Possible cuts of what is read line by line: paragraphs of plain text, JSON lines, and files that no parser read.
 //!
-//! Lines end at LF alone. Blank lines belong to what is before them. A paragraph that fits stays whole; of one that does
-//! not, the lines are possible cuts.
+//! Lines end at LF. Blank lines belong to what is before them. Only a paragraph that does not fit is cut, between lines.
 
 use super::pack::{Sink, level};
 
@@ -19,7 +18,7 @@ pub enum Kind {
 /// Finds lines and paragraphs as a file streams.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Scanner {
+pub struct LineScanner {
     kind: Kind,
     target: u64,
     /// Where the line that is being read begins.
@@ -38,7 +37,7 @@ pub struct Scanner {
     is_parted: bool,
 }
 
-impl Scanner {
+impl LineScanner {
     /// Begins at an offset where a line begins.
     pub fn new(kind: Kind, target: u64, at: u64) -> Self {
         Self {
@@ -54,7 +53,6 @@ impl Scanner {
         }
     }
 
-    /// Reads on, up to `end`.
     pub(super) fn scan_to(&mut self, sink: &mut Sink<'_>, end: u64) {
         let view = sink.view;
         let bytes = view.range(self.at, end);
@@ -127,7 +125,6 @@ impl Scanner {
     }
 }
 
-/// Adds every line that begins after `from` and before `end`.
 pub(super) fn add_lines(sink: &mut Sink<'_>, from: u64, end: u64, level: u32) {
     let view = sink.view;
     let from = from.max(view.base);

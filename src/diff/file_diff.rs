@@ -41,8 +41,7 @@ pub fn unified_diff(name: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     diff.finish()
 }
 
-/// Adds what differs between `old[part]`, which is whole lines, and `new`. The rest of `old` is context; its first line has
-/// the number `first_line` in the file, counted from 0.
+/// Adds what differs between `old[part]`, whole lines of which the first is `first_line`, from 0, and `new`.
 pub fn add_part(
     diff: &mut UnifiedDiff,
     old: &[u8],

@@ -21,9 +21,6 @@ pub type Conflict = Range<usize>;
 
 /// Merges `ours` and `theirs`, which were both made from `base`. `ends` are the ends of the segments in `ours`, in order;
 /// the last one is its length. A line of theirs at the end of a segment goes into the next segment.
-///
-/// # Errors
-/// All conflicts, in order.
 pub fn merge_lines(
     base: &[u8],
     ours: &[u8],

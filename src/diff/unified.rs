@@ -170,8 +170,7 @@ pub fn last_lines(text: &[u8], n: usize) -> &[u8] {
 /// Bytes that git escapes with a letter, and the letters.
 pub(super) const ESCAPES: [&[u8; 9]; 2] = [b"\x07\x08\t\n\x0b\x0c\r\"\\", b"abtnvfr\"\\"];
 
-/// Formats a name with its prefix, `a/` or `b/`, quoted where git quotes it. Bytes from 0x80 on stay, as with
-/// `core.quotePath` off. A tab ends a name that holds a space.
+/// Formats a name with its prefix, quoted where git with `core.quotePath` off quotes it. A tab ends a name that holds a space.
 pub(super) fn format_name(side: &str, name: &[u8]) -> Vec<u8> {
     let mut text = side.as_bytes().to_vec();
     for byte in name {

@@ -1,7 +1,6 @@
 //! Child conversations: each a nagent of its own, several side by side, only the answer comes back.
 //!
-//! The prompt goes to stdin, the answer comes as JSON on stdout. A child draws on what is left of its parent's limits. Here is
-//! only starting, waiting, and the result block.
+//! A child draws on what is left of its parent's limits.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

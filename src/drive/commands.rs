@@ -39,9 +39,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Runs commands to their end: the result, and the signal that ended them, if one did.
-    ///
-    /// `timeout` is in seconds. `parents` are the conversations that what is started here was started from.
+    /// Runs commands for at most `timeout` seconds. `parents` are the conversations that what is started here was started from.
     pub(super) fn run(
         &self,
         block: Block,

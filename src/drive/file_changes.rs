@@ -50,9 +50,6 @@ impl RunChanges {
     }
 
     /// Notes what the file holds at the start of a run, and with `keep` keeps the content.
-    ///
-    /// # Errors
-    /// The content could not be kept.
     pub fn begin(&mut self, keep: bool) -> Result<Option<&String>> {
         if let Some(file) = &self.file {
             self.before = content_hash(file, keep.then_some(&self.outputs))?;
@@ -75,9 +72,6 @@ impl RunChanges {
     }
 
     /// Sets apart what somebody else has changed while the model was being asked.
-    ///
-    /// # Errors
-    /// The content could not be kept.
     pub(super) fn after_asking(&mut self) -> Result<()> {
         let (Some(before), Some(file)) = (&self.before, &self.file) else { return Ok(()) };
         let now = FileStamp::of(file);
@@ -96,9 +90,6 @@ impl RunChanges {
     }
 
     /// The blocks that record what the run has changed, and the last change. Called once, at the end.
-    ///
-    /// # Errors
-    /// The content could not be kept.
     pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
         let (Some(before), Some(file)) = (self.before.take(), &self.file) else {
             return Ok((Vec::new(), None));
@@ -137,11 +128,7 @@ impl RunChanges {
     }
 }
 
-/// The hash of a file's content, kept in `outputs` where that is given. `None` where the file cannot be read, or is too
-/// large.
-///
-/// # Errors
-/// The content could not be kept.
+/// The hash of a file's content, kept in `outputs` where that is given. `None`: the file cannot be read, or is too large.
 pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Option<String>> {
     let (mut file, metadata) = match read::open_regular(path) {
         Ok(opened) => opened,

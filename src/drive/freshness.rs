@@ -17,7 +17,6 @@ use crate::memory::changes::NO_FILE;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 
-/// Remembers what the model's last reply has written itself.
 #[derive(Debug, Default)]
 pub(super) struct LastSeen {
     /// The reply's place among the pieces of the conversation.
@@ -59,7 +58,6 @@ fn last_reply(pieces: &[Piece]) -> Option<usize> {
     pieces.iter().rposition(|piece| piece.name() == Some("agent-response"))
 }
 
-/// The result with the hash of what the model knows from then on.
 pub(super) fn with_shown(block: Block, hash: &str) -> Block {
     if block.get("after") == Some(hash) { block } else { block.with("shown", hash) }
 }

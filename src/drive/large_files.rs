@@ -1,8 +1,7 @@
 //! Actions on large files: a file split into segments for the model, and edited segments put back.
 //!
-//! The work is done by [`crate::segments`], as for the commands. A split that is made here is in the conversation's own folder
-//! below the root, which the conversation may write. A file that has not changed since is not split again. Where a patch
-//! goes is decided by the write boundary.
+//! A split that is made here is in the conversation's own folder below the root, which the conversation may write. A file
+//! that has not changed since is not split again. Where a patch goes is decided by the write boundary.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
-//! Performs the effects of the loop: takes an [`crate::turn::event::Effect`], has it done, hands back the
-//! [`crate::turn::event::Event`].
+//! Performs the effects of the loop, [`crate::turn::event::Effect`], and hands back events.
 //!
-//! All rules are in [`crate::turn`]; all system calls are in [`crate::sys`]. This is the switchboard between them.
 //! It prints nothing: what a user may want to see goes out as a [`progress_event::ProgressEvent`].
 
 mod actions;

@@ -1,7 +1,6 @@
 //! A nagent that this one starts: how it is called, and how its answer is read.
 //!
-//! The prompt travels on stdin and the answer as JSON on stdout. A child has children of its own to end, so it gets longer to
-//! end than a command.
+//! The prompt travels on stdin, the answer as JSON on stdout. A child has children to end, so it gets longer than a command.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -33,8 +33,7 @@ const NOT_MASKED: [&str; 6] = [
     "nagent-turn-status",
 ];
 
-/// A redactor for the credentials of an environment, but for those that commands get by `pass_env`; with `shapes` also for
-/// well-known shapes. Their masks need a key in the root, which a dry run does not create.
+/// A redactor for credentials that commands do not get by `pass_env`; with `shapes` also for well-known shapes.
 pub fn make_redactor(
     env: &Env,
     pass_env: &[String],
@@ -73,7 +72,6 @@ impl Redactor {
         MaskedOutput { redactor: self, stream: Stream::default(), capture }
     }
 
-    /// Gives the block a text as its body, masked, and truncated where it is long.
     pub(super) fn with_text(&self, block: Block, text: String, outputs: &Path) -> Result<Block> {
         let (text, count) = self.redact_text(text);
         truncate::with_text(add_redacted(block, count), text, outputs)

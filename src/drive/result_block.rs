@@ -8,7 +8,6 @@ pub(super) fn error(block: Block, text: impl Into<String>) -> Block {
     block.with("status", "error").body(text)
 }
 
-/// The block with `count` more masks in its attribute `redacted`.
 pub(super) fn add_redacted(mut block: Block, count: u64) -> Block {
     if count == 0 {
         return block;

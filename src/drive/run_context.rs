@@ -39,8 +39,7 @@ impl<'a> RunContext<'a> {
         expand_home(Path::new(path), self.env.home().as_deref())
     }
 
-    /// Checks whether the model may read a path: with a sandbox, what commands in it may read, stored results, and its own
-    /// splits.
+    /// Checks whether the model may read a path: what commands in the sandbox may read, stored results, and its own splits.
     pub(super) fn check_read(&self, path: &Path, splits: &Path) -> Result<(), String> {
         let (Some(sandbox), Some(path)) = (&self.sandbox, real_path(path)) else { return Ok(()) };
         let outputs = real_path(&self.root.outputs());

@@ -1,7 +1,6 @@
 //! Truncates long results: the whole text goes to a file in `outputs/`.
 //!
-//! A body over 16 KiB keeps its head and its tail, and the block names the file. Bytes that are not UTF-8 become U+FFFD; the
-//! file has the true ones.
+//! A body over 16 KiB keeps head and tail, and names the file that has all of it. What is not UTF-8 becomes U+FFFD.
 
 use std::path::Path;
 

@@ -37,9 +37,7 @@ pub struct Complaint {
     pub message: String,
 }
 
-/// The fewest characters in a marker.
 const SHORTEST: usize = 7;
-/// How much of a line a complaint quotes, in characters.
 const EXCERPT: usize = 80;
 /// What a whole block looks like, for complaints.
 const SHAPE: &str = "a block is `<<<<<<< SEARCH`, the lines as they are in the file, `=======`, the new lines, `>>>>>>> REPLACE`";
@@ -61,16 +59,13 @@ impl Marker {
     }
 }
 
-/// A block whose closing marker has not come yet.
 struct Open {
     block: Block,
     length: usize,
     divided: bool,
 }
 
-/// Reads all blocks of a text.
-///
-/// Strict: the first thing that is not in the grammar is the answer, and no block is returned then.
+/// Reads all blocks of a text, or says what the first thing is that is not in the grammar.
 pub fn parse(text: &str) -> Result<Vec<Block>, Complaint> {
     let fence = fence_lines(text);
     let mut blocks = Vec::new();

@@ -95,17 +95,11 @@ mod written_path {
 
 impl FileIndex {
     /// Reads the index.
-    ///
-    /// # Errors
-    /// Which part of it is not an index, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_form(text, false)
     }
 
     /// Reads an index that an older tool wrote; what is not an entry in it is skipped.
-    ///
-    /// # Errors
-    /// The text is not a JSON object.
     pub fn parse_old(text: &str) -> Result<Self, String> {
         Self::parse_form(text, true)
     }
@@ -221,8 +215,7 @@ fn path_of(key: &str) -> &str {
     key.strip_prefix("path:").unwrap_or(key)
 }
 
-/// Whether a file that is called `name` now is a backup that an editor made when it saved `original`: `x.py~`, `#x.py#`,
-/// `.x.py.bak`, `x.bak`. Its memory stays with the path.
+/// Whether `name` is a backup that an editor makes of `original`: `x.py~`, `#x.py#`, `.x.py.bak`, `x.bak`.
 pub fn is_backup(name: &OsStr, original: &OsStr) -> bool {
     const ENDINGS: [&str; 4] = ["bak", "orig", "old", "tmp"];
     let (name, original) = (Path::new(name), Path::new(original));

@@ -28,8 +28,7 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with control
-/// characters, invisible ones, and bytes that are not UTF-8 escaped.
+/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes.
 pub fn escape_name(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.chars().any(is_hidden)
@@ -64,8 +63,7 @@ fn push_byte(out: &mut String, byte: u8) {
     _ = write!(out, "\\{byte:03o}");
 }
 
-/// A text on one line: white space is one blank each time, hidden characters are shown, what is beyond `most` characters
-/// is cut.
+/// A text on one line: white space becomes blanks, hidden characters are shown, what is beyond `most` characters is cut.
 pub fn escape_line(text: &str, most: usize) -> String {
     // Nothing behind this can be seen: a text of any length costs little.
     let bound = most.saturating_mul(4).saturating_add(64);

@@ -1,13 +1,5 @@
 //! `index.json`, which lists the segments of a large file: text ↔ value.
 //!
-//! ```text
-//! { "source_path": "/p/big.py", "source_sha256": "b658…", "source_size_bytes": 830, "source_line_count": 100,
-//!   "split_type": "py", "target_bytes": 32768, "natural": false, "created_at": "2026-11-21T20:45:14Z",
-//!   "original_path": "/out/big.py.orig", "segment_count": 1,
-//!   "segments": [ { "segment_index": 1, "path": "/out/big-0001.py", "start_line_num": 1, "end_line_num": 100,
-//!                   "start_byte": 0, "end_byte": 830, "sha256": "b658…", "summary": "…" } ],
-//!   "summary": "…" }
-//! ```
 //! The keys of the public Python tool, and `original_path`, `start_byte`, `end_byte` and `sha256`. Unknown keys are ignored.
 //! Anybody may have written an index: [`Index::check`] says whether it covers its source; whether a path in it may be read
 //! or written is decided elsewhere.
@@ -70,9 +62,6 @@ pub struct Segment {
 }
 
 /// Reads an index.
-///
-/// # Errors
-/// The text is not JSON, or a key is missing or of the wrong kind.
 pub fn parse(text: &str) -> Result<Index, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
@@ -87,9 +76,6 @@ pub fn format(index: &Index) -> String {
 
 impl Index {
     /// Checks that the segments cover the source in order, without a gap, from its first byte to its last.
-    ///
-    /// # Errors
-    /// The first entry that does not fit, and how.
     pub fn check(&self) -> Result<(), String> {
         if self.segments.len() != self.segment_count {
             return Err(format!(

@@ -24,8 +24,7 @@ const MEDIUM: (f64, f64) = (0.2, 0.25);
 /// Below this many common commits the likelihood is low.
 const MIN_TOGETHER: u64 = 2;
 
-/// The weight of 1. Weights are integers so that the sum does not depend on the order: a history that is read in two parts
-/// gives the same figures.
+/// The weight of 1. Weights are integers, so that a history that is read in two parts gives the same sums.
 const ONE: f64 = 1e6;
 
 /// A file that changed in the same commits.

@@ -43,8 +43,8 @@ pub enum FileChange {
     Modified,
     /// It had another path before; its content may have changed too.
     Renamed {
-        /// The path before.
         #[serde(with = "path_text")]
+        /// The path before.
         from: Vec<u8>,
     },
     /// The commit deleted it; a later one added it again.

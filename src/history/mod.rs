@@ -1,8 +1,7 @@
 //! What a git repository knows of one file: who changed it and when, and which files changed in the same commits. Pure:
 //! values in, values out. [`crate::sys::git`] reads the repository.
 //!
-//! All of this text is untrusted: anybody who commits writes names, subjects and paths. They are escaped where they become
-//! text.
+//! Anybody who commits writes names, subjects and paths: they are untrusted, and escaped where they become text.
 
 pub mod co_change;
 pub mod commit;

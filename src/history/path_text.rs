@@ -10,9 +10,6 @@ enum PathText {
 }
 
 /// Writes a path.
-///
-/// # Errors
-/// Those of the serializer.
 pub fn serialize<S: Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     match std::str::from_utf8(path) {
         Ok(text) => serializer.serialize_str(text),
@@ -21,9 +18,6 @@ pub fn serialize<S: Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::
 }
 
 /// Reads a path.
-///
-/// # Errors
-/// Those of the deserializer, and a value that is neither a string nor an array of bytes.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     Ok(match PathText::deserialize(deserializer)? {
         PathText::Utf8(text) => text.into_bytes(),

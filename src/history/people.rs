@@ -19,8 +19,7 @@ pub struct Person {
     pub last: i64,
 }
 
-/// Lists the authors of these commits, most commits first, then by name and address. The oldest commit of a shallow clone
-/// does not count: all files look new there, whoever wrote them.
+/// Lists the authors, most commits first. The oldest commit of a shallow clone does not count: all files look new there.
 pub fn list_people(commits: &[FileCommit]) -> Vec<Person> {
     let mut people: HashMap<(&str, &str), Person> = HashMap::new();
     for commit in commits.iter().filter(|commit| commit.kind != CommitKind::Boundary) {

@@ -21,13 +21,10 @@ use crate::limits;
 
 /// The longest message of a commit that is sent, in bytes.
 pub const MAX_MESSAGE: usize = 2_000;
-/// A diff is not cut to fewer bytes than this.
 const MIN_DIFF: usize = 512;
-/// The longest line with a mark, in bytes.
 const MARK_LINE: usize = 64;
 /// The longest fields and marks of a commit, in bytes.
 const MAX_FIELDS: usize = 1_200;
-/// The longest summary that is stored, in characters.
 const MAX_SUMMARY: usize = 300;
 /// At most this many places in an answer may look like JSON and be something else.
 const MAX_MISSES: usize = 200;
@@ -191,7 +188,6 @@ fn add_summaries(value: &Value, ids: &[String], found: &mut Summaries) -> bool {
     is_match
 }
 
-/// Returns the full id for a hash or its beginning, unless it is ambiguous.
 fn resolve_id<'a>(hash: &str, ids: &'a [String]) -> Option<&'a str> {
     let hash = hash.trim().to_ascii_lowercase();
     if hash.len() < MIN_DIGITS {

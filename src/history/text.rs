@@ -35,24 +35,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::History;
 use super::commit::{CommitKind, FileChange, FileCommit};
 use crate::format::harmless;
 use crate::limits;
 
-/// It gets at most this many people.
 const MAX_PEOPLE: usize = 20;
-/// It gets at most this many rows of the table.
 const MAX_ROWS: usize = 20;
-/// The longest summary of a file, in characters.
 const MAX_SUMMARY: usize = 6_000;
-/// The longest name or address on a line, in characters.
 const MAX_NAME: usize = 80;
-/// The longest path, in characters.
 const MAX_PATH: usize = 400;
 
-/// How to use the table.
 const GUIDANCE: &str = "The table counts past commits: it suggests where to look, and does not tell you what to change. Before you change an \
     interface, something that a test checks, configuration, or code that has a counterpart, look at the files marked high. \
     Change one of them only if the task, or what you found in the code, calls for it.";
@@ -192,7 +187,6 @@ pub fn lists_commit(section: &str, commit: &FileCommit) -> bool {
     section.contains(&format!("\n{}", start_of_step(commit)))
 }
 
-/// Formats what is special about a commit.
 fn show_marks(commit: &FileCommit) -> String {
     let kind = match commit.kind {
         CommitKind::Plain => None,
@@ -228,30 +222,18 @@ pub fn to_percent(share: f64) -> u64 {
     percent
 }
 
-/// Formats the day of a commit in its author's time zone: `2026-05-01`. Years outside of 0 to 9999 become question marks.
+/// Formats the day of a commit in its author's time zone: `2026-05-01`. Days before 1970 and after 9999 become question marks.
 pub fn format_date(time: i64, offset: i32) -> String {
     let local = time.saturating_add(i64::from(offset).saturating_mul(60));
-    let days = local.div_euclid(86_400);
-    if !(-719_528..=2_932_896).contains(&days) {
-        return "????-??-??".to_owned();
+    match u64::try_from(local) {
+        Ok(seconds @ ..=253_402_300_799) => {
+            let time = UNIX_EPOCH + Duration::from_secs(seconds);
+            let mut text = humantime::format_rfc3339_seconds(time).to_string();
+            text.truncate("2026-05-01".len());
+            text
+        }
+        _ => "????-??-??".to_owned(),
     }
-    let (year, month, day) = to_calendar(days);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-/// Year, month and day of a number of days since 1970-01-01: the algorithm of Howard Hinnant, "chrono-Compatible Low-Level
-/// Date Algorithms", which counts years from March on so that the leap day is the last.
-fn to_calendar(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 fn show_line(text: &str, limit: usize) -> String {

@@ -121,8 +121,7 @@ impl Api for Messages {
         "after_id"
     }
 
-    /// A request has up to 32 MB (API overview), an image up to 5 MB (an older vision page): a larger one is uploaded, and
-    /// the files API decides.
+    /// A request has up to 32 MB, an image 5 MB (an older page): a larger one is uploaded, and the files API decides.
     fn file_rules(&self, _: bool) -> FileRules {
         FileRules {
             server: "Anthropic",

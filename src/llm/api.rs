@@ -1,7 +1,4 @@
 //! What an API of a provider is: the one trait that a new API implements, and the server that speaks it.
-//!
-//! All of it is pure: texts and bytes in, texts and bytes out. [`super::endpoint`] makes requests with it,
-//! [`super::decode`] reads replies with it, and [`super::provider`] says who speaks which API.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -10,14 +7,12 @@ use super::attachment::FileFormat;
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest};
 
-/// An API. Whether a reply is complete is its most important judgement: [`PartialReply::stop`] may be set only when the
-/// end mark of the API has arrived, since a reply without one is an error, however much text there was.
+/// An API. [`PartialReply::stop`] may be set only when the end mark of the API has arrived, however much text there was.
 pub trait Api: Sync {
     /// The path of a request to the model, with the version that comes before it where the base address has none.
     fn chat_path(&self, model: &str) -> String;
 
-    /// The body of a request to the model. Messages come last: the bodies of a conversation begin alike, and the
-    /// provider's cache is by prefix.
+    /// The body of a request to the model. Messages come last, since the provider's cache is by prefix.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8>;
 
     /// Headers of every request.
@@ -156,7 +151,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'/');
 
-/// Encodes what may not be in a path segment or in the value of a query.
 pub(super) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }

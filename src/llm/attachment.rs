@@ -1,6 +1,4 @@
 //! A file that is sent to a model beside a prompt: the formats, their names, and where its bytes are.
-//!
-//! [`super::sniff`] detects the format of a file; [`super::route`] decides how it is sent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -36,8 +34,7 @@ pub enum FileFormat {
     Text,
 }
 
-/// Every format that is not text: its family, its media type (IANA's registry), and the endings of its names, the usual
-/// one first.
+/// Every format that is not text: its family, its media type (IANA), the endings of its names, the usual one first.
 const TABLE: [(FileFormat, &str, &str, &[&str]); 18] = [
     (FileFormat::Png, "image", "image/png", &["png", "apng"]),
     (FileFormat::Jpeg, "image", "image/jpeg", &["jpg", "jpeg", "jpe", "jfif"]),
@@ -145,7 +142,6 @@ impl Attachment<'_> {
         self.format.media_type(self.name)
     }
 
-    /// Its bytes as base64, without line feeds.
     pub(super) fn base64(&self) -> String {
         match self.payload {
             Payload::Bytes(bytes) => STANDARD.encode(bytes),
@@ -160,7 +156,6 @@ impl Attachment<'_> {
         }
     }
 
-    /// Its bytes as a `data:` URL.
     pub(super) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type(), self.base64())
     }
@@ -186,8 +181,6 @@ pub struct RemoteFile {
 
 /// The name of a file at a provider: no folders, none of the characters that a provider refuses, at most 200 characters,
 /// and an ending that matches the format, since some providers look at the ending alone.
-///
-/// The characters are those that Anthropic's files guide names; it allows 500.
 pub fn safe_name(name: &str, format: FileFormat) -> String {
     let plain = name
         .chars()
@@ -211,7 +204,6 @@ pub fn safe_name(name: &str, format: FileFormat) -> String {
     format!("{}{ending}", if stem.is_empty() { "file" } else { &stem })
 }
 
-/// The part after the last dot, in lower case.
 pub(super) fn ending(name: &str) -> Option<String> {
     let (stem, ending) = name.rsplit_once('.')?;
     (!stem.is_empty() && !ending.is_empty()).then(|| ending.to_lowercase())

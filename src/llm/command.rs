@@ -1,9 +1,8 @@
 //! Programs as providers: the conversation on stdin, the reply on stdout. Nothing is started here.
 //!
-//! A program may print plain text; one JSON object with `result` (Claude Code, Cursor); or JSON lines with
-//! `assistant` and `result` objects (Claude Code's stream) or `item.completed` and `turn.completed` (Codex). An agent's
-//! own tools are switched off by flags, since nagent acts, and a reply for which tools ran is refused.
-//! Sources: `claude --help` and claude-agent-sdk-python; codex `exec_events.rs`; Cursor's documentation of its CLI.
+//! A program may print plain text; one JSON object with `result` (Claude Code, Cursor); or JSON lines with `assistant` and
+//! `result` objects (Claude Code's stream). An agent's own tools are switched off by flags, since nagent acts.
+//! Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of its CLI.
 //! Whoever starts one of these closes its stdin after writing, sets a time limit, and runs it in an empty folder.
 
 use serde_json::Value;
@@ -30,7 +29,6 @@ const MAX_FLAG: usize = 100 << 10;
 /// The first words of `claude`. Between two blanks is an empty one: no tools.
 const CLAUDE_CODE: &str = "claude -p --output-format json --tools  --strict-mcp-config --disable-slash-commands \
     --setting-sources= --no-session-persistence --permission-prompts none";
-/// The first words of `cursor-agent`.
 const CURSOR: &str = "cursor-agent -p --output-format json --mode ask --trust";
 
 /// The program and its arguments. `from_config` is the argv of [`Preset::Command`], where `{model}` and `{system}`
@@ -73,8 +71,7 @@ fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) 
     }
 }
 
-/// What the program reads: the system prompt, unless it was passed as a flag, and the conversation. A single user
-/// message is unchanged; several are preceded by their roles, in marks that occur in none of them.
+/// What the program reads. A single user message is unchanged; several have their roles before them, in marks of their own.
 pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> Vec<u8> {
     let mut out = String::with_capacity(ask.text_bytes() + 64 * ask.messages.len() + 256);
     if let Some(system) = ask.system.filter(|_| !system_by_flag(preset, ask.system, from_config)) {
@@ -148,7 +145,6 @@ fn program_name(preset: Preset) -> &'static str {
     }
 }
 
-/// The last line of what a program reported, after a colon.
 fn last_line(stderr: &str) -> String {
     let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
     last.map(|line| format!(": {line}")).unwrap_or_default()
@@ -206,8 +202,8 @@ impl ProgramOutput {
     fn read_event(&mut self, event: &Value) -> Result<bool, ApiError> {
         let get = |path: &str| event.pointer(path).and_then(Value::as_str);
         let kind = get("/type").unwrap_or("result");
-        self.is_known |= event.get("type").is_some()
-            && (kind.contains('.') || matches!(kind, "system" | "assistant" | "result"));
+        self.is_known |=
+            event.get("type").is_some() && matches!(kind, "system" | "assistant" | "result");
         match kind {
             "result" => return self.read_result(event),
             "assistant" => {
@@ -218,26 +214,6 @@ impl ProgramOutput {
                     self.text = Some(text);
                 }
             }
-            "item.completed" | "item.started" => match get("/item/type") {
-                Some("agent_message") if kind == "item.completed" => {
-                    self.text = get("/item/text").map(str::to_owned);
-                }
-                Some(
-                    tool @ ("command_execution" | "file_change" | "mcp_tool_call" | "web_search"),
-                ) => {
-                    let message = format!(
-                        "the program ran a tool of its own ({tool}), which it must not: switch its tools off"
-                    );
-                    return Err(ApiError::new(ErrorKind::Other, &message));
-                }
-                _ => {}
-            },
-            "turn.completed" => {
-                self.usage = read_usage(&event["usage"]);
-                self.is_done = true;
-            }
-            // An "error" may only announce a retry; it is not the end of a turn.
-            "turn.failed" => return Err(error::from_value(event, None)),
             "error" if !self.is_known => return Err(error::from_value(event, None)),
             _ => {}
         }
@@ -291,15 +267,15 @@ fn result_error(value: &Value) -> ApiError {
     error
 }
 
-/// Reads token counts, by Anthropic's names (input without cached tokens) or Codex's (with them).
+/// Reads token counts; input tokens are those that were not cached.
 fn read_usage(value: &Value) -> Option<Usage> {
     let count = |name: &str| value.get(name).and_then(Value::as_u64);
     let (input, output) = (count("input_tokens")?, count("output_tokens")?);
-    let beside = count("cache_read_input_tokens").unwrap_or(0);
+    let cached = count("cache_read_input_tokens").unwrap_or(0);
     let cache_written = count("cache_creation_input_tokens").unwrap_or(0);
     Some(Usage {
-        input: input.saturating_add(beside).saturating_add(cache_written),
-        cached: count("cached_input_tokens").unwrap_or(beside),
+        input: input.saturating_add(cached).saturating_add(cache_written),
+        cached,
         cache_written,
         output,
         estimated: false,

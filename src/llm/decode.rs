@@ -27,7 +27,6 @@ pub struct Decoder {
     failed: Option<ApiError>,
 }
 
-/// What the body turned out to be.
 enum BodyReader {
     /// Only blanks so far.
     Start,
@@ -39,7 +38,6 @@ enum BodyReader {
     Json(Vec<u8>),
 }
 
-/// Why an event could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 enum DecodeError {
@@ -108,8 +106,7 @@ impl Decoder {
         self.reply.is_done || is_enough
     }
 
-    /// Ends the body. Where the provider gave no counts the usage is estimated, without its input
-    /// (see [`Reply::assume_input`]).
+    /// Ends the body. Where the provider gave no counts the usage is an estimate without input ([`Reply::assume_input`]).
     pub fn finish(mut self) -> Result<Reply, ApiError> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -140,15 +137,15 @@ impl Decoder {
             }
             BodyReader::Events(events) => {
                 while let Some(event) = events.next_event(&mut bytes)? {
-                    read_event(event.error, event.data, *api, reply)?;
+                    read_event(event.error, &event.data, *api, reply)?;
                 }
             }
             BodyReader::Lines(lines) => {
                 while let Some(line) = lines.next_line(&mut bytes)? {
-                    match read_event(false, line, *api, reply) {
+                    match read_event(false, &line, *api, reply) {
                         // An object over several lines: not a stream, but a reply.
                         Err(DecodeError::Json(error)) if error.is_eof() && reply.is_empty() => {
-                            self.body = BodyReader::Json([line, b"\n", bytes].concat());
+                            self.body = BodyReader::Json([&line[..], b"\n", bytes].concat());
                             break;
                         }
                         result => result?,
@@ -181,13 +178,13 @@ impl Decoder {
             }
             BodyReader::Events(events) => {
                 if let Some(event) = events.finish() {
-                    allow_cut(read_event(event.error, event.data, *api, reply))?;
+                    allow_cut(read_event(event.error, &event.data, *api, reply))?;
                 }
                 if reply.stop.is_none() {
                     explain_stray(events.stray(), *status)?;
                 }
             }
-            BodyReader::Lines(lines) => allow_cut(read_event(false, lines.finish(), *api, reply))?,
+            BodyReader::Lines(lines) => allow_cut(read_event(false, &lines.finish(), *api, reply))?,
         }
         Ok(())
     }
@@ -225,7 +222,6 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// Decides what a body is by its first byte.
 fn detect_body(api: &dyn Api, first: u8) -> BodyReader {
     match first {
         b'<' => BodyReader::Failure(Vec::new()),

@@ -1,7 +1,5 @@
 //! Requests to a server, and its lists of models.
-//!
-//! An API says what differs (see [`super::api`]); an endpoint adds the address and the credential, which goes into a
-//! header and never into the address: addresses end up in logs.
+//! An endpoint adds to an API the address and the credential, which goes into a header: addresses end up in logs.
 
 use serde_json::Value;
 use url::Url;

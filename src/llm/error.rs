@@ -3,8 +3,7 @@
 //! Bodies differ in everything: `error` is an object, a text, or absent; `code` a text, a number or null; the whole may
 //! be an array, plain text or a page. So the words (types, codes, reasons) are gathered from wherever they are, and
 //! the kind follows from status, words and, where there is no word, the sentence. Codes decide before prose.
-//! Sources: the providers' API references and SDKs (openai-python, anthropic-sdk-python, python-genai, ollama,
-//! llama.cpp, mistral client-python, groq-python), and surveys of live error bodies.
+//! Sources: the providers' API references and SDKs, and surveys of live error bodies.
 
 use crate::limits;
 use serde_json::Value;
@@ -18,7 +17,6 @@ impl ApiError {
         new_error(kind, sanitize(message, None))
     }
 
-    /// The error with its message masked and safe to show.
     pub(super) fn cleaned(mut self, key: Option<&str>) -> Self {
         self.message = sanitize(&self.message, key);
         self
@@ -28,8 +26,7 @@ impl ApiError {
 /// The error for a prompt that cannot fit into the model's window, found before anything is sent.
 pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<ApiError> {
     let window = window?;
-    // The estimate is four bytes a token. Only what is far beyond the window is refused here: text with long runs of
-    // blanks has more bytes a token, and the provider decides.
+    // The estimate is four bytes a token. Only what is far beyond the window is refused here; else the provider decides.
     let least = (bytes as u64) / 6;
     (least > window).then(|| {
         let tokens = bytes / 4;
@@ -126,12 +123,10 @@ pub(super) fn from_page(page: &str, status: u16, base_url: &str) -> ApiError {
     with_status(ErrorKind::Other, &message, status)
 }
 
-/// An error about a response with this status.
 pub(super) fn with_status(kind: ErrorKind, message: &str, status: u16) -> ApiError {
     ApiError { status: Some(status), ..ApiError::new(kind, message) }
 }
 
-/// The title of an HTML page.
 fn page_title(page: &str) -> Option<&str> {
     let lower = page.to_ascii_lowercase();
     let from = lower.find("<title")?;
@@ -140,7 +135,6 @@ fn page_title(page: &str) -> Option<&str> {
     Some(page[from..to].trim()).filter(|title| !title.is_empty())
 }
 
-/// Whether a body is a web page.
 pub(super) fn is_page(text: &str) -> bool {
     text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}').starts_with('<')
 }

@@ -1,7 +1,4 @@
 //! Reads error bodies of all providers, and decides which kind of error they mean.
-//!
-//! The tables at the end are the taxonomy: words (types, codes, reasons) of all providers, and where there is no word,
-//! parts of their sentences. All are in lower case.
 
 use std::time::Duration;
 
@@ -9,16 +6,13 @@ use serde_json::Value;
 
 use super::{ErrorKind, retry_after};
 
-/// What an error body says.
 #[derive(Default)]
 pub(super) struct ErrorBody {
     /// Types, codes and reasons, the most specific first.
     pub(super) words: Vec<String>,
     /// The sentence for a person, perhaps empty.
     pub(super) message: String,
-    /// A numeric code that is an HTTP status.
     pub(super) code: Option<u16>,
-    /// How long to wait, as the body says.
     pub(super) delay: Option<Duration>,
     /// The exhausted quota is a daily one (Google).
     daily: bool,
@@ -78,7 +72,6 @@ impl ErrorBody {
         }
     }
 
-    /// Whether it has one of these words, which have spaces between them.
     fn has_word(&self, words: &str) -> bool {
         words.split_whitespace().any(|word| self.words.iter().any(|own| own == word))
     }

@@ -52,8 +52,7 @@ impl Endpoint {
 }
 
 impl Files<'_> {
-    /// Whether an upload is two requests: the response to the first names an address ([`Files::read_address`]), the
-    /// second sends the bytes there ([`Files::bytes_request`]).
+    /// Whether an upload is two requests: the response to the first names the address for the second ([`Files::read_address`]).
     pub fn has_two_steps(&self) -> bool {
         self.api.protocol == UploadProtocol::Resumable
     }
@@ -87,10 +86,7 @@ impl Files<'_> {
         HttpRequest { method: "POST", url, headers, body }
     }
 
-    /// Reads the address for the bytes from the headers of the first of two responses.
-    ///
-    /// Only an address on the server itself is accepted: the user's file is sent to nobody else. The parser is the one of
-    /// the HTTP client, so that both read the address in the same way.
+    /// Reads the address for the bytes from the headers of the first response. Only one on the server itself is accepted.
     pub fn read_address(&self, headers: &[(String, String)]) -> Result<String, ApiError> {
         let Some(address) = retry_after::find_header(headers, "x-goog-upload-url") else {
             return Err(self.failure(

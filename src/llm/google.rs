@@ -104,8 +104,7 @@ impl Api for Gemini {
         "pageToken"
     }
 
-    /// A PDF within a request has up to 50 MB (file input methods), other data up to 20 MB; newer pages say 100, and the
-    /// smaller is safe.
+    /// A PDF within a request has up to 50 MB, other data 20 MB; newer pages say 100, and the smaller is safe.
     fn file_rules(&self, _: bool) -> FileRules {
         use FileFormat::{Heic, Heif, Jpeg, Pdf, Png, Webp};
         FileRules {
@@ -125,7 +124,6 @@ impl Api for Gemini {
     }
 }
 
-/// Source: python-genai.
 fn write_file(file: &Attachment<'_>) -> Value {
     let media_type = file.media_type();
     match file.payload {

@@ -36,7 +36,6 @@ pub(super) fn write_body<'a>(
     bytes
 }
 
-/// A message as the APIs write it.
 #[derive(Serialize)]
 pub(super) struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +48,6 @@ pub(super) struct ChatMessage<'a> {
     pub(super) images: Vec<String>,
 }
 
-/// The content of a message, under the name that the API has for it.
 #[derive(Serialize)]
 pub(super) enum MessageContent<'a> {
     #[serde(rename = "content")]
@@ -60,7 +58,6 @@ pub(super) enum MessageContent<'a> {
     GeminiParts(Vec<ContentPart<'a>>),
 }
 
-/// A part of a message.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ContentPart<'a> {
@@ -106,8 +103,7 @@ pub(super) fn write_parts<'a>(
     file.map(ContentPart::File).into_iter().chain(texts).collect()
 }
 
-/// Reads a text. Numbers, booleans and `null` are an empty text; an array is the texts of its parts, without those of
-/// another type than `text` and `output_text` (thinking, images).
+/// Reads a text. An array is the texts of its parts, without thinking and images; numbers, booleans and `null` are empty.
 pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => text.into(),
@@ -122,7 +118,6 @@ pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Reads a text that may be missing.
 pub(super) fn read_some_text(value: &Value) -> Option<String> {
     Some(read_text(value).into_owned()).filter(|text| !text.is_empty())
 }

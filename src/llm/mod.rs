@@ -2,11 +2,6 @@
 //!
 //! Pure: an [`api`] turns an [`ChatRequest`] into an [`HttpRequest`], and the bytes of the response into a [`Reply`] or an
 //! [`ApiError`]. Nothing here connects, waits, or knows what a tag is; [`crate::client`] does the I/O.
-//!
-//! In reading order: [`provider`] (the table), [`api`] (what an API must say of itself) with one file an API,
-//! [`endpoint`] (requests to a server), [`decode`] (bytes to reply), [`error`], [`retry`]; in place of servers
-//! [`command`] (programs) and [`replay`] (recordings). Files beside a prompt: [`attachment`], [`sniff`] (which format),
-//! [`route`] (how it is sent), [`files`] (the providers' files APIs).
 
 pub mod anthropic;
 pub mod api;
@@ -116,8 +111,7 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
-/// Estimates the tokens of a text: one for every four characters, rounded up. Right for English and code; other scripts
-/// take more.
+/// Estimates the tokens of a text: a quarter of its characters, which suits English and code; other scripts take more.
 pub fn estimate(text: &str) -> u64 {
     u64::try_from(text.chars().count()).unwrap_or(u64::MAX).div_ceil(4)
 }

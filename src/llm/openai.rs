@@ -30,8 +30,7 @@ pub(super) const FILES_API: FilesApi = FilesApi {
     lifetime: "it is removed automatically after an hour",
 };
 
-/// Maximum length of a cache key. OpenAI refuses a longer one with `string_above_max_length`, which its documents do not
-/// mention: conversations of files with long names failed on it.
+/// Maximum length of a cache key. OpenAI refuses a longer one, which its documents do not mention.
 const MAX_CACHE_KEY: usize = 64;
 
 /// The key for the prompt cache. Only OpenAI itself knows the field; gateways to other models refuse it.

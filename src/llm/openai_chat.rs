@@ -30,8 +30,7 @@ impl Api for ChatCompletions {
         "/chat/completions".to_owned()
     }
 
-    /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts, a cache key), any
-    /// other the oldest form of everything.
+    /// OpenAI's own server gets today's form (`developer`, `max_completion_tokens`, content parts), any other the oldest.
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let official = server.official;
         // Mistral refuses keys that it does not know, and sends the usage without being asked.
@@ -96,8 +95,7 @@ impl Api for ChatCompletions {
         Ok(())
     }
 
-    /// “Chat Completions accepts only PDF files as file content parts”, uploaded ones too. Compatible servers have limits
-    /// of their own, and no files API to rely on.
+    /// “Chat Completions accepts only PDF files as file content parts”. Compatible servers have limits of their own.
     fn file_rules(&self, official: bool) -> FileRules {
         let limit = if official { FileRules::fitting(openai::REQUEST_LIMIT) } else { u64::MAX };
         FileRules {
@@ -116,8 +114,7 @@ impl Api for ChatCompletions {
     }
 }
 
-/// Source: openai-python and the guide “file inputs”. `detail` is left out: its default is right, and strict servers may
-/// not know it.
+/// Source: openai-python and the guide “file inputs”. Strict servers may not know `detail`, whose default is right.
 fn write_file(file: &Attachment<'_>) -> Value {
     match file.payload {
         Payload::Bytes(_) if file.format.is_image() => {

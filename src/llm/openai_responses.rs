@@ -106,7 +106,6 @@ fn write_message<'a>(message: &Message<'a>, file: Option<&Attachment<'_>>) -> Ch
     written
 }
 
-/// Source: the guides “file inputs” and “images and vision”.
 fn write_file(file: &Attachment<'_>) -> Value {
     let is_image = file.format.is_image();
     match file.payload {

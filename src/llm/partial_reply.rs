@@ -52,8 +52,7 @@ impl PartialReply {
         self.append(&piece)
     }
 
-    /// Appends a piece of the message with this number. Messages (a comment, then the answer) are kept apart: a tag must
-    /// not end up in the middle of a line.
+    /// Appends a piece of the message with this number. Between messages goes a blank line: a tag must not end up within a line.
     pub fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
         if piece.is_empty() {
             return Ok(());

@@ -1,5 +1,4 @@
-//! What a reply costs. There are no built-in prices: they go stale, and a wrong figure is worse than none. The
-//! config gives them, under the key `prices`.
+//! What a reply costs. Prices come from the config, key `prices`: built-in ones would go stale.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,45 +6,26 @@ use super::Usage;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "PriceConfig")]
+#[serde(deny_unknown_fields)]
 pub struct Price {
     /// Input that was neither read from the cache nor written to it.
     pub input: f64,
     /// Input read from the cache; as `input` where the config gives none.
-    pub cached: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached: Option<f64>,
     /// Input written to the cache; as `input` where the config gives none.
-    pub cache_write: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
     /// Output, reasoning included.
     pub output: f64,
-}
-
-/// A price as the config has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceConfig {
-    input: f64,
-    cached: Option<f64>,
-    cache_write: Option<f64>,
-    output: f64,
-}
-
-impl From<PriceConfig> for Price {
-    fn from(config: PriceConfig) -> Self {
-        Self {
-            input: config.input,
-            cached: config.cached.unwrap_or(config.input),
-            cache_write: config.cache_write.unwrap_or(config.input),
-            output: config.output,
-        }
-    }
 }
 
 /// The cost in US dollars. An estimate where the usage is one.
 pub fn compute_cost(price: &Price, usage: &Usage) -> f64 {
     let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_written);
     let dollars = plain as f64 * price.input
-        + usage.cached as f64 * price.cached
-        + usage.cache_written as f64 * price.cache_write
+        + usage.cached as f64 * price.cached.unwrap_or(price.input)
+        + usage.cache_written as f64 * price.cache_write.unwrap_or(price.input)
         + usage.output as f64 * price.output;
     dollars / 1e6
 }
@@ -76,7 +56,13 @@ mod tests {
     #[test]
     fn cache_prices_default_to_the_input_price() {
         let price: Price = serde_json::from_str(r#"{"input":2,"output":8}"#).unwrap();
-        assert_eq!(price, Price { input: 2.0, cached: 2.0, cache_write: 2.0, output: 8.0 });
+        let usage = Usage {
+            input: 3_000_000,
+            cached: 1_000_000,
+            cache_written: 1_000_000,
+            ..Usage::default()
+        };
+        assert!((compute_cost(&price, &usage) - 6.0).abs() < 1e-9);
         assert!(serde_json::from_str::<Price>(r#"{"input":2,"ouput":8}"#).is_err());
     }
 }

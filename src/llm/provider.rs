@@ -31,7 +31,6 @@ pub enum Provider {
     Replay,
 }
 
-/// A row of the table.
 struct ProviderRow {
     provider: Provider,
     name: &'static str,
@@ -105,16 +104,6 @@ const fn row(provider: Provider) -> ProviderRow {
     ProviderRow { provider, name: "replay", aliases: &[], credentials: &[], model: None, backend }
 }
 
-/// A name that no provider has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no provider is named “{name}”; there are {}{}", names(), .nearest.map(|near| format!(": did you mean {near}?")).unwrap_or_default())]
-pub struct UnknownProvider {
-    /// The name, at most 60 characters of it.
-    pub name: String,
-    /// The name that is most similar, if one is close.
-    pub nearest: Option<&'static str>,
-}
-
 fn names() -> String {
     TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
 }
@@ -126,16 +115,19 @@ impl Provider {
     }
 
     /// The provider of a name or an alias, in any case.
-    pub fn parse(name: &str) -> Result<Self, UnknownProvider> {
+    pub fn parse(name: &str) -> Result<Self, String> {
         let wanted = name.trim().to_lowercase();
         let row =
             TABLE.iter().find(|row| row.name == wanted || row.aliases.contains(&wanted.as_str()));
         row.map(|row| row.provider).ok_or_else(|| {
             let known = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
-            UnknownProvider {
-                nearest: nearest(&wanted, known),
-                name: name.trim().chars().take(60).collect(),
-            }
+            let near = nearest(&wanted, known).map(|near| format!(": did you mean {near}?"));
+            let name: String = name.trim().chars().take(60).collect();
+            format!(
+                "no provider is named “{name}”; there are {}{}",
+                names(),
+                near.unwrap_or_default()
+            )
         })
     }
 
@@ -149,8 +141,7 @@ impl Provider {
         self.table_row().aliases
     }
 
-    /// The environment variables that may hold its credential; the first that is set counts. Command-line agents read
-    /// theirs by themselves.
+    /// The environment variables that may hold its credential; the first that is set counts.
     pub fn credential_variables(self) -> &'static [&'static str] {
         self.table_row().credentials
     }
@@ -258,7 +249,7 @@ mod tests {
         }
         assert_eq!(Provider::parse(" Gemini\n"), Ok(Provider::Google));
         let check = |name: &str, expect: &str| {
-            assert_eq!(Provider::parse(name).unwrap_err().to_string(), expect);
+            assert_eq!(Provider::parse(name).unwrap_err(), expect);
         };
         let all = "openai, anthropic, google, ollama, cursor, claude-code, command, replay";
         check(

@@ -45,10 +45,7 @@ impl Retry {
         }
     }
 
-    /// How long to wait before the next try; `None`: give up. `jitter` is a number from 0 to 1.
-    ///
-    /// The server's own decision (`x-should-retry`) overrides the kind of the error, except that exhausted credit is never
-    /// retried.
+    /// How long to wait before the next try; `None`: give up. `jitter` is from 0 to 1. Exhausted credit is never retried.
     pub fn next_wait(&mut self, error: &ApiError, jitter: f64) -> Option<Duration> {
         let again = error.should_retry.unwrap_or_else(|| error.kind.is_retryable());
         if !again || error.kind == ErrorKind::NoCredit || self.left.is_zero() {

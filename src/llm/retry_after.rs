@@ -15,7 +15,6 @@ pub(super) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Op
     found.map(|(_, value)| value.trim())
 }
 
-/// Reads the delay in headers, whose names are in any case.
 pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
     let get = |name: &str| find_header(headers, name);
     let ms = get("retry-after-ms").and_then(|value| value.parse::<f64>().ok());
@@ -31,7 +30,6 @@ pub(super) fn from_headers(headers: &[(String, String)]) -> Option<Duration> {
     bounded_seconds(until.duration_since(now).unwrap_or_default().as_secs_f64())
 }
 
-/// Reads the delay in a sentence.
 pub(super) fn from_text(text: &str) -> Option<Duration> {
     let text = text.to_ascii_lowercase();
     ["retry in ", "try again in ", "retry after "].iter().find_map(|phrase| {

@@ -6,12 +6,10 @@
 use crate::format::harmless::{is_hidden, truncate};
 use crate::limits;
 
-/// What replaces a key.
 const MASK: &str = "[key]";
 /// This many characters in a row that are also in the key are not an accident.
 const WINDOW: usize = 8;
 
-/// Returns the text without control characters and keys, shortened.
 pub(super) fn sanitize(text: &str, key: Option<&str>) -> String {
     let plain: String = text
         .chars()

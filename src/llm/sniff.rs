@@ -3,9 +3,8 @@
 //! Content wins over the name, and a note says so. Archives, programs, audio, video, empty files and unknown formats are
 //! refused here, before anything is sent. Nothing is read from disk.
 //!
-//! The marks are those of the formats' own specifications, as `file(1)` knows them. Today's office files are zip
-//! archives: the names of their members tell which they are, and where these are not in sight, the file's name does. A
-//! crate (`infer`) knows more formats, but neither text nor what to do instead, which is most of this file.
+//! The marks are those of `file(1)`. Today's office files are zip archives: the names of their members tell which they are,
+//! and where these are not in sight, the file's name does. The crate `infer` knows neither text nor what to do instead.
 
 use super::attachment::{FileFormat, ending};
 use crate::code::language::Language;
@@ -152,7 +151,6 @@ fn detect_zip_format(bytes: &[u8]) -> Option<FileFormat> {
     kinds.into_iter().find(|(_, folder)| has(end, folder.as_bytes())).map(|(kind, _)| kind)
 }
 
-/// What a refused file is, by its mark.
 fn describe_refused(bytes: &[u8]) -> Option<&'static str> {
     let at =
         |from: usize, mark: &[u8]| bytes.get(from..).is_some_and(|rest| rest.starts_with(mark));

@@ -4,8 +4,6 @@
 //! `:` opens a comment; the `data:` lines of one event are joined by LF; a blank line ends it. Two things are added,
 //! since servers need them: an event at the end of the stream counts without its blank line, and lines that are not
 //! fields (a bare JSON error after the events, plain text) are kept as [`EventReader::stray`].
-//!
-//! JSON lines use [`LineReader`] alone.
 
 use crate::limits;
 
@@ -17,8 +15,6 @@ pub struct TooLong(pub usize);
 #[derive(Debug)]
 pub struct LineReader {
     line: Vec<u8>,
-    /// The line was returned and is to be cleared.
-    spent: bool,
     /// The last line ended with CR: an LF that follows belongs to it.
     after_cr: bool,
     max: usize,
@@ -27,14 +23,11 @@ pub struct LineReader {
 impl LineReader {
     /// No line may be longer than `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self { line: Vec::new(), spent: false, after_cr: false, max }
+        Self { line: Vec::new(), after_cr: false, max }
     }
 
     /// The next whole line, without its end; `None` when `input` is used up.
-    pub fn next_line(&mut self, input: &mut &[u8]) -> Result<Option<&[u8]>, TooLong> {
-        if std::mem::take(&mut self.spent) {
-            self.line.clear();
-        }
+    pub fn next_line(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, TooLong> {
         if self.after_cr && !input.is_empty() {
             self.after_cr = false;
             *input = input.strip_prefix(b"\n").unwrap_or(input);
@@ -50,60 +43,49 @@ impl LineReader {
             return Ok(None);
         };
         self.after_cr = input[end] == b'\r';
-        self.spent = true;
         *input = &input[end + 1..];
-        Ok(Some(&self.line))
+        Ok(Some(self.finish()))
     }
 
     /// The rest at the end of the stream: a line without its end, perhaps empty.
-    pub fn finish(&mut self) -> &[u8] {
-        if std::mem::take(&mut self.spent) {
-            self.line.clear();
-        }
-        &self.line
+    pub fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.line)
     }
 }
 
 /// One event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamEvent<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamEvent {
     /// The event's name is `error`. Other names are in the data, too.
     pub error: bool,
     /// The data lines, joined by LF.
-    pub data: &'a [u8],
+    pub data: Vec<u8>,
 }
 
 /// Splits bytes into events. It holds one event in memory.
 #[derive(Debug)]
 pub struct EventReader {
     lines: LineReader,
-    event: EventBuilder,
-    max: usize,
-}
-
-#[derive(Debug, Default)]
-struct EventBuilder {
-    data: Vec<u8>,
-    has_data: bool,
+    /// The data of the event that is being read, once it has any.
+    data: Option<Vec<u8>>,
     error: bool,
-    spent: bool,
     stray: Vec<u8>,
+    max: usize,
 }
 
 impl EventReader {
     /// No line and no event may be longer than `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self { lines: LineReader::new(max), event: EventBuilder::default(), max }
+        Self { lines: LineReader::new(max), data: None, error: false, stray: Vec::new(), max }
     }
 
     /// The next whole event; `None` when `input` is used up.
-    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<StreamEvent<'_>>, TooLong> {
-        self.event.reset_if_spent();
+    pub fn next_event(&mut self, input: &mut &[u8]) -> Result<Option<StreamEvent>, TooLong> {
         while let Some(line) = self.lines.next_line(input)? {
-            if self.event.read_line(line) {
-                return Ok(Some(self.event.take_event()));
+            if let Some(event) = self.read_line(&line) {
+                return Ok(Some(event));
             }
-            if self.event.data.len() > self.max {
+            if self.data.as_ref().is_some_and(|data| data.len() > self.max) {
                 return Err(TooLong(self.max));
             }
         }
@@ -111,68 +93,52 @@ impl EventReader {
     }
 
     /// The event at the end of the stream, without its blank line. Its data may be cut.
-    pub fn finish(&mut self) -> Option<StreamEvent<'_>> {
-        self.event.reset_if_spent();
+    pub fn finish(&mut self) -> Option<StreamEvent> {
         let line = self.lines.finish();
         if !line.is_empty() {
-            self.event.read_line(line);
-            self.event.data.truncate(self.max);
+            self.read_line(&line);
         }
-        self.event.has_data.then(|| self.event.take_event())
+        let mut event = self.take_event()?;
+        event.data.truncate(self.max);
+        Some(event)
     }
 
     /// The lines that were not events, at most 64 KiB of them.
     pub fn stray(&self) -> &[u8] {
-        &self.event.stray
-    }
-}
-
-impl EventBuilder {
-    fn reset_if_spent(&mut self) {
-        if std::mem::take(&mut self.spent) {
-            self.data.clear();
-            self.has_data = false;
-            self.error = false;
-        }
+        &self.stray
     }
 
-    fn take_event(&mut self) -> StreamEvent<'_> {
-        self.spent = true;
-        StreamEvent { error: self.error, data: &self.data }
+    fn take_event(&mut self) -> Option<StreamEvent> {
+        let error = std::mem::take(&mut self.error);
+        Some(StreamEvent { error, data: self.data.take()? })
     }
 
-    /// Reads a line; returns whether it completes an event.
-    fn read_line(&mut self, line: &[u8]) -> bool {
+    /// Reads a line; returns the event that it completes.
+    fn read_line(&mut self, line: &[u8]) -> Option<StreamEvent> {
         // Bare JSON continues to the end of the stream, whatever its lines look like.
         if matches!(self.stray.first(), Some(b'{' | b'[')) {
             self.keep_aside(line);
-            return false;
+            return None;
         }
         if line.is_empty() {
-            if !self.has_data {
-                self.error = false;
-            }
-            return self.has_data;
+            return self.take_event();
         }
         let (name, value) = match line.iter().position(|&byte| byte == b':') {
-            Some(0) => return false,
+            Some(0) => return None,
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &line[line.len()..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name) {
-            b"data" => {
-                if self.has_data {
-                    self.data.push(b'\n');
-                }
-                self.has_data = true;
-                self.data.extend_from_slice(value);
-            }
+            b"data" => match &mut self.data {
+                Some(data) => data.extend([b"\n", value].concat()),
+                None => self.data = Some(value.to_vec()),
+            },
             b"event" => self.error = value == b"error",
             b"id" | b"retry" => {}
             _ => self.keep_aside(line),
         }
-        false
+        None
     }
 
     fn keep_aside(&mut self, line: &[u8]) {
@@ -192,8 +158,12 @@ mod tests {
     fn events(chunks: &[&[u8]]) -> (Vec<String>, String) {
         let mut reader = EventReader::new(limits::STREAM_LINE);
         let mut found = Vec::new();
-        let show = |event: StreamEvent<'_>| {
-            format!("{}{}", if event.error { "!" } else { "" }, String::from_utf8_lossy(event.data))
+        let show = |event: StreamEvent| {
+            format!(
+                "{}{}",
+                if event.error { "!" } else { "" },
+                String::from_utf8_lossy(&event.data)
+            )
         };
         for chunk in chunks {
             let mut input = *chunk;
@@ -254,7 +224,7 @@ mod tests {
         let mut reader = EventReader::new(10);
         let mut input: &[u8] = b"data:12345\ndata:12345";
         assert_eq!(reader.next_event(&mut input), Ok(None));
-        assert_eq!(reader.finish().map(|event| event.data), Some(&b"12345\n1234"[..]));
+        assert_eq!(reader.finish().map(|event| event.data), Some(b"12345\n1234".to_vec()));
     }
 
     proptest! {

@@ -69,8 +69,7 @@ pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
     changes
 }
 
-/// Returns the last run if it was killed and no result says that it changed the file. One of its commands may have done so
-/// unnoticed; `after` is the same as `before`.
+/// Returns the last run if it was killed and no result says that it changed the file; a command may have done so unnoticed.
 pub fn find_killed_run(text: &str, pieces: &[Piece]) -> Option<RunChange> {
     let at = pieces.iter().rposition(|piece| piece.name() == Some("user-prompt"))?;
     let (prompt, run) = (&pieces[at], &pieces[at + 1..]);

@@ -21,7 +21,6 @@ pub struct Call<'a> {
     pub(crate) env: Env,
     pub(crate) interrupts: Interrupts,
     pub(crate) settings: Settings,
-    /// The conversation's name.
     pub(crate) name: String,
     /// Whether a conversation started this call, by a tag or by a command.
     pub delegated: bool,

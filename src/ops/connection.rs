@@ -16,8 +16,7 @@ use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
 
-/// The window that an Ollama server is asked for where the config names none, in tokens. Without a word it takes
-/// 4,096 on a small machine, and drops what does not fit.
+/// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
 const OLLAMA_WINDOW: u64 = 32_768;
 
 impl Settings {
@@ -60,8 +59,7 @@ impl Settings {
         Ok(found)
     }
 
-    /// The connection to the model, and what names its credential.
-    /// Without `needs_key` a missing credential is not an error: nothing will be sent.
+    /// The connection to the model. Without `needs_key` a missing credential is not an error: nothing will be sent.
     pub fn source(&self, env: &Env, needs_key: bool) -> Result<ModelClient, Problem> {
         let provider = self.provider()?;
         let key = match self.find_key(env, provider) {
@@ -177,7 +175,6 @@ impl Settings {
     }
 }
 
-/// The error when no provider is chosen, with the shortest way to each.
 pub(super) fn no_provider() -> Problem {
     let ways: Vec<String> = Provider::all()
         .filter_map(|provider| {

@@ -5,8 +5,7 @@ use super::file_conversation;
 use crate::problem::Problem;
 use crate::sys::{env, root};
 
-/// The name of the conversation: that of the flag, else the file's own, else a new one for a call from another conversation,
-/// else that of the environment, else this shell's.
+/// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
 pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     let check = |name: &str, from: &str| {
         root::check_name(name)

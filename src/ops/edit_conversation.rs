@@ -1,5 +1,4 @@
-//! Lets a model edit a copy of the conversation, in the conversation that belongs to the copy's file; the edited copy replaces
-//! the conversation when all went well.
+//! Lets a model edit a copy of the conversation, which then replaces it, in the conversation that belongs to the copy's file.
 //!
 //! Until the last step, which is one rename, the conversation's file is not touched: a child that fails, a copy that is no
 //! longer a conversation, a signal or a kill leave it as it was. The first context is not part of the copy.
@@ -111,7 +110,6 @@ fn report_failure(copy: &mut WorkingCopy<'_>, path: &Path, problem: &Problem) ->
     report
 }
 
-/// The child's process.
 fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem> {
     let mut words = file_edit_words(call, copy);
     // Nobody pays for summaries of a working copy.
@@ -128,7 +126,6 @@ fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem
     Ok(child_job(words, Some(input), call.env.current_folder()?, env))
 }
 
-/// Tells the model that edits what the file is.
 fn preface(copy: &Path) -> String {
     format!(
         "The file {path} is the text of a conversation, in blocks: from <NAME …> to </NAME>, or to </NAME WORD> where the \
@@ -178,7 +175,6 @@ fn is_context(piece: &Piece) -> bool {
     piece.name().is_some_and(|name| CONTEXT_BLOCKS.contains(&name))
 }
 
-/// The text without the first context and its updates.
 fn without_context(text: &str, pieces: &[Piece]) -> String {
     let mut rest = String::with_capacity(text.len());
     let mut at = 0;

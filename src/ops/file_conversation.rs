@@ -1,5 +1,4 @@
-//! Which conversation belongs to a file, and which files are refused before a model is asked. How a file is found in the index
-//! is up to [`crate::sys::file_index`].
+//! Which conversation belongs to a file ([`crate::sys::file_index`]), and which files are refused before a model is asked.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +66,6 @@ pub(super) fn working_copy_path(call: &Call<'_>) -> PathBuf {
     call.root().conversation(&format!("{stem}-edit-{}", uuid::Uuid::new_v4().simple()))
 }
 
-/// Whether a file is such a copy, by its name.
 fn is_working_copy(call: &Call<'_>, path: &Path) -> bool {
     let folder = fs::real_path(&call.root().conversations());
     let id = path.file_name().and_then(|name| name.to_str()?.rsplit_once("-edit-"));

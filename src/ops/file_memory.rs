@@ -45,10 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REFUSED: &str =
     "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
 
-/// What a conversation has already of its file.
 #[derive(Default)]
 struct PreviousMemory {
-    /// The latest text of the section.
     section: Option<String>,
     /// The SHA-256 of the content that the conversation knew last.
     sha256: Option<String>,
@@ -199,7 +197,6 @@ fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
     settings
 }
 
-/// Decides what the section says about the content of the file.
 fn choose_block(file: &Path, history: &History, previous: &PreviousMemory) -> ContentBlock {
     // If the file cannot be read, the run itself reports it.
     let Ok((size, head)) = read::read_range(file, 0, content::HEAD) else {

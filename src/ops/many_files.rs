@@ -97,7 +97,6 @@ pub fn distinct_files(call: &Call<'_>, files: &[PathBuf]) -> Result<Vec<PathBuf>
     Ok(distinct.into_iter().map(|(file, _)| file).collect())
 }
 
-/// What each child is given.
 struct Work<'a> {
     call: &'a Call<'a>,
     prompt: Option<Vec<u8>>,
@@ -199,7 +198,6 @@ fn diff_of(json: &Map<String, Value>) -> Option<DiffText> {
     Some(DiffText { text, is_cut, removed: None, added: None })
 }
 
-/// A child's report, from its answer.
 fn report_child(answer: ChildAnswer) -> Report {
     let problem = answer.problem();
     let texts: Vec<&str> = answer.responses().map(|text| text.trim_end_matches('\n')).collect();
@@ -250,7 +248,6 @@ fn join_reports(reports: Vec<(PathBuf, Report)>, signal: Option<Signal>) -> Repo
     Report { exit, error, ..Report::done(text) }.with("files", objects)
 }
 
-/// Adds the sums over all files.
 fn sum_up(mut report: Report) -> Report {
     let files = report.json.remove("files").unwrap_or_default();
     let objects: Vec<&Value> = files.as_array().into_iter().flatten().collect();

@@ -1,7 +1,5 @@
-//! What the commands do: run a conversation, manage conversations, change files and undo changes, summarize.
-//!
-//! The layer between [`crate::cmd`], which has the flags of each tool, and [`crate::drive`], [`crate::segments`] and
-//! [`crate::sys`], which do the work. Functions here take flags and settings and return a [`crate::out::Report`].
+//! What the commands do. Functions here take the flags of [`crate::cmd`] and settings and return a [`crate::out::Report`];
+//! [`crate::drive`], [`crate::segments`] and [`crate::sys`] do the work.
 
 pub mod call;
 mod change_report;

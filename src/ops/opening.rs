@@ -1,5 +1,4 @@
-//! What a run knows before it starts, and the blocks that it begins with: results that a killed run left out, the first
-//! context or what has changed of it, files to read, the prompt.
+//! What a run knows before it starts, and its first blocks: missing results, context, files to read, the prompt.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +75,6 @@ pub(super) fn gather_facts(
     Ok((facts, boundary, sandbox))
 }
 
-/// Makes the blocks that a run begins with.
 pub(super) fn make_blocks(
     call: &Call<'_>,
     runner: &mut Runner<'_>,
@@ -173,7 +171,6 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
         .collect()
 }
 
-/// The text of the first block of a new conversation.
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let mut progress = Progress::new(call.tool, call.quiet);
     let (mut facts, ..) = gather_facts(call, &mut progress)?;

@@ -1,5 +1,4 @@
-//! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for, and never waited for otherwise;
-//! input that was ignored is reported.
+//! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
 
 use super::call::Call;
 use super::flags::RunArgs;

@@ -1,5 +1,4 @@
-//! The sandbox for a run's commands: from settings to what [`crate::sys::sandbox`] builds, its description for the model, and
-//! its state for `--status`.
+//! The sandbox for a run's commands: built from settings, described to the model, and shown by `--status`.
 
 use std::path::Path;
 
@@ -46,7 +45,6 @@ fn origin(call: &Call<'_>) -> String {
     if from == "flag" { String::new() } else { format!(" (the sandbox is set by {from})") }
 }
 
-/// Describes the sandbox to the model.
 pub(super) fn describe(sandbox: &Sandbox) -> String {
     let request = sandbox.request();
     let folders = sandbox.writable();
@@ -64,7 +62,6 @@ pub(super) fn describe(sandbox: &Sandbox) -> String {
     format!("{}: {write}{network}", request.mode.name())
 }
 
-/// Builds the sandbox that a run with these settings would get here.
 pub(super) fn inspect(call: &Call<'_>) -> Result<Option<Sandbox>, Problem> {
     let toplevel = git::find_toplevel(&call.env.current_folder()?);
     build(call, toplevel.as_deref(), None)

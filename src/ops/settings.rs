@@ -1,6 +1,4 @@
 //! Which settings are in force, and where each came from: flag, environment, config file, default.
-//!
-//! Shared by every tool that talks to a model. It reads the config file and the environment, and starts nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,8 +37,7 @@ pub struct Settings {
     sources: Sources,
 }
 
-/// Where the value of each key came from: `flag`, the name of a variable, the path of the config file. A key that is missing
-/// has its default.
+/// Where the value of each key came from: `flag`, a variable's name, the config's path. A missing key has its default.
 type Sources = BTreeMap<String, String>;
 
 impl Settings {
@@ -174,8 +171,7 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
     if let Value::Object(values) = values { values } else { Map::new() }
 }
 
-/// Chooses the provider: that of the flag, of the environment, of the config, else the first whose credential is set. Drops
-/// a model and an address of the config that are for another provider.
+/// Chooses the provider; drops a model and an address of the config that are for another one.
 fn choose_provider(
     args: &ModelArgs,
     env: &Env,

@@ -91,7 +91,6 @@ pub fn with_totals(report: Report, totals: &SummaryTotals) -> Report {
     with_usage(report, &totals.usage)
 }
 
-/// The report with counts of tokens.
 pub(super) fn with_usage(report: Report, usage: &Usage) -> Report {
     report
         .with("input_tokens", usage.input)

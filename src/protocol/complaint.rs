@@ -1,7 +1,4 @@
 //! What is wrong with a reply, worded for the model that wrote it.
-//!
-//! The parser decides what is wrong and where. Quotes from the reply are cut short, and control and invisible characters
-//! in them are escaped.
 
 use std::fmt;
 
@@ -29,7 +26,6 @@ const NAME: usize = 40;
 const ALIKE: f32 = 0.6;
 
 impl Malformed {
-    /// Reports a mistake at `offset` in `reply`, a character boundary.
     pub(super) fn new(reply: &str, offset: usize, message: String) -> Self {
         let (before, after) = reply.split_at(offset);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -61,7 +57,6 @@ pub(super) fn excerpt_of(text: &str, limit: usize) -> String {
     truncate(&shown, limit)
 }
 
-/// Reports a tag that does not exist.
 pub(super) fn unknown_tag(name: &str) -> String {
     let shown = excerpt_of(name, NAME);
     let bare = shown.to_ascii_lowercase().replace('_', "-");
@@ -76,7 +71,6 @@ pub(super) fn unknown_tag(name: &str) -> String {
     }
 }
 
-/// Reports an attribute that the tag does not take.
 pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
     let shown = excerpt_of(name, NAME);
     let mut names: Vec<_> = tag.attributes.iter().map(|attribute| attribute.name).collect();
@@ -89,7 +83,6 @@ pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
     format!("<{}> has no attribute {shown}{near}; it takes {known}", tag.name)
 }
 
-/// Reports text where only a tag or white space may be.
 pub(super) fn stray_text(text: &str) -> String {
     if text.starts_with("```") {
         return "a code fence outside of tags: write the tags without ``` around them".to_owned();
@@ -101,7 +94,6 @@ pub(super) fn stray_text(text: &str) -> String {
     "text outside of tags: put it in <nagent-response>".to_owned()
 }
 
-/// Reports a reply that begins with a block that only nagent writes.
 pub(super) fn forged(block: &str) -> String {
     let instead = match block {
         "agent-response" => "write your tags without it, and an answer as <nagent-response>",
@@ -133,7 +125,6 @@ pub(super) fn shape(tag: &Tag, wrong: &str) -> String {
     format!("<{}> {wrong}: write {}", tag.name, tag.shapes().join(" or "))
 }
 
-/// Reports a closing tag without an opening one.
 pub(super) fn stray_closer(name: &str) -> String {
     let shown = excerpt_of(name, NAME);
     let known = if tags::find_tag(name).is_some() { "" } else { ", and there is no such tag" };

@@ -10,14 +10,12 @@
 //! the closing tag only at its start, so a body is text without `<`, then any number of times `<`
 //! with text after it that has no `<` and does not begin with `/name>`.
 //!
-//! The rules are written in GBNF, and Lark's are made from them. In Lark every tag is one terminal, since many short
-//! terminals make its lexer slow.
+//! Lark's rules are made from those in GBNF. In Lark every tag is one terminal: many short ones make its lexer slow.
 
 use regex_lite::{Captures, Regex};
 
 use super::tags::{Attribute, Body, TAGS, Tag, Value};
 
-/// Rules that every tag uses.
 const SHARED: &str = r#"space ::= [ \t\r\n]*
 gap ::= [ \t\r\n]+
 is ::= space "=" space
@@ -77,7 +75,6 @@ fn tag_rules(tag: &Tag) -> String {
     format!("{opened} ::= \"<\" ({rest})\n{opening} \">\" {body} {closing}\n")
 }
 
-/// One attribute with its value, `?` unless it must be there.
 fn attribute_rule((attribute, must): (&Attribute, bool)) -> String {
     let value = match attribute.value {
         Value::Positive => "positive",

@@ -17,7 +17,6 @@ use crate::format::attributes;
 /// White space between tags, and between the parts of a tag.
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Compiles a pattern of this file.
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in every test run")
 }
@@ -27,17 +26,14 @@ static DRIVER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\A<\s*(?:/\s*)?([A-Za-z][A-Za-z0-9_-]{0,63})"));
 /// The beginning of a tag: a slash if it closes, and its name.
 static TAG: LazyLock<Regex> = LazyLock::new(|| regex(r"\A<(/?)([A-Za-z_][A-Za-z0-9_.:-]*)"));
-/// One attribute, with the white space before it.
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"\A[ \t\r\n]+([A-Za-z_][A-Za-z0-9_.:-]*)[ \t\r\n]*=[ \t\r\n]*(?:"([^"]*)"|'([^']*)')"#)
 });
-/// The end of an opening tag.
 static END: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[ \t\r\n]*(/?)>"));
 /// A tag of this protocol anywhere in a text.
 static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+)"));
 /// A word that a fence may be.
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
-/// A number that an attribute may hold.
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
 /// Parses a reply. Never fails and never panics, whatever the text is.
@@ -62,11 +58,9 @@ struct Parser<'a> {
     bodies: Vec<&'static Tag>,
 }
 
-/// The values of one tag.
 struct Values {
     tag: &'static Tag,
     given: Vec<(&'static str, String)>,
-    /// Whether the tag ended in `/>`.
     closed: bool,
 }
 
@@ -142,7 +136,6 @@ impl<'a> Parser<'a> {
         Ok(build(&values, body.to_owned()))
     }
 
-    /// Parses `<name` of a known tag.
     fn parse_name(&mut self) -> Result<&'static Tag, Malformed> {
         let rest = self.remaining();
         let Some(found) = TAG.captures(rest) else {
@@ -169,8 +162,7 @@ impl<'a> Parser<'a> {
         Ok(tag)
     }
 
-    /// Reports something that is not a known tag. When the next tag closes one that was read before, that one's body
-    /// probably ended too early, and the complaint explains fences.
+    /// Reports what is no known tag. If the next tag closes one that was read before, its body probably ended too early.
     fn stray(&self, message: String) -> Malformed {
         let next = if self.bodies.is_empty() { None } else { ANYWHERE.captures(self.remaining()) };
         let early = next.filter(|next| !next[1].is_empty());
@@ -279,7 +271,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses the raw body, and the first closing tag that matches.
     fn parse_body(
         &mut self,
         tag: &'static Tag,
@@ -301,7 +292,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Removes the line breaks that are not part of a body.
 fn trimmed(body: &str, trim: Trim) -> &str {
     match trim {
         Trim::First => {

@@ -1,7 +1,5 @@
 //! The table of the tags that a model may write, and the names of all blocks.
-//!
-//! The parser, the text for the model, the GBNF and the Lark grammar are all made from [`TAGS`], so that they agree.
-//! ARCHITECTURE.md lists what a new tag needs.
+//! The parser, the text for the model and the grammars are all made from [`TAGS`]. ARCHITECTURE.md lists what a new tag needs.
 
 use std::sync::LazyLock;
 
@@ -91,7 +89,6 @@ pub enum Trim {
     Outer,
 }
 
-/// A required attribute with a text value.
 const fn required(
     name: &'static str,
     placeholder: &'static str,
@@ -100,7 +97,6 @@ const fn required(
     Attribute { name, required: true, value: Value::Text, placeholder, excludes: &[], meaning }
 }
 
-/// An optional attribute.
 const fn optional(
     name: &'static str,
     value: Value,
@@ -240,7 +236,6 @@ pub const TAGS: &[Tag] = &[
 /// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
 pub const FENCE: &str = "fence";
 
-/// Blocks that answer no tag.
 const OTHER_BLOCKS: [&str; 6] = [
     "initial_context",
     "user-prompt",
@@ -265,8 +260,7 @@ pub fn find_tag(name: &str) -> Option<&'static Tag> {
     TAGS.iter().find(|tag| tag.name == name)
 }
 
-/// Finds the block that a name means, ignoring case and `_` for `-`. The result of an action that does not exist
-/// (`nagent-foo-result`) counts as a block too.
+/// Finds the block that a name means, ignoring case and `_` for `-`; `nagent-foo-result` counts as one too.
 pub fn driver_block(name: &str) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let name = plain(name);

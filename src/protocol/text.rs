@@ -2,11 +2,9 @@
 
 use super::tags::TAGS;
 
-/// The text before the tags.
 const HEAD: &str =
     "Reply only with these tags and white space. [Attributes] in brackets are optional.\n";
 
-/// The text after the tags.
 const RULES: &str = r#"
 - Every tag except nagent-response is an action. Several actions in a reply run in order, and their results are your next input. A reply without an action ends the run.
 - Attribute values go in "" or ''; in them, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw text: escape nothing.

@@ -1,5 +1,4 @@
-//! Finds private keys in PEM: blocks of several lines, which may have line numbers, be written on one line, or lack their
-//! beginning or end.
+//! Finds private keys in PEM, which may have line numbers, be on one line, or lack their beginning or end.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -21,7 +20,6 @@ static END: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) static RUN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)[A-Za-z0-9+/=]{32,}").expect("a constant pattern"));
 
-/// The ranges of private keys, in order.
 pub(super) fn spans(text: &[u8]) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     // Most texts hold neither.

@@ -1,7 +1,6 @@
 //! The table of credential shapes (a name and a pattern each), and what makes a match likely to be a secret.
 //!
-//! Prefixes and lengths are those that the issuers document, or that they publish for scanners. A shape is here when text
-//! that is no credential hardly ever has it. Where a pattern has a group, the group is the secret, else all of it is.
+//! A shape is here when text that is no credential hardly ever has it. Where a pattern has a group, that is the secret.
 
 use std::sync::LazyLock;
 
@@ -134,7 +133,6 @@ fn counts(bytes: &[u8]) -> impl Iterator<Item = u32> {
     counts.into_iter().filter(|count| *count > 0)
 }
 
-/// The bits of information in a byte.
 fn entropy_bits(bytes: &[u8]) -> f64 {
     let share = |count: u32| f64::from(count) / bytes.len() as f64;
     counts(bytes).map(|count| -share(count) * share(count).log2()).sum()

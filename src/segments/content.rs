@@ -1,6 +1,4 @@
 //! Detects what bytes are, as far as a summary needs it: nothing, blanks, text in an encoding, or binary.
-//!
-//! Binary files are known by their first bytes, as `file(1)` knows them.
 
 /// The content is detected from this many bytes.
 pub const HEAD: u64 = 64 * 1024;

@@ -11,7 +11,6 @@ use crate::diff::lines::count_line_feeds;
 use crate::format::conversation::Piece;
 use crate::problem::Problem;
 
-/// Blocks that do not say what happened.
 const LEFT_OUT: [&str; 3] = ["initial_context", "context-update", "nagent-turn-status"];
 
 /// Some blocks of a conversation that are one request.
@@ -23,9 +22,6 @@ struct ConversationPart {
 }
 
 /// Summarizes a conversation with this text and these blocks. `progress` gets the parts that are done, and all.
-///
-/// # Errors
-/// There is nothing to summarize; the model failed; a signal came. What arrived is cached.
 pub fn summarize_conversation(
     queue: &SummaryQueue<'_>,
     name: &str,

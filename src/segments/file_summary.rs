@@ -29,7 +29,6 @@ pub struct FileSummary {
     pub split: Option<Split>,
 }
 
-/// A source while it is summarized.
 struct Source<'a, 'q> {
     queue: &'a SummaryQueue<'q>,
     encoding: Encoding,
@@ -39,9 +38,6 @@ struct Source<'a, 'q> {
 
 /// Summarizes a file. A large one is split into `output`, or into a private folder that is removed afterwards. `progress`
 /// gets the segments that are done, and all.
-///
-/// # Errors
-/// What arrived until then is cached, and is in the index if `output` is named.
 pub fn summarize_file(
     queue: &SummaryQueue<'_>,
     path: &Path,
@@ -91,8 +87,7 @@ fn split_source(
     Ok(split)
 }
 
-/// Summarizes the segments of a split, and the whole. All summaries that arrive are put into the index, which is written
-/// to `index_path`, if that is named. The bytes are read from the kept original, or from the source if there is none.
+/// Summarizes the segments of a split, and the whole. All summaries that arrive are put into the index at `index_path`.
 pub fn summarize_segments(
     queue: &SummaryQueue<'_>,
     index_path: Option<&Path>,
@@ -210,7 +205,6 @@ impl<'a, 'q> Source<'a, 'q> {
     }
 }
 
-/// Returns the summary of content that needs no model.
 fn free_summary(kind: ContentKind, bytes: u64) -> Option<String> {
     match kind {
         ContentKind::Empty => Some("Empty: 0 bytes.".to_owned()),

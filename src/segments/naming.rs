@@ -56,7 +56,6 @@ fn split_suffix(name: &str) -> (&str, &str) {
     name.split_at(dot.unwrap_or(name.len()))
 }
 
-/// Returns a shorter name in place of one that is too long.
 fn shorten(name: &str) -> Option<String> {
     if name.len() <= LONGEST {
         return None;

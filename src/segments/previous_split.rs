@@ -1,5 +1,4 @@
-//! Examines the folder that a split is to replace: whether it is an earlier split of the same file, and which of its files
-//! must not be lost.
+//! Examines the folder that a split is to replace: is it a split of the same file, and what in it must not be lost?
 //!
 //! Anybody may have written an index. A file counts as made by a split only if it has the name that a split gives it and
 //! the hash that the index lists.
@@ -17,7 +16,6 @@ use crate::sys::staged_folder::list_names;
 use crate::sys::temp_files::is_temp_name;
 use crate::sys::{fs, read};
 
-/// Reads an index.
 pub(super) fn load_index(path: &Path) -> Result<Index, Problem> {
     read::open_regular(path).map_err(|error| unreadable("read the index", path, &error))?;
     let text = fs::read_text(path, crate::limits::SEGMENT_INDEX)?
@@ -101,7 +99,6 @@ pub(super) fn is_disposable_leftover(folder: &Path) -> bool {
     !fs::exists(&folder.join(index::NAME)) || is_disposable(folder)
 }
 
-/// The files in a split that must not be lost.
 struct FoundFiles {
     /// Segments, or the kept original, with another text than the index lists.
     edited: Vec<String>,
@@ -143,7 +140,6 @@ fn find_files(
     Ok(found)
 }
 
-/// Lists a folder that may be missing.
 fn list_files(folder: &Path) -> Result<Vec<OsString>, Problem> {
     if !fs::exists(folder) {
         return Ok(Vec::new());

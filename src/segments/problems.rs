@@ -20,10 +20,8 @@ pub(super) fn unreadable(what: &str, path: &Path, error: &FileError) -> Problem 
     }
 }
 
-/// How many names an error lists.
 const NAMED: usize = 10;
 
-/// Joins names for an error, up to a limit.
 pub(super) fn join_names(names: &[String], separator: &str) -> String {
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

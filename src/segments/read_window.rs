@@ -5,10 +5,8 @@ use std::io::{self, Read};
 
 use crate::code::view::View;
 
-/// Bytes that are read at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// The part of a file that is in memory.
 pub(super) struct ReadWindow {
     file: File,
     bytes: Vec<u8>,
@@ -24,12 +22,10 @@ impl ReadWindow {
         Self { file, bytes: Vec::new(), head: 0, base: 0, at_end: false }
     }
 
-    /// Returns the part that is in memory.
     pub(super) fn current_view(&self) -> View<'_> {
         View { base: self.base, bytes: &self.bytes[self.head..] }
     }
 
-    /// Whether the file ends with the view.
     pub(super) fn at_end(&self) -> bool {
         self.at_end
     }

@@ -19,7 +19,7 @@ use super::problems::{cannot, join_names, unreadable};
 use super::read_window::ReadWindow;
 use crate::code::cutter::Cutter;
 use crate::code::language::{self, Language};
-use crate::code::pack::Rules;
+use crate::code::pack::CutRules;
 use crate::format::index::{self, Index, Segment};
 use crate::problem::Problem;
 use crate::sys::clock::{self, Stopwatch};
@@ -99,18 +99,12 @@ pub fn default_folder_name(source: &Path) -> String {
 }
 
 /// Splits a file.
-///
-/// # Errors
-/// Nothing was changed, and nothing is left behind.
 pub fn split(request: &SplitRequest<'_>, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let name = request.source.file_name().map(|name| to_utf8(Path::new(name)).map(str::to_owned));
     split_as(request, name.transpose()?, hooks)
 }
 
 /// Splits a file again as its index says, into the folder of the index.
-///
-/// # Errors
-/// As [`split`]; or the index cannot be read.
 pub fn refresh(index: &Path, force: bool, hooks: &mut SplitHooks<'_>) -> Result<Split, Problem> {
     let inner = index.join(index::NAME);
     let index = if fs::exists(&inner) { inner.as_path() } else { index };
@@ -233,11 +227,9 @@ fn unwritten(path: &Path, error: &io::Error) -> Problem {
     cannot("write", path, format!("{error}{advice}; nothing was changed"))
 }
 
-/// A source while it is split.
 struct Splitter<'a, 'h> {
     request: &'a SplitRequest<'a>,
     window: ReadWindow,
-    /// The size of the source when it was opened.
     size: u64,
     /// The copy of the source beside the segments.
     copy: File,
@@ -258,7 +250,7 @@ impl Splitter<'_, '_> {
         }
         let language =
             self.request.language.filter(|_| detected.is_text).unwrap_or(detected.language);
-        let rules = Rules { target: self.request.target, natural: self.request.natural };
+        let rules = CutRules { target: self.request.target, natural: self.request.natural };
         let mut cutter = Cutter::new(language, detected.unit, detected.is_text, rules);
         let late = self.cut_segments(&mut cutter)?;
         self.note_unparsed(&cutter, language, late);
@@ -364,7 +356,6 @@ impl Splitter<'_, '_> {
     }
 }
 
-/// Writes segments into the new folder.
 struct SegmentWriter {
     folder: StagedFolder,
     mode: u32,

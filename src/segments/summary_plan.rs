@@ -38,9 +38,6 @@ pub struct RequestSizes {
 impl RequestSizes {
     /// The sizes for a window in tokens; `target` is the size of a segment without one. A token counts as three bytes: code
     /// has more, and so have most scripts.
-    ///
-    /// # Errors
-    /// The window is too small for anything.
     pub fn for_window(window: Option<u64>, target: u64) -> Result<Self, Problem> {
         let Some(window) = window else { return Ok(Self { small: SMALL, target, join: JOIN }) };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
@@ -157,8 +154,7 @@ pub fn system_prompt(kind: SummaryKind, limit: WordLimit) -> String {
     )
 }
 
-/// Returns the user's message. `place` is the path, and the lines of a part. The lines around the content are made from its
-/// key, so the content cannot contain them.
+/// Returns the user's message. The lines around the content are made from its key, so the content cannot contain them.
 pub fn user_message(place: &str, key: &str, text: &str) -> String {
     let mark = format!("==== {} ====", &key[..key.len().min(16)]);
     let end = if text.ends_with('\n') { "" } else { "\n" };

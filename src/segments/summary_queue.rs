@@ -1,8 +1,7 @@
 //! Asks a model for summaries: several side by side, each cached as soon as it arrives, each text once in a run.
 //!
 //! What is too long for one request is summarized in parts. Neighbouring summaries are then joined, as many as a request
-//! takes, level by level, until one is left. It sends nothing itself: the caller passes a function that connects to the
-//! model. It does not know what a file is: [`super::file_summary`] and [`super::conversation_summary`] make the requests.
+//! takes, level by level, until one is left.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -64,19 +63,16 @@ pub struct SummaryTotals {
     pub usage: Usage,
 }
 
-/// A request for one summary.
 #[derive(Debug)]
 pub(super) struct SummaryRequest {
     pub(super) kind: SummaryKind,
     pub(super) limit: WordLimit,
     /// The head of the message: the path, and the lines of a part.
     pub(super) place: String,
-    /// What an error is about.
     pub(super) subject: String,
     pub(super) text: String,
 }
 
-/// The summary of some lines.
 #[derive(Debug, Clone)]
 pub(super) struct SummarizedPart {
     pub(super) first_line: u64,
@@ -84,7 +80,6 @@ pub(super) struct SummarizedPart {
     pub(super) summary: Summary,
 }
 
-/// What the parts are of.
 pub(super) struct SummarizedWhole<'a> {
     /// The kind of request that joins.
     pub(super) kind: SummaryKind,
@@ -129,7 +124,6 @@ impl<'a> SummaryQueue<'a> {
         lock_mutex(&self.rejected).clone()
     }
 
-    /// The user's limit for the summary of the whole, or the default.
     pub(super) fn limit(&self) -> WordLimit {
         WordLimit::new(self.rules.words)
     }
@@ -156,8 +150,7 @@ impl<'a> SummaryQueue<'a> {
         (parts, Err(problem))
     }
 
-    /// Does `count` tasks, as many side by side as the rules allow. After a problem or a signal none is begun; those that
-    /// run are finished.
+    /// Does `count` tasks, as many side by side as allowed. After a problem or a signal none is begun; the others are finished.
     fn run_tasks(
         &self,
         count: usize,
@@ -331,7 +324,6 @@ impl<'a> SummaryQueue<'a> {
         Ok(second)
     }
 
-    /// Sends messages, the user's first, and returns the whole reply. Asks once more if it is empty.
     fn send_messages(
         &self,
         model: &mut SummaryModel<'_>,

@@ -1,7 +1,6 @@
 //! Writes a file in one step: readers see the old content or the new one, never a part.
 //!
-//! The content goes into a new file in the same folder, which is then renamed. This is for the toolkit's own files; files of
-//! the user's are written through [`super::replace`], which asks the write boundary first and uses the same new files.
+//! This is for the toolkit's own files; the user's are written through [`super::replace`], which asks the write boundary.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -44,9 +43,6 @@ impl<'a> AtomicFile<'a> {
     }
 
     /// Writes a new file.
-    ///
-    /// # Errors
-    /// As of [`AtomicFile::write`]. An [`io::Error`] of the kind `AlreadyExists` where the name is taken.
     pub fn create(self, bytes: &[u8]) -> Result<()> {
         self.write_with(true, &mut |file| file.write_all(bytes))
             .with_context(|| format!("cannot create {}", self.path.display()))

@@ -61,8 +61,7 @@ pub struct Boundary {
 #[derive(Debug)]
 struct Target {
     path: PathBuf,
-    /// Held open, so that its inode cannot be given to another file: device and inode are then an identity,
-    /// and its birth time need not be asked.
+    /// Held open, so that its inode is not given to another file: device and inode are then an identity.
     handle: Option<(File, Stat)>,
     /// The target is being opened for the first time: it is whatever file its path leads to.
     is_new: bool,
@@ -96,8 +95,7 @@ impl Boundary {
         (boundary, notes)
     }
 
-    /// The boundary of a file's own conversation: that file, by its true path, and while it is the same file
-    /// also where it was moved to. It need not exist yet.
+    /// The boundary of a file's own conversation: that file, and while it is the same file also where it was moved to.
     pub fn for_file(places: Places<'_>, target: &Path) -> Result<Self, FileError> {
         let mut boundary = Self::empty(places);
         let path = resolve_links(&boundary.absolute(target)?);
@@ -115,9 +113,6 @@ impl Boundary {
     }
 
     /// Checks that the target is not one of nagent's own files: only a user may name one of those.
-    ///
-    /// # Errors
-    /// It is one.
     pub fn target_is_no_own_file(&self) -> Result<(), FileError> {
         match self.target() {
             Some(path) if path.starts_with(&self.forbidden) => Err(self.in_own_folder(path)),
@@ -305,8 +300,7 @@ pub(super) fn is_git(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Whether git would take a folder for a repository's own data, whatever its name: a bare repository, or a folder that a
-/// `.git` file names.
+/// Whether git would take a folder for a repository's own data: it is a bare repository, or a `.git` file names it.
 fn is_git_folder(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join("HEAD")).is_ok()
         && folder.join("objects").is_dir()

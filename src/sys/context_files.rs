@@ -15,7 +15,6 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of warnings; more are only counted.
 const WARNINGS: usize = 20;
 
 /// One file's text.
@@ -27,10 +26,7 @@ pub struct Part {
     pub text: String,
 }
 
-/// Loads the context files of a root, in the order in which they are named, each file once.
-///
-/// `home` stands for `~`. Files over 1 MiB, more than 256 files, more than 4 MiB in all and lists nested deeper
-/// than 16 are left out with a warning.
+/// Loads the context files of a root in order, each file once, within [`crate::limits`]. `home` stands for `~`.
 pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<String>) {
     let mut loader = Loader { home, ..Loader::default() };
     let mut paths = ["context.yaml", "context.md"].into_iter().map(|name| root.join(name));
@@ -50,7 +46,6 @@ struct Loader<'a> {
     home: Option<&'a Path>,
     parts: Vec<Part>,
     warnings: Vec<String>,
-    /// Resolved paths of the files that were read.
     seen: HashSet<PathBuf>,
     /// Resolved paths of the lists that are being read.
     open: Vec<PathBuf>,

@@ -43,9 +43,6 @@ pub struct ConversationFile {
 
 impl ConversationFile {
     /// Opens a conversation for a run: takes its lock, reads it, and moves a torn tail aside.
-    ///
-    /// # Errors
-    /// The lock did not come free; the file cannot be read, is damaged, or is not text.
     pub fn open(
         root: &Root,
         name: &str,
@@ -64,9 +61,6 @@ impl ConversationFile {
 
     /// Takes the lock of a conversation that is to be archived or replaced. A torn tail that its last holder left is moved aside
     /// first, and its path returned; a failure to do so is not an error.
-    ///
-    /// # Errors
-    /// The lock did not come free.
     pub fn lock_only(
         root: &Root,
         name: &str,
@@ -226,8 +220,7 @@ impl ConversationFile {
         })
     }
 
-    /// Refuses a new prompt that leaves too little room for what comes of it: a conversation that has grown past [`limits::CONVERSATION`] could
-    /// not be opened again.
+    /// Refuses a new prompt that leaves too little room: a conversation past [`limits::CONVERSATION`] could not be opened again.
     pub fn check_room(&self, more: usize) -> Result<()> {
         let bytes = (self.text.len() as u64).saturating_add(more as u64);
         if bytes.saturating_add(limits::CONVERSATION_SPARE) <= limits::CONVERSATION {
@@ -261,7 +254,6 @@ impl ConversationFile {
         Ok(forked)
     }
 
-    /// Adds the pieces of the text that was appended.
     fn add_pieces(&mut self, start: usize) {
         let shift = |range: &mut Range<usize>| *range = range.start + start..range.end + start;
         for mut piece in conversation::parse(&self.text[start..]).pieces {

@@ -24,8 +24,7 @@ pub fn sync_folder(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot make the folder {} durable", path.display()))
 }
 
-/// Like [`sync_folder`], for an open folder. One that may be entered but not read cannot be synced; what is in it is in place
-/// all the same.
+/// Like [`sync_folder`], for an open folder. One that may not be read cannot be synced; its files are in place all the same.
 pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(dir, ".", flags, Mode::empty()) {
@@ -34,8 +33,7 @@ pub(super) fn sync_names(dir: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Renames a file; fails with `EXIST` where the new name is taken. Some file systems have no such rename: there, a look just
-/// before it must do.
+/// Renames a file; fails with `EXIST` where the new name is taken. File systems without such a rename get a look before it.
 pub(super) fn rename_to_free_name(
     from_dir: impl AsFd,
     from: &OsStr,

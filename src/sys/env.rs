@@ -135,8 +135,7 @@ impl Env {
         self.variables.iter().filter(is_secret).flat_map(|(_, value)| parts(value)).collect()
     }
 
-    /// The credentials that are masked, but those that the user lets through to commands: names and values. Values that are not text are
-    /// left out. Passwords of proxies are among them.
+    /// The credentials that are masked, names and values, with passwords of proxies; not those that commands get, nor binary ones.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let variables = self.variables.iter();
         variables
@@ -146,8 +145,7 @@ impl Env {
             .filter(|(name, text)| !self.names_a_file(name.as_ref(), text.as_ref()))
     }
 
-    /// Whether a credential's value is the path of a file, which may be in any text. A secret may begin with a slash, too: one in
-    /// 64 base64 texts does.
+    /// Whether a credential's value is the path of a file. A secret may begin with a slash, too: one in 64 base64 texts does.
     fn names_a_file(&self, name: &OsStr, value: &OsStr) -> bool {
         let is_absolute = value.as_encoded_bytes().starts_with(b"/");
         if !is_absolute && !value.as_encoded_bytes().starts_with(b"~/") {
@@ -234,8 +232,7 @@ pub fn program(path: Option<&OsStr>, name: &str) -> PathBuf {
     found.unwrap_or_else(|| Path::new("/usr/bin").join(name))
 }
 
-/// Whether a variable's value contains that of a credential. Short values are in
-/// too many others by chance.
+/// Whether a value contains that of a credential. Short ones are in too many others by chance.
 fn contains_secret(value: &OsStr, secret: &OsStr) -> bool {
     let (value, secret) = (value.as_encoded_bytes(), secret.as_encoded_bytes());
     secret.len() >= 16 && value.windows(secret.len()).any(|part| part == secret)

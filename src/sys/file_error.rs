@@ -30,12 +30,10 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// A refusal.
     pub(super) fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { kind: FileErrorKind::Other, problem: problem.into(), advice: advice.into() }
     }
 
-    /// The same of another kind.
     pub(super) fn of_kind(self, kind: FileErrorKind) -> Self {
         Self { kind, ..self }
     }
@@ -69,7 +67,6 @@ impl FileError {
         Self::new(problem, "").of_kind(FileErrorKind::Missing)
     }
 
-    /// A folder where a file was meant.
     pub(super) fn folder(path: &Path, advice: impl Into<String>) -> Self {
         Self::new(format!("{} is a folder", shown(path)), advice)
     }
@@ -107,7 +104,6 @@ impl FileError {
         Self::new(problem, "read it again first")
     }
 
-    /// A run that was asked to stop.
     pub(super) fn stopped(path: &Path) -> Self {
         Self::new(format!("reading {} was interrupted", shown(path)), "")
     }

@@ -37,9 +37,6 @@ pub struct Loaded {
 }
 
 /// Reads the index, and older ones beside it. Changes nothing.
-///
-/// # Errors
-/// The index is damaged; what to do about it. A damaged older one is a note.
 pub fn load_index(root: &Root) -> Result<Loaded> {
     let path = root.file_index();
     let mut loaded = Loaded::default();
@@ -144,8 +141,7 @@ pub fn register(
     Ok((entry, loaded.notes))
 }
 
-/// Updates the identity of a conversation's file: writing replaces a file by another one. Called at the end of a run, so that
-/// the file is found by its identity when it is moved afterwards.
+/// Updates the identity of a conversation's file at the end of a run: writing replaces a file by another one.
 pub fn update_identity(
     root: &Root,
     conversation: &str,
@@ -198,7 +194,6 @@ fn save_index(root: &Root, loaded: &Loaded) -> Result<()> {
     Ok(())
 }
 
-/// The file whose entry is searched for.
 struct IndexedFile<'a> {
     path: &'a Path,
     /// `None` when there is no such file yet.
@@ -274,8 +269,7 @@ fn free_path(index: &mut FileIndex, path: &Path) {
     }
 }
 
-/// Where an entry's own file is, if it is where it was, or in the same folder under another name. What an editor put aside
-/// there when it saved is not it.
+/// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.
 fn find_moved_file(entry: &Entry) -> Option<PathBuf> {
     if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {
         return Some(entry.path.clone());

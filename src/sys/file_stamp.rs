@@ -4,9 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Stat};
 
-/// What identifies a file and its content: device, inode, size, and the times of its last changes.
-///
-/// A change within one tick of the file system's clock that also keeps the size is not noticed.
+/// What identifies a file and its content. A change within one tick of the clock that keeps the size is not noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     device: u64,
@@ -29,14 +27,12 @@ impl FileStamp {
         rustix::fs::fstat(file).ok().as_ref().map(Self::from)
     }
 
-    /// Whether the other stamp is of the same file, whatever its content. Inodes are reused, so this is certain only while
-    /// one of the two files is held open.
+    /// Whether both are of the same file, whatever its content. Certain only while one is open: inodes are reused.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Whether the other stamp is of the same file, with the same content and as many names. A rename or a change of its mode
-    /// in between is none: an editor or a build that moves the file back and forth must not keep every write out.
+    /// Whether the other stamp is of the same file and content, with as many names; it may have been renamed.
     pub fn is_unchanged(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }

@@ -61,8 +61,7 @@ impl Folder {
         Ok(Some(File::from(file)))
     }
 
-    /// Writes a new file and makes its content durable; [`Folder::persist`] gives it its name. It has the permissions of
-    /// the file called `like`, if there is one, else it is for its owner alone.
+    /// Writes a new file durably; [`Folder::persist`] names it. It has the permissions of `like`, else it is for its owner alone.
     pub fn create(
         &self,
         like: &OsStr,

@@ -13,9 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum size of a compiled regular expression, in bytes.
 const MAX_REGEX_BYTES: usize = 1 << 20;
-/// Bytes of lines that `grep` shows.
 const MATCH_BYTES: usize = 256 * 1024;
 /// Bytes that are searched before it is asked whether to stop.
 const PIECE: usize = 1 << 20;
@@ -99,7 +97,6 @@ struct Search<'a> {
     /// The same with ^ and $ at each line, to see at once that many lines have no match.
     by_line: Option<Regex>,
     found: Found,
-    /// Files with a match, and all that were searched.
     files: u64,
     searched: u64,
     buffer: Vec<u8>,
@@ -110,7 +107,6 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What was found, with notes of what was left out.
     fn finish(self) -> Found {
         let Self { mut found, files, searched, binary, large, unreadable, .. } = self;
         found.note_rest(&format!("matching lines not shown, in {files} files in all; use a narrower pattern, path or glob"));
@@ -148,8 +144,7 @@ impl Search<'_> {
             }
             let (piece, tail) = rest.split_at(piece_end(rest));
             rest = tail;
-            // A match within a line is also one of the whole piece, so where the piece has none, no line has. That is not so
-            // where a line ends in CR LF: the CR is not part of the line.
+            // A match within a line is also one of the whole piece, except where a line ends in CR LF: the CR is not part of the line.
             let has_none = |regex: &Regex| !piece.contains(&b'\r') && !regex.is_match(piece);
             if self.by_line.as_ref().is_some_and(has_none) {
                 number += count_lines(piece);

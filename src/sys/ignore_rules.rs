@@ -16,10 +16,8 @@ use crate::limits;
 /// The files of rules, those that count most first. The first is not git's: it counts across repositories.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// Maximum number of files that a note names.
 const MAX_NAMED: usize = 3;
 
-/// Ignore files that are not read.
 pub(super) type LeftOut = Arc<Mutex<Vec<PathBuf>>>;
 
 /// Describes the ignore files that were left out; `None` if there are none.
@@ -35,7 +33,6 @@ pub(super) fn describe_left_out(left_out: &LeftOut) -> Option<String> {
     })
 }
 
-/// The rules of one folder.
 struct Level {
     folder: PathBuf,
     is_repository: bool,

@@ -32,8 +32,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored; SIGINT
-    /// is caught even where a shell without job control had it ignored for a background command.
+    /// Begins to catch the three signals. A SIGHUP that was ignored at start (`nohup`) stays ignored; SIGINT is always caught.
     pub fn install() -> io::Result<Self> {
         let interrupts = Self::without_handlers()?;
         for (signal, seen) in CAUGHT.iter().zip(&interrupts.flags) {
@@ -55,8 +54,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at
-    /// once, by the handler of [`Interrupts::install`].
+    /// One that no signal reaches: for the last request of a run that a signal ends. The second SIGINT still leaves at once.
     pub fn without_handlers() -> io::Result<Self> {
         let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })

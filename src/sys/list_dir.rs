@@ -5,8 +5,7 @@
 //! of one, the `.gitignore` files of the searched folder and below it count: those above it do not, since
 //! a `*` in the home folder's, as keepers of dot files have it, would hide everything.
 //!
-//! Symbolic links are shown but not followed. The order is that of the paths, so that the same tree gives
-//! the same text. Everything is bounded, and the result says what was left out.
+//! Symbolic links are shown but not followed. The order is that of the paths. The result says what was left out.
 
 use super::file_error::FileError;
 use super::ignore_rules::{IgnoreRules, LeftOut, describe_left_out, lock};
@@ -21,7 +20,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Maximum number of entries of one folder that are read.
 const FOLDER_LIMIT: usize = 200_000;
 /// The kernel's folders, which are not searched.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -79,10 +77,7 @@ impl Found {
     }
 }
 
-/// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and for files, after a tab,
-/// the size in bytes. At most 1,000 are shown.
-///
-/// `asked` is relative to the search's folder.
+/// The entries of one folder: `name/`, `link@ -> target`, `fifo|`, `socket=`, and files with a tab and the size in bytes.
 pub fn list_dir(search: Search<'_>, asked: &Path) -> Result<Found, FileError> {
     let root = find_folder(search.cwd, asked)?;
     let failed = |source: io::Error| FileError::io("look at", asked, source);
@@ -141,8 +136,7 @@ fn entry_line(name: &str, meta: &Metadata, path: &Path) -> String {
     }
 }
 
-/// Files and folders (with a trailing `/`) below `asked` that match a glob of `.gitignore`'s kind, as paths
-/// that start with `asked`. At most 1,000 are shown.
+/// Files and folders (with a `/`) below `asked` that match a glob of `.gitignore`'s kind; at most 1,000 are shown.
 pub fn find_by_glob(search: Search<'_>, pattern: &str, asked: &Path) -> Result<Found, FileError> {
     let root = find_folder(search.cwd, asked)?;
     let matcher = Matcher::new(&root, pattern)?;
@@ -199,7 +193,6 @@ impl Search<'_> {
     }
 }
 
-/// Things that were left out, the first of them by name.
 #[derive(Default)]
 pub(super) struct Skipped {
     count: u64,
@@ -223,8 +216,7 @@ impl Skipped {
     }
 }
 
-/// A glob as `.gitignore` writes them, matched against what was found rather than given to the walk, where
-/// it would bring back ignored files.
+/// A glob as `.gitignore` writes them. Given to the walk itself, it would bring back ignored files.
 pub(super) struct Matcher(Override);
 
 impl Matcher {

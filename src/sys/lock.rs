@@ -136,9 +136,6 @@ pub struct IndexWait<'a> {
 }
 
 /// Takes a lock that is held for moments only: an index's.
-///
-/// # Errors
-/// It did not come free, a signal came, or there are no locks.
 pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, LockError> {
     let path = root.locks().join(name);
     let file = open_lock_file(&path)?;
@@ -159,14 +156,12 @@ pub fn lock_index(root: &Root, name: &str, wait: IndexWait<'_>) -> Result<File, 
     )))
 }
 
-/// How long a wait lasts at least before a signal ends it: what a run notes at its end is not lost to the signal that ended
-/// the run.
+/// A wait lasts at least this long before a signal ends it, so that what a run notes at its end is not lost.
 const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 const MAX_PAUSE: Duration = Duration::from_millis(25);
 
-/// Takes the exclusive lock of an open file, waiting up to `patience`. The lock lasts until the file is closed. Returns false
-/// if another process keeps it.
+/// Takes the exclusive lock of an open file, until it is closed. False if another process keeps it beyond `patience`.
 ///
 /// `report` is called once, when it has waited for `report_after`; not where there is no patience at all. Without the lock
 /// nothing is written: where a file system has no locks, that is an error.
@@ -227,8 +222,7 @@ fn describe_holder(run: &Path) -> String {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While the lock is still held, so that nobody else writes the note. Keep the note until the torn tail is handled:
-        // without it we cannot tell a crash from corruption.
+        // Under the lock, and once the torn tail is handled: without the note we cannot tell a crash from corruption.
         if self.is_settled {
             let _ = fs::remove_file(&self.run);
         }

@@ -1,8 +1,6 @@
 //! The effects: the only place that opens files, starts processes, connects, reads the environment or asks the time.
 //!
-//! Functions here return values, or errors that say what to do next. They do not print, do not decide what the loop does, and
-//! do not parse protocols. Processes are Linux's:
-//! descendants are found through procfs, pidfds and the child subreaper.
+//! Functions here return values, or errors that say what to do next. They print nothing and parse no protocol.
 
 #![expect(
     clippy::disallowed_methods,

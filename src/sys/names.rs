@@ -1,8 +1,6 @@
-//! File names: how they are shown, how a path that somebody wrote becomes one to open, and which names are
-//! near a missing one.
+//! File names: how they are shown, how a written path becomes one to open, and which are near a missing one.
 //!
-//! A name is bytes that anybody may have chosen. Shown, it must stay on its line and away from the
-//! terminal's control codes; it is shown so that a shell takes it back. This file opens no file.
+//! Anybody may have chosen a name. Shown, it stays on its line, without control codes, and a shell takes it back.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -15,8 +13,7 @@ use crate::format::harmless;
 /// Maximum number of names in a folder that are compared with a missing one.
 const SIBLINGS: usize = 5_000;
 
-/// A name or path as text on one line: itself when it is plain, else in the shell's `$'…'` quotes, with
-/// control characters, invisible ones, and bytes that are not UTF-8 escaped.
+/// A name or path as text on one line, in the shell's `$'…'` quotes where it needs them ([`harmless::escape_name`]).
 pub fn shown(name: impl AsRef<OsStr>) -> String {
     harmless::escape_name(name.as_ref().as_bytes())
 }
@@ -30,8 +27,7 @@ pub fn expand_home(path: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Words for an error about a path that leads nowhere: which part of it is missing, and what is there under
-/// a similar name. Empty when there is nothing to say.
+/// Words for an error about a path that leads nowhere: which part is missing, and what is there under a similar name.
 pub fn suggest_paths(path: &Path) -> String {
     let mut missing = path;
     let folder = loop {

@@ -2,7 +2,6 @@
 //!
 //! The folder of the file is opened first, and its true path is what the boundary is asked about. From then on there
 //! is only that open folder and one plain name in it: what happens to the path meanwhile does not matter.
-//! [`super::boundary`] decides who may write what.
 
 use super::boundary::{Boundary, in_repository_data, is_git};
 use super::durable::sync_names;
@@ -68,8 +67,7 @@ impl Opened {
         self.old.as_ref().map_or(0, |(_, stat)| u64::from(stat.st_nlink).saturating_sub(1))
     }
 
-    /// How many names keep the old content when this one is written: none where the file is the session's target,
-    /// which is written in place.
+    /// How many names keep the old content when this file is written: none where it is the target, written in place.
     pub fn parted_names(&self) -> u64 {
         if self.is_target { 0 } else { self.other_names() }
     }
@@ -99,8 +97,7 @@ impl Opened {
 impl Boundary {
     /// Opens a file for writing, or says why it may not be written. Nothing is created yet, no missing folder either.
     ///
-    /// The path may start with `~`, is relative to the run's folder, and may lead through symbolic links: what counts
-    /// is where it leads.
+    /// The path may start with `~`, is relative to the run's folder, and may lead through links: where it leads counts.
     pub fn open_for_write(&self, asked: &Path) -> Result<Opened, FileError> {
         let mut path = self.absolute(asked)?;
         // The kernel's own limit of symbolic links in a row.
@@ -189,8 +186,7 @@ fn open_file(
     Ok((File::from(file), stat))
 }
 
-/// Opens the folder of a file and finds its true path; where the folder is missing, the nearest one that exists, with the
-/// names of those below it.
+/// Opens the folder of a file, or the nearest that exists, and gives its true path and the names of the missing ones.
 fn open_folder(
     asked: &Path,
     parent: &Path,

@@ -47,10 +47,7 @@ pub struct TextRead {
     pub valid_utf8: bool,
 }
 
-/// Opens a regular file for reading, without ever waiting for it.
-///
-/// Symbolic links are followed. Refused: folders, FIFOs, sockets, devices, and files of procfs, sysfs,
-/// debugfs and tracefs.
+/// Opens a regular file for reading, without ever waiting for it: no FIFO, no device, no file of procfs and its kin.
 pub fn open_regular(path: &Path) -> Result<(File, Metadata), FileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::missing(path),
@@ -251,9 +248,6 @@ impl Source<'_> {
 }
 
 /// The size of a regular file in bytes, and its bytes from `start` on, `most` at most. A range behind the end is empty.
-///
-/// # Errors
-/// There is no such file, it is not a regular one, or the system refused. They do not speak of tags.
 pub fn read_range(path: &Path, start: u64, most: u64) -> anyhow::Result<(u64, Vec<u8>)> {
     let (mut file, metadata) =
         open_regular(path).map_err(|error| anyhow::anyhow!("{}", error.problem()))?;

@@ -123,8 +123,7 @@ pub struct Content<'a> {
     pub write: &'a mut dyn FnMut(&mut File) -> std::io::Result<()>,
     /// Keeps the content before.
     pub keep_previous: KeepPrevious<'a>,
-    /// Whether to keep it before each replacement. Where the file is written in place, which a kill can leave half done, it
-    /// always is.
+    /// Whether to keep it before each replacement. A file that is written in place is always kept.
     pub keeps_always: bool,
 }
 
@@ -171,8 +170,7 @@ fn keep_old(opened: &mut Opened, keep: KeepPrevious<'_>) -> Result<Option<PathBu
     })
 }
 
-/// That the folder is still where the boundary found it, and the name in it still the file that was opened, with
-/// the content that it had.
+/// That the folder is still where it was, and the name in it still the file that was opened, unchanged.
 fn check_unchanged(opened: &Opened) -> Result<(), FileError> {
     let changed = || FileError::changed(&opened.path);
     let folder = opened.path.parent().ok_or_else(changed)?;

@@ -22,8 +22,7 @@ const OWN: [&str; 6] =
     ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history"];
 
 impl Root {
-    /// Creates the folders that every run needs, for the owner alone. Those that are there become so, and another user's root
-    /// is refused.
+    /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.
     pub fn prepare(&self) -> Result<()> {
         // Under another name it is a folder that the user has chosen, which others may share.
         if self.folder.file_name().is_some_and(|name| name == ".nagent") {
@@ -99,8 +98,7 @@ impl Root {
     }
 }
 
-/// The failure to make or use the root, with what to try. Where the system refused something, another root helps; a damaged
-/// file is not helped by it.
+/// The failure to make or use the root. Where the system refused something, another root helps; a damaged file stays one.
 pub fn explain_refusal(error: &anyhow::Error) -> Problem {
     let is_refusal = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
     let hint = if is_refusal {
@@ -112,9 +110,6 @@ pub fn explain_refusal(error: &anyhow::Error) -> Problem {
 }
 
 /// Checks the name of a conversation.
-///
-/// # Errors
-/// What is wrong with it, and what a name may hold.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let problem = if name.is_empty() {

@@ -32,7 +32,6 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// Creates a file for its owner alone in a folder.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -62,8 +61,7 @@ impl TempFile {
         &mut self.file
     }
 
-    /// Gives the file its name, in one step, not yet durably. What has that name already is replaced, or with `no_clobber` is
-    /// an error (`AlreadyExists`).
+    /// Gives the file its name, not yet durably. A file of that name is replaced, or with `no_clobber` is `AlreadyExists`.
     pub fn persist(&mut self, name: &OsStr, no_clobber: bool) -> io::Result<()> {
         if !self.is_linked {
             // A link cannot replace anything, so it takes a name to rename from.

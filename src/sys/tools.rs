@@ -34,7 +34,6 @@ pub const TOOLS: [&str; 9] = [
     "nagent-sandbox",
 ];
 
-/// Maximum length of a description that is read, in bytes.
 const DESCRIPTION: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,4 @@
 //! The events that the loop takes, the effects that it asks for, and the values that they carry.
-//!
-//! [`super::Turn`] decides which effect follows which event.
 
 use std::time::Duration;
 

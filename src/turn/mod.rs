@@ -1,13 +1,7 @@
 //! The loop as a state machine: it takes an [`Event`] and returns the next [`Effect`].
 //!
-//! ```text
-//! append the prompt
-//! repeat
-//!     reply = model(conversation)
-//!     append the reply
-//!     run its actions, append each result
-//! until the reply held no action, or a limit was reached
-//! ```
+//! Each reply of the model is appended and its actions are run, until a reply holds no action or a limit is reached.
+//!
 //! It decides what is stored and in which order, what counts as an answer, how often a malformed reply is requested again,
 //! when a provider is tried again, and when a limit ends the run. It does no I/O, reads no clock and draws no random
 //! number: times, jitter and paths come with events. [`crate::drive`] performs the effects.
@@ -38,7 +32,6 @@ pub struct Turn {
     seconds: f64,
 }
 
-/// The event that the state machine waits for.
 #[derive(Debug)]
 enum State {
     /// The end of an append, and what follows it.
@@ -120,8 +113,7 @@ impl Turn {
         }
     }
 
-    /// Processes an event and returns the next effect. An unexpected event ends the run with an error: it is a bug in the
-    /// caller.
+    /// Processes an event and returns the next effect. An unexpected event, a bug in the caller, ends the run with an error.
     pub fn step(&mut self, event: Event) -> Effect {
         let state = std::mem::replace(&mut self.state, State::Over);
         match (state, event) {

@@ -1,8 +1,6 @@
-//! The order in which the actions of a reply run, and the results that are missing in a conversation whose run ended too
-//! soon.
+//! The order in which the actions of a reply run, and the results that are missing after a run that ended too soon.
 //!
-//! Nothing here runs an action again. A missing result is filled in with one that says that the action may have run, or
-//! did not.
+//! No action runs again: a missing result becomes one that says that the action may have run, or did not.
 
 use std::collections::VecDeque;
 
@@ -19,8 +17,7 @@ pub(super) fn group_actions(actions: &[Action]) -> ActionGroups {
     groups.map(<[Action]>::to_vec).collect()
 }
 
-/// Removes the action that a result answers, and every action before its group: the results of those were deleted
-/// by hand, and stay deleted.
+/// Removes the action that a result answers, and all before its group, whose results were deleted by hand.
 fn remove_answered(groups: &mut ActionGroups, result: &str) {
     let answers = |action: &Action| action.result_block() == result;
     let Some(at) = groups.iter().position(|group| group.iter().any(answers)) else { return };
@@ -41,10 +38,7 @@ pub fn result_of_unrun(action: &Action, status: &str) -> Block {
     Block::new(action.result_block()).with("status", status).body(text)
 }
 
-/// The results that a conversation lacks after its last reply.
-///
-/// A later prompt, or the end of the run, means that nothing is unfinished: a result that is missing there was deleted
-/// by hand, and stays deleted.
+/// The results that a conversation lacks after its last reply; none after a later prompt, or the end of the run.
 pub fn unfinished_results(text: &str, pieces: &[Piece]) -> Vec<Block> {
     let Some(at) = pieces.iter().rposition(|piece| piece.name() == Some("agent-response")) else {
         return Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nagent::code::language::{self, Language};
-use nagent::code::pack::Rules;
+use nagent::code::pack::CutRules;
 use nagent::code::{cutter, grammar};
 
 /// The target of the segments: small, so that ordinary files have several.
@@ -67,7 +67,7 @@ fn segments_of_real_files_are_the_file_and_cut_no_definition_that_fits() {
 
 /// Checks the segments of one file, and gives the number of its definitions.
 fn check(path: &Path, language: Language, bytes: &[u8]) -> usize {
-    let segments = cutter::cut_text(language, bytes, Rules { target: TARGET, natural: false });
+    let segments = cutter::cut_text(language, bytes, CutRules { target: TARGET, natural: false });
     let shown = path.display();
     let mut at = 0;
     for (from, to) in &segments {

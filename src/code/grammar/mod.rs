@@ -57,10 +57,7 @@ pub fn piece(language: Language) -> u64 {
     }
 }
 
-/// Names the possible cuts of a piece of a file; `last` says that the file ends with it.
-///
-/// `stop` is called now and then during the parse. `None` if it returns true, or if the parser cannot take the piece, which
-/// is then cut by lines.
+/// Names the possible cuts of a piece; `last`: the file ends with it. `None` if `stop` returned true or the parser fails.
 pub fn boundaries(
     language: Language,
     piece: &[u8],
@@ -100,8 +97,7 @@ pub fn boundaries(
     Some(Window { boundaries, end })
 }
 
-/// The ranges of a text's definitions (functions, classes, types), an outer one before those in it; empty for a language
-/// without any. `None` when `stop` returned true.
+/// The ranges of a text's functions, classes and types, an outer one before those in it. `None` when `stop` returned true.
 pub fn find_definitions(
     language: Language,
     text: &[u8],

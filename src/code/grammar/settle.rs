@@ -85,8 +85,7 @@ impl Settle<'_> {
         self.fill_between(before, to, rest, atoms, settled);
     }
 
-    /// Adds the starts of lines, except within a definition or an element that fits; within other nodes that fit they have a
-    /// higher level.
+    /// Adds the starts of lines, but not within a definition or element that fits; within other nodes that fit they rank higher.
     fn lines(&self, from: usize, to: usize, atoms: &[(usize, usize)], settled: &mut Vec<Cut>) {
         let mut at = from;
         while let Some(found) = self.piece[at..to].iter().position(|byte| *byte == b'\n') {

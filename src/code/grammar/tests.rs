@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::code::character::Unit;
-use crate::code::pack::{Packer, Rules};
+use crate::code::pack::{CutRules, Packer};
 use crate::code::view::View;
 
 /// The segments of a text, with the piece that is parsed at once, or all of it.
 fn cut(language: Language, text: &str, target: u64, piece: usize) -> Vec<String> {
-    let mut packer = Packer::new(Rules { target, natural: false }, Unit::Byte);
+    let mut packer = Packer::new(CutRules { target, natural: false }, Unit::Byte);
     let view = View { base: 0, bytes: &[] };
     let mut context = Context::default();
     let mut at = 0;

@@ -26,7 +26,6 @@ pub(super) struct Found {
     pub(super) main: Vec<Cut>,
     /// Cuts for where the others leave too much.
     pub(super) spare: Vec<Cut>,
-    /// Nodes that fit and are not entered.
     pub(super) atoms: Vec<(usize, usize)>,
 }
 
@@ -40,7 +39,6 @@ struct Child<'t> {
     node: Option<Node<'t>>,
 }
 
-/// A walk through the tree of a piece.
 pub(super) struct Walk<'a> {
     language: Language,
     piece: &'a [u8],
@@ -101,7 +99,6 @@ impl<'a> Walk<'a> {
         children
     }
 
-    /// The end of a node without white space.
     fn trimmed(&self, start: usize, end: usize) -> usize {
         let Some(first) = start.checked_sub(self.shift) else { return end };
         let last = end.saturating_sub(self.shift).min(self.piece.len());
@@ -227,7 +224,6 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Counts the line feeds between two places, up to 2.
     fn line_feeds(&self, from: usize, to: usize) -> usize {
         let Some(from) = from.checked_sub(self.shift) else { return 2 };
         let text = self.piece.get(from..to.saturating_sub(self.shift)).unwrap_or_default();
@@ -275,8 +271,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The YAML grammar takes comments before a key for a part of the value before it, so they are searched for by line: those
-    /// in the key's own column.
+    /// Comments before a YAML key in its own column, which the grammar takes for a part of the value before.
     fn with_comments(&self, line: usize) -> usize {
         if self.language != Language::Yaml {
             return line;

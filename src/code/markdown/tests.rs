@@ -92,7 +92,7 @@ fn what_is_nested_beyond_all_measure_takes_no_time() {
 
 #[test]
 fn natural_cuts_at_every_heading_that_follows_none() {
-    let rules = Rules { target: 1000, natural: true };
+    let rules = CutRules { target: 1000, natural: true };
     let text = "# A\n\n## B\n\ntext\n\n### C\n\n- item\n";
     assert_eq!(cut_text(Markdown, text.as_bytes(), rules), [(0, 17), (17, text.len() as u64)]);
 }
@@ -100,7 +100,7 @@ fn natural_cuts_at_every_heading_that_follows_none() {
 /// Reads in windows of a size, as the cutter does with large ones.
 fn windows(text: &str, size: usize, target: u64) -> Vec<(u64, u32)> {
     let (mut at, mut context, mut found) = (0, Context::default(), Vec::new());
-    let rules = Rules { target, natural: false };
+    let rules = CutRules { target, natural: false };
     while at < text.len() {
         let end = (at + size).min(text.len());
         let piece = &text.as_bytes()[at..end];

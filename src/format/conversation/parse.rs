@@ -1,6 +1,4 @@
-//! The parser of conversation files. The grammar is at the head of [`super`].
-//!
-//! One pass over the lines; what looks like a block but is not one ends it with a [`Trouble`].
+//! The parser of conversation files, in one pass over the lines. The grammar is at the head of [`super`].
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -19,7 +17,6 @@ static OPENING: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
-/// One attribute of an opening tag.
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"([A-Za-z_][A-Za-z0-9_-]*)\s*=\s*(?:"([^"]*)"|'([^']*)')"#)
         .expect("a constant pattern")
@@ -91,7 +88,6 @@ impl Parser<'_> {
         self.pieces.push(Piece { kind: Kind::Note, span });
     }
 
-    /// Reads the block that begins here, if one does.
     fn block(&self) -> Result<Option<(Piece, usize)>, Trouble> {
         let start = self.at;
         let rest = &self.text[start..];
@@ -192,8 +188,7 @@ impl Parser<'_> {
         Trouble::Damaged { line: self.line_of(offset), message, perhaps_torn }
     }
 
-    /// The start of the next line when only blanks are between, else the offset itself, made a line
-    /// start of its own: text behind a closing tag is a note.
+    /// The start of the next line when only blanks are between, else the offset itself: text behind a closing tag is a note.
     fn after_line_end(&self, offset: usize) -> usize {
         let rest = &self.text[offset..];
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r']).len();
@@ -288,7 +283,6 @@ fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
     None
 }
 
-/// Offsets of all whole opening tags that start a line.
 fn block_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.match_indices("\n<").map(|(at, _)| at + 1).filter(|at| OPENING.is_match(&text[*at..]))
 }

@@ -111,26 +111,6 @@ fn objects_and_lines() {
         "",
         Ok("ab"),
     );
-    let codex = concat!(
-        r#"{"type":"thread.started","thread_id":"t"}"#,
-        "\n",
-        r#"{"type":"item.completed","item":{"type":"reasoning","text":"no"}}"#,
-        "\n",
-        r#"{"type":"error","message":"Reconnecting... 1/5"}"#,
-        "\n",
-        r#"{"type":"item.completed","item":{"type":"agent_message","text":"yes"}}"#,
-        "\n",
-        r#"{"type":"turn.completed","usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":2}}"#,
-    );
-    check(Some(0), codex, "", Ok("yes"));
-    let reply = parse(Preset::Command, Some(0), codex.as_bytes(), b"").unwrap();
-    assert_eq!(reply.usage, Usage { input: 9, cached: 4, output: 2, ..Usage::default() });
-    check(
-        Some(0),
-        &codex.replace("reasoning", "command_execution"),
-        "",
-        Err((ErrorKind::Other, "tool of its own")),
-    );
 }
 
 #[test]

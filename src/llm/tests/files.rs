@@ -51,8 +51,7 @@ fn head(name: &str) -> (String, Vec<(String, String)>) {
     (first, lines.map(header).collect())
 }
 
-/// A request's first line and headers are those of a `.http` file, and the key is in one header and nowhere else, or in
-/// none at all.
+/// A request's first line and headers are those of a `.http` file, and the key is in one header at most.
 fn check_head(request: &HttpRequest, name: &str, with_key: bool) {
     let (first, headers) = head(name);
     assert_eq!(

@@ -411,7 +411,6 @@ fn no_fixture_is_forgotten() {
         "anthropic/49-models-two-pages-1.json",
         "anthropic/49-models-two-pages-2.json",
         "cli/58-claude-success-but-is-error.json",
-        "cli/59-codex-turn-failed.ndjson",
         "cli/60-cursor-nonzero-no-json.txt",
     ] {
         known.insert(other.to_owned());
@@ -419,7 +418,7 @@ fn no_fixture_is_forgotten() {
     assert_eq!(found, known);
     let numbers: BTreeSet<_> =
         found.iter().map(|name| name.split_once('/').unwrap().1[..2].to_owned()).collect();
-    assert_eq!(numbers.len(), 60);
+    assert_eq!(numbers.len(), 59);
 }
 
 #[test]
@@ -456,14 +455,6 @@ fn programs() {
     let claude = read("cli/58-claude-success-but-is-error.json");
     check(Preset::ClaudeCode, 0, &claude, b"", Auth, "Invalid API key");
     check(Preset::ClaudeCode, 1, &claude, b"", Auth, "Invalid API key");
-    check(
-        Preset::Command,
-        1,
-        &read("cli/59-codex-turn-failed.ndjson"),
-        b"",
-        Busy,
-        "429 Too Many Requests",
-    );
     check(
         Preset::Cursor,
         1,

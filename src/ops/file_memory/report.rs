@@ -17,11 +17,7 @@ use crate::sys::git::{self, ReadingTime};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 
-/// Reports all that the repository knows of a file, as text and as JSON: `file`, `repository`, `head`, `shallow`, `people`,
-/// `commits` (newest first), `neighbours`, `notes`.
-///
-/// # Errors
-/// The working folder is unknown, the file is not in a repository, or no commit touched it.
+/// Reports all that the repository knows of a file, as text and as JSON.
 pub fn report_history(
     settings: &Settings,
     env: &Env,

@@ -16,7 +16,6 @@ use crate::problem::Problem;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs::{self, cannot_read, hex, sha256};
 
-/// What the index says of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) bytes: u64,
@@ -37,7 +36,6 @@ impl Extent {
     }
 }
 
-/// A segment as it was read.
 #[derive(Debug)]
 pub(super) struct SegmentState {
     /// Its text, if it was edited, with the line ending that it had lost.
@@ -56,26 +54,21 @@ pub(super) struct SegmentState {
     pub(super) old_line_feeds: u64,
 }
 
-/// A split as it was read.
 #[derive(Debug)]
 pub(super) struct Edits {
     pub(super) segments: Vec<SegmentState>,
-    /// The hash of all segments together.
     pub(super) joined_sha256: String,
-    /// The source is what was split.
     pub(super) matches_source: bool,
     pub(super) notes: Vec<String>,
 }
 
 impl Edits {
-    /// The numbers of the edited segments, from 1.
     pub(super) fn numbers(&self) -> Vec<usize> {
         let all = self.segments.iter().enumerate();
         all.filter(|(_, segment)| segment.edited.is_some()).map(|(at, _)| at + 1).collect()
     }
 }
 
-/// Reads all segments and compares them with the source.
 pub(super) fn find_edits(
     split: &OpenSplit,
     source: &File,
@@ -103,8 +96,7 @@ pub(super) fn find_edits(
     Ok(Edits { segments, joined_sha256: hex(&whole.finalize()), matches_source, notes })
 }
 
-/// Fails if an edited segment holds what another edited segment was: then files were renamed or index entries reordered.
-/// An emptied segment does not count: its text was moved.
+/// Fails if an edited segment holds what another one was: then files were renamed or index entries reordered.
 fn refuse_renamed_segments(split: &OpenSplit, segments: &[SegmentState]) -> Result<(), Problem> {
     let is_candidate =
         |at: &usize| segments[*at].edited.is_some() && segments[*at].extent.bytes > 0;
@@ -213,15 +205,13 @@ impl Reader<'_> {
     }
 }
 
-/// Says that an index contradicts itself.
 pub(super) fn inconsistent(what: &str) -> Problem {
     Problem::failed(format!(
         "the index is inconsistent: {what}; split the file again into another folder"
     ))
 }
 
-/// Returns the line ending that an edited segment has lost. A segment that was emptied has lost none, nor has one that was
-/// cut inside of a line.
+/// Returns the line ending that an edited segment has lost, unless it was emptied or had been cut inside of a line.
 fn lost_ending(old: &[u8], new: &[u8]) -> &'static [u8] {
     // A line feed of UTF-16 or UTF-32 follows a NUL; one byte more would shift the rest of the file.
     let was_line = old.last() == Some(&b'\n') && !old.ends_with(b"\0\n");
@@ -251,7 +241,6 @@ fn add_notes(number: usize, old: &[u8], new: &[u8], ending: &[u8], notes: &mut V
     }
 }
 
-/// Reads a range of a file; less where the file ends.
 pub(super) fn read_part(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     // An index may claim any size.
     let length = end.min(read_metadata(file)?.len()).saturating_sub(start);
@@ -260,17 +249,14 @@ pub(super) fn read_part(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>
     Ok(part)
 }
 
-/// Reads what the system says of an open file.
 pub(super) fn read_metadata(file: &File) -> io::Result<Metadata> {
     file.metadata().map_err(|error| cannot_read(file, &error))
 }
 
-/// Reads a whole file.
 pub(super) fn read_whole(file: &File) -> Result<Vec<u8>, Problem> {
     Ok(read_part(file, 0, read_metadata(file)?.len())?)
 }
 
-/// Hashes a whole file.
 pub(super) fn hash_file(mut file: &File) -> io::Result<String> {
     file.rewind()?;
     fs::sha256_of_file(file).map_err(|error| cannot_read(file, &error))

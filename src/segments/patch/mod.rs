@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use self::edits::{find_edits, hash_file};
 use self::open::{OpenSource, OpenSplit, index_not_found, parse_index, unusable_index};
-use self::outcome::{Inputs, Outcome};
+use self::outcome::{Inputs, PatchOutcome};
 use self::write::{write_all, write_patch_file};
 use crate::diff::file_diff::name_in_tree;
 use crate::problem::Problem;
@@ -43,9 +43,6 @@ pub fn find_source(index: &Path) -> Result<(PathBuf, PathBuf), Problem> {
 }
 
 /// Puts the edited segments of a split back into their source.
-///
-/// # Errors
-/// Nothing was changed, or the message says what was; the same call finishes it.
 pub fn patch(
     options: &PatchOptions<'_>,
     boundary: &mut Boundary,
@@ -103,8 +100,7 @@ fn patch_locked(
     Ok(report)
 }
 
-/// Says what is unusual about an outcome.
-fn describe(outcome: &Outcome, is_dry: bool) -> Option<String> {
+fn describe(outcome: &PatchOutcome, is_dry: bool) -> Option<String> {
     let note = if outcome.recovered && is_dry {
         "the source has these edits already, as after an interrupted run; the next run without --dry-run updates the rest"
     } else if outcome.recovered {

@@ -23,17 +23,13 @@ use crate::sys::{fs, read};
 /// How long another process that works on the same split is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A split, with its folder open.
 #[derive(Debug)]
 pub(super) struct OpenSplit {
     pub(super) folder: Folder,
     pub(super) index_name: OsString,
     pub(super) index: Index,
-    /// When the index was written.
     pub(super) index_written: Option<SystemTime>,
-    /// The file names of the segments.
     pub(super) segments: Vec<OsString>,
-    /// The file name of the kept original.
     pub(super) original: OsString,
 }
 
@@ -66,7 +62,6 @@ impl OpenSplit {
         Ok((split, lock))
     }
 
-    /// Reads the index with this name in a folder, and checks it.
     fn read_split(folder: Folder, index_name: &OsStr) -> Result<Self, Problem> {
         let path = folder.path().join(index_name);
         let file = folder.open_file(index_name)?.ok_or_else(|| index_not_found(&path))?;
@@ -108,7 +103,6 @@ impl OpenSplit {
         })
     }
 
-    /// Whether a file of the split has this name.
     pub(super) fn has_file(&self, name: &OsStr) -> bool {
         name == self.index_name
             || name == self.original
@@ -160,12 +154,10 @@ impl OpenSource {
     }
 }
 
-/// Says that there is no index.
 pub(super) fn index_not_found(path: &Path) -> Problem {
     Problem::failed(format!("index not found: {}", shown(path)))
 }
 
-/// Says why an index cannot be used.
 pub(super) fn unusable_index(path: &Path, why: &str) -> Problem {
     let path = shown(path);
     Problem::failed(format!(

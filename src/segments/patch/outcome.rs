@@ -16,28 +16,23 @@ use crate::segments::problems::join_names;
 use crate::sys::fs::sha256;
 use crate::sys::names::shown;
 
-/// The content of the source after the patch.
 #[derive(Debug)]
 pub(super) enum NewSource {
-    /// The source as it is.
     Same,
     /// The source as it is, with the edited segments in place of their old text.
     WithEdits,
-    /// This text.
     Text(Vec<u8>),
 }
 
 /// What the segments make of the source.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct PatchOutcome {
     pub(super) new_source: NewSource,
-    /// The hash of the new source.
     pub(super) sha256: String,
     /// The patch; `None` if the source does not change.
     pub(super) patch: Option<Vec<u8>>,
     /// The segments as the next index describes them.
     pub(super) extents: Vec<Extent>,
-    /// New texts for segment files, by position.
     pub(super) rewrites: Vec<(usize, Vec<u8>)>,
     /// Changes of the source were merged with the edits.
     pub(super) merged: bool,
@@ -47,22 +42,18 @@ pub(super) struct Outcome {
     pub(super) keeps_previous: bool,
 }
 
-/// What an [`Outcome`] is made from.
+/// What an [`PatchOutcome`] is made from.
 pub(super) struct Inputs<'a> {
     pub(super) options: &'a PatchOptions<'a>,
     pub(super) split: &'a OpenSplit,
     pub(super) source: &'a File,
-    /// The name of the source in a patch.
     pub(super) name: &'a [u8],
     pub(super) edits: &'a Edits,
 }
 
 impl Inputs<'_> {
     /// Decides between a plain patch, recovery from a killed run, a merge, and an overwrite.
-    ///
-    /// # Errors
-    /// The source has changed and the options do not say what to do, or the changes conflict.
-    pub(super) fn decide(&self) -> Result<Outcome, Problem> {
+    pub(super) fn decide(&self) -> Result<PatchOutcome, Problem> {
         if self.edits.matches_source {
             return self.apply_edits();
         }
@@ -70,28 +61,28 @@ impl Inputs<'_> {
         self.check_size(self.source, &sha256)?;
         // An earlier run was killed between the source and the index: only the rest is to be written.
         if sha256 == self.edits.joined_sha256 {
-            return Ok(Outcome { recovered: true, ..self.outcome(NewSource::Same, None) });
+            return Ok(PatchOutcome { recovered: true, ..self.outcome(NewSource::Same, None) });
         }
         let original = self.split.folder.open_file(&self.split.original).ok().flatten();
         if let Some(original) = &original {
             self.check_size(original, &hash_file(original)?)?;
             if read_metadata(self.source)?.nlink() > 1 && self.is_torn(original)? {
-                return Ok(Outcome { recovered: true, ..self.overwrite()? });
+                return Ok(PatchOutcome { recovered: true, ..self.overwrite()? });
             }
         }
         if self.options.merge {
             self.merge(original)
         } else if self.options.force {
-            Ok(Outcome { keeps_previous: true, ..self.overwrite()? })
+            Ok(PatchOutcome { keeps_previous: true, ..self.overwrite()? })
         } else {
             Err(self.source_has_changed()?)
         }
     }
 
-    fn outcome(&self, new_source: NewSource, patch: Option<Vec<u8>>) -> Outcome {
+    fn outcome(&self, new_source: NewSource, patch: Option<Vec<u8>>) -> PatchOutcome {
         let segments = self.edits.segments.iter();
         let rewrites = segments.clone().enumerate().filter(|(_, segment)| segment.gets_ending);
-        Outcome {
+        PatchOutcome {
             new_source,
             sha256: self.edits.joined_sha256.clone(),
             patch,
@@ -106,7 +97,7 @@ impl Inputs<'_> {
     }
 
     /// The source is what was split.
-    fn apply_edits(&self) -> Result<Outcome, Problem> {
+    fn apply_edits(&self) -> Result<PatchOutcome, Problem> {
         if self.edits.joined_sha256 == self.split.index.source_sha256 {
             return Ok(self.outcome(NewSource::Same, None));
         }
@@ -115,14 +106,13 @@ impl Inputs<'_> {
     }
 
     /// The segments replace whatever is in the source.
-    fn overwrite(&self) -> Result<Outcome, Problem> {
+    fn overwrite(&self) -> Result<PatchOutcome, Problem> {
         let (ours, _) = self.join_segments()?;
         let patch = unified_diff(self.name, &read_whole(self.source)?, &ours);
         Ok(self.outcome(NewSource::Text(ours), patch))
     }
 
-    /// Fails if what was split has another size than the index says: then the index has lost entries, and their text would
-    /// be taken for removed.
+    /// Fails if what was split has another size than listed: the index has lost entries, whose text would count as removed.
     fn check_size(&self, file: &File, sha256: &str) -> Result<(), Problem> {
         let (size, listed) = (read_metadata(file)?.len(), self.split.index.source_size_bytes);
         if size == listed || sha256 != self.split.index.source_sha256 {
@@ -165,8 +155,7 @@ impl Inputs<'_> {
         Ok((text, ends))
     }
 
-    /// Merges the changes of the source with the edits.
-    fn merge(&self, original: Option<File>) -> Result<Outcome, Problem> {
+    fn merge(&self, original: Option<File>) -> Result<PatchOutcome, Problem> {
         let base = self.read_base(original)?;
         let theirs = read_whole(self.source)?;
         let (ours, ends) = self.join_segments()?;
@@ -186,10 +175,9 @@ impl Inputs<'_> {
         let patch = unified_diff(self.name, &theirs, &merged.text);
         let sha256 = sha256(&merged.text);
         let outcome = self.outcome(NewSource::Text(merged.text), patch);
-        Ok(Outcome { sha256, extents, rewrites, merged: true, ..outcome })
+        Ok(PatchOutcome { sha256, extents, rewrites, merged: true, ..outcome })
     }
 
-    /// Reads the kept original, which must be what was split.
     fn read_base(&self, original: Option<File>) -> Result<Vec<u8>, Problem> {
         let refuse = |why: &str| {
             let path = shown(self.split.original_path());
@@ -251,8 +239,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Returns the index that describes the split after the patch.
-pub(super) fn refresh_index(split: &OpenSplit, edits: &Edits, outcome: &Outcome) -> Index {
+pub(super) fn refresh_index(split: &OpenSplit, edits: &Edits, outcome: &PatchOutcome) -> Index {
     let mut index = split.index.clone();
     let (mut byte, mut feeds) = (0, 0);
     for (at, (segment, extent)) in index.segments.iter_mut().zip(&outcome.extents).enumerate() {

@@ -1,5 +1,4 @@
 //! The patch of an unchanged source: compares the edited segments with their part of it, in whole lines.
-//!
 //! Only those parts and a few lines around them are read, so a small edit of a large file needs little memory.
 
 use std::fs::File;
@@ -11,10 +10,8 @@ use crate::diff::lines::count_line_feeds;
 use crate::diff::unified::{CONTEXT, UnifiedDiff};
 use crate::format::index::Segment;
 
-/// Bytes that are read at a time around a part.
 const STEP: u64 = 4 << 10;
 
-/// Returns the unified diff of a source and its edited segments.
 pub(super) fn diff_segments(
     name: &[u8],
     source: &File,
@@ -56,7 +53,6 @@ pub(super) fn diff_segments(
     Ok(diff.finish())
 }
 
-/// Returns the end of the line that contains the byte at a place.
 fn find_line_end(source: &File, mut at: u64, size: u64) -> io::Result<u64> {
     while at < size {
         let part = read_part(source, at, at + STEP)?;

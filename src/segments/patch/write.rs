@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::edits::{Edits, read_metadata, read_part};
 use super::open::{OpenSource, OpenSplit};
-use super::outcome::{NewSource, Outcome, refresh_index};
+use super::outcome::{NewSource, PatchOutcome, refresh_index};
 use super::request::{PatchHooks, PatchOptions};
 use crate::diff::unified::UnifiedDiff;
 use crate::format::index;
@@ -20,7 +20,6 @@ use crate::sys::names::shown;
 use crate::sys::replace::{self, Content};
 use crate::sys::temp_files::TempFile;
 
-/// Bytes that are copied between two checks for signals.
 const COPY: u64 = 32 << 20;
 /// The first line of a patch is within this many bytes, its path quoted.
 const PATCH_HEAD: u64 = 32 << 10;
@@ -62,8 +61,7 @@ pub(super) fn write_patch_file(
     Ok(path)
 }
 
-/// Whether a file is empty or a patch of a source. The name in it may be any end of the path: it depends on where the top of
-/// the repository was.
+/// Whether a file is empty or a patch of a source. The name in it may be any end of the path.
 fn is_patch_of(file: &File, source: &Path) -> bool {
     let Ok(start) = read_part(file, 0, PATCH_HEAD) else { return false };
     let is_named =
@@ -72,13 +70,12 @@ fn is_patch_of(file: &File, source: &Path) -> bool {
     start.is_empty() || names.any(|name| !name.as_os_str().is_empty() && is_named(name))
 }
 
-/// Writes the source, the segments, the kept original and the index. Returns where the previous content of the source was
-/// kept.
+/// Writes the source, the segments, the kept original and the index. Returns where the source's old content was kept.
 pub(super) fn write_all(
     split: &OpenSplit,
     source: OpenSource,
     edits: &Edits,
-    outcome: &Outcome,
+    outcome: &PatchOutcome,
     boundary: &mut Boundary,
     hooks: &mut PatchHooks<'_>,
     notes: &mut Vec<String>,
@@ -110,7 +107,7 @@ pub(super) fn write_all(
 fn write_split(
     split: &OpenSplit,
     edits: &Edits,
-    outcome: &Outcome,
+    outcome: &PatchOutcome,
     original: TempFile,
     index: &str,
 ) -> Result<(), Problem> {
@@ -141,12 +138,11 @@ fn is_as_read(split: &OpenSplit, edits: &Edits, at: usize) -> bool {
     now.zip(edits.segments[at].stamp).is_some_and(|(now, read)| now.is_unchanged(&read))
 }
 
-/// Writes what the source is to hold.
 fn write_new_source(
     split: &OpenSplit,
     source: &File,
     edits: &Edits,
-    outcome: &Outcome,
+    outcome: &PatchOutcome,
     to: &mut File,
     interrupts: &Interrupts,
 ) -> io::Result<()> {
@@ -170,7 +166,6 @@ fn write_new_source(
     copy_range(&mut source, to, done, split.index.source_size_bytes, interrupts)
 }
 
-/// Copies a range, in the kernel where it can; a signal ends it.
 fn copy_range(
     from: &mut File,
     to: &mut File,
@@ -198,7 +193,7 @@ fn copy_range(
 fn replace_source(
     split: &OpenSplit,
     source: OpenSource,
-    outcome: &Outcome,
+    outcome: &PatchOutcome,
     original: &mut TempFile,
     hooks: &mut PatchHooks<'_>,
     notes: &mut Vec<String>,
@@ -224,8 +219,7 @@ fn replace_source(
     Ok(replace::write_content(opened, &mut content)?)
 }
 
-/// Copies a source to `{name}.before`, or to `{name}.before-2` and so on if that exists. The name is that of the kept
-/// original, which is short enough.
+/// Copies a source to `{name}.before`, or to `{name}.before-2` and so on if that exists.
 fn keep_beside(split: &OpenSplit, file: &mut File) -> anyhow::Result<PathBuf> {
     let (folder, name) = (&split.folder, Path::new(&split.original));
     let mut copy = folder.create(&split.original, &mut |to| fs::copy_rest(file, to))?;

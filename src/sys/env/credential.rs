@@ -89,8 +89,7 @@ pub(super) fn url_password(value: &OsStr) -> Option<&OsStr> {
     redact::url_password(value.as_bytes()).map(OsStr::from_bytes)
 }
 
-/// What is masked of a variable: its value, and the password of an address by itself where it looks like a drawn one.
-/// `postgres` is a password, and a word that is everywhere.
+/// What is masked of a variable: its value, and the password of an address where it looks like a drawn one.
 pub(super) fn masked<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
     let what = Credential::classify(OsStr::new(name), OsStr::new(value));
     let is_word = value.len() < 16 && value.bytes().all(|byte| byte.is_ascii_alphabetic());

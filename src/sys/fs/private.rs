@@ -15,8 +15,7 @@ pub fn create_private_folder(path: &Path) -> Result<()> {
         .with_context(|| format!("cannot create the folder {}", path.display()))
 }
 
-/// Makes a folder where it is missing, with its parents, each of them with that mode. Those that are `new` outlast a power
-/// cut.
+/// Makes a folder and its missing parents, each with that mode. Those that are `new` outlast a power cut.
 pub(in crate::sys) fn make_folders(
     path: &Path,
     mode: u32,

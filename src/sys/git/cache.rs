@@ -17,7 +17,6 @@ use crate::history::co_change::CoChangeCounts;
 use crate::history::{FileCommit, path_text};
 use crate::limits;
 
-/// Heads that are kept for a path.
 const MAX_HEADS: usize = 4;
 
 /// The version of the format; files of another version count as missing.
@@ -43,7 +42,6 @@ pub(super) struct FrontierCommit {
     pub(super) path: Vec<u8>,
 }
 
-/// The cached histories of one repository.
 pub(super) struct Cache {
     folder: PathBuf,
     /// The version of the format, and the hash of the list of commits at which a shallow clone ends.
@@ -105,7 +103,6 @@ impl Cache {
     }
 }
 
-/// Returns the beginning of the hash of some bytes, for a file name.
 fn shorten_hash(bytes: &[u8]) -> String {
     let mut hash = fs::sha256(bytes);
     hash.truncate(24);

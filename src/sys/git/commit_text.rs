@@ -14,14 +14,9 @@ use crate::history::summaries::{CommitText, MAX_MESSAGE};
 use crate::history::{FileChange, FileCommit};
 use crate::limits;
 
-/// Nothing is read any more from a repository that is silent for this long.
 const PATIENCE: Patience = Patience::Idle(Duration::from_secs(2));
 
-/// Reads the texts of commits that touched a file, as far as a request for summaries can use them. Contents over 8 MiB are
-/// treated as binary; a commit that cannot be read has `None`.
-///
-/// # Errors
-/// The repository cannot be read, or it does not answer.
+/// Reads the texts of commits that touched a file. Contents over 8 MiB are binary; a damaged commit has `None`.
 pub fn read_commit_texts(
     toplevel: &Path,
     commits: Vec<FileCommit>,

@@ -140,7 +140,6 @@ impl<'repository> HeadPaths<'_, 'repository> {
     }
 }
 
-/// Splits a path into the folder and the name.
 fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),

@@ -12,7 +12,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Remotes that are reported.
 const REMOTES: usize = 20;
 
 /// What is known about the repository that a folder is in.
@@ -46,8 +45,7 @@ fn find_bare(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(is_bare).map(Path::to_owned)
 }
 
-/// The settings of the repository with this top, those of its user and of the machine among them. `None` where they cannot
-/// be read.
+/// The settings of the repository with this top, of its user and of the machine; `None` where they cannot be read.
 pub fn read_config(top: &Path) -> Option<git2::Config> {
     check_repository(top, Access::Config).ok()?;
     let flags = RepositoryOpenFlags::NO_SEARCH;
@@ -92,8 +90,7 @@ fn remotes(repository: &Repository) -> Result<(Vec<(String, String)>, usize), gi
     Ok((found.collect(), more))
 }
 
-/// The address without its user and password, and without a query, which may hold a token. The user of an
-/// ssh address stays: it is a part of the address, and no secret.
+/// The address without its password and a query, which may hold a token. The user of an ssh address is no secret.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),

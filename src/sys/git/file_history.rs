@@ -180,7 +180,6 @@ fn read_mailmap(repository: &Repository, top: &Path) -> String {
     text
 }
 
-/// Replaces names and addresses by those that the mailmap gives.
 fn apply_mailmap(commits: &mut [FileCommit], text: &str) {
     let text = text.replace('\0', "");
     let Ok(mailmap) = Mailmap::from_buffer(&text) else { return };

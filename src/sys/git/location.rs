@@ -1,6 +1,4 @@
 //! Locates a file in its repository in a way that holds for every clone: by the repository's first commit and the path.
-//!
-//! To walk to the first commit takes a second where there are 100,000; [`locate`] skips it for callers that know the commit.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -39,7 +37,6 @@ pub fn locate(path: &Path, known: &dyn Fn(&Path) -> Option<String>) -> Option<(S
     Some((first_commit, inside))
 }
 
-/// Finds the first commit, in a full clone. Does not walk where `known` is one.
 fn find_first_commit(
     repository: &Repository,
     known: Option<String>,

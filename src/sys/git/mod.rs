@@ -2,12 +2,6 @@
 //!
 //! Everything in a repository is untrusted: nothing in it is run, what it says of its own location is ignored, and damage is
 //! only a note. [`crate::history`] has the values that come out.
-//!
-//! - `facts`: the top of a working tree, its remotes and its configuration
-//! - [`location`]: where in which repository a file is, whatever folder the clone is in
-//! - `file_history`: the history of a file, with `walk`, `tree_diff`, `current_path` and `cache`
-//! - `commit_text`: what a commit says, and what it did to a file
-//! - `safety_check` and `worker`: what keeps a hostile repository from blocking nagent
 
 mod cache;
 mod commit_text;

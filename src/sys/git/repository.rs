@@ -19,7 +19,6 @@ use super::safety_check::{Access, check_repository};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileEntry {
     pub(super) id: Oid,
-    /// As git writes it.
     pub(super) mode: i32,
 }
 
@@ -30,13 +29,11 @@ pub(super) struct PathTrace {
     pub(super) entry: Option<FileEntry>,
 }
 
-/// The objects of an open repository.
 pub(super) struct Objects<'repository> {
     pub(super) repository: &'repository Repository,
     pub(super) odb: Odb<'repository>,
 }
 
-/// Opens the repository of this working tree.
 pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
     static OPTIONS: Once = Once::new();
     OPTIONS.call_once(|| {
@@ -48,7 +45,6 @@ pub(super) fn open_repository(toplevel: &Path) -> Result<Repository, String> {
         .map_err(|error| unreadable(toplevel, &error))
 }
 
-/// Says why a repository cannot be read, and what helps.
 pub(super) fn unreadable(toplevel: &Path, error: &git2::Error) -> String {
     let advice = match error.code() {
         ErrorCode::Owner => {
@@ -136,7 +132,6 @@ impl<'repository> Objects<'repository> {
     }
 }
 
-/// The mode of a folder in a tree.
 pub(super) const FOLDER: i32 = 0o040_000;
 
 fn unreadable_object(id: Oid, error: &git2::Error) -> String {

@@ -43,9 +43,6 @@ pub(super) enum Access {
 }
 
 /// Checks the repository of the working tree with this top; a folder without `.git` is taken for a bare repository.
-///
-/// # Errors
-/// A file is not regular, is too large, or includes others in a way that cannot be checked.
 pub(super) fn check_repository(top: &Path, access: Access) -> Result<(), String> {
     check(top, access)
         .map_err(|why| format!("the git repository at {} is not read: {why}", shown(top)))
@@ -74,8 +71,7 @@ fn check(top: &Path, access: Access) -> Result<(), String> {
     Ok(())
 }
 
-/// The repository's own folders that a `.git` stands for, without links: the one that it is or names, and the one that this
-/// shares with other working trees.
+/// The repository's own folders that a `.git` stands for, without links, with the one shared by other working trees.
 pub fn git_folders(git: &Path) -> Vec<PathBuf> {
     let Ok(git) = fs::canonicalize(git) else { return Vec::new() };
     let folder = if git.is_dir() {
@@ -105,8 +101,7 @@ fn read_start(path: &Path, bytes: u64) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Checks the files that a configuration includes. Only plain values on lines of their own are understood; git has escapes,
-/// comments and continued lines, in which a path could hide.
+/// Checks the files that a configuration includes. Only plain values are understood: in git's escapes a path could hide.
 fn check_includes(config: &Path, left: &mut usize) -> Result<(), String> {
     let text = read_start(config, limits::REPOSITORY_CONFIG).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).to_string();

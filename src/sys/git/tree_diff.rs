@@ -66,8 +66,7 @@ impl TreeDiff {
         Ok(Self { old, new, deltas, is_complete })
     }
 
-    /// Finds the path of a file on the other side: the file with the same content, else the most similar one. A file that was
-    /// added may also come from one that was overwritten, such as a stub that says where the content went.
+    /// Finds the path of a file on the other side: the same content, else the most similar one; it may have been overwritten.
     pub(super) fn find_counterpart(
         &self,
         objects: &Objects<'_>,

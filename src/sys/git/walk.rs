@@ -41,7 +41,6 @@ struct CommitAtPath<'repository> {
     trace: PathTrace,
 }
 
-/// A walk through the history of one file.
 pub(super) struct Walk<'a, 'repository> {
     objects: &'a Objects<'repository>,
     /// The commits at which a shallow clone ends.
@@ -64,7 +63,6 @@ pub(super) struct Walk<'a, 'repository> {
 }
 
 impl<'a, 'repository> Walk<'a, 'repository> {
-    /// Prepares a walk from this head.
     pub(super) fn new(
         objects: &'a Objects<'repository>,
         shallow: HashSet<Oid>,
@@ -262,7 +260,14 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             }
             self.co_changes.add_commit(files, others);
         }
-        self.commits.push(describe(commit, path, change, kind, files));
+        let described = describe(commit, path, change, kind, files);
+        let is_newer = |other: &FileCommit| other.committed >= described.committed;
+        let at = match &self.cached {
+            // What came from there is older in part.
+            Some(_) => self.commits.iter().rposition(is_newer).map_or(0, |last| last + 1),
+            None => self.commits.len(),
+        };
+        self.commits.insert(at, described);
     }
 
     fn read_diff(&mut self, old: Option<Oid>, new: Oid) -> Option<TreeDiff> {

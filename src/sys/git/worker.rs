@@ -31,8 +31,7 @@ impl Progress {
     }
 }
 
-/// Runs `work` in a thread and waits for its result. Returns `None`, and leaves the thread behind, when patience ends or
-/// `keep_waiting` says so.
+/// Runs `work` in a thread. `None`, with the thread left behind, when patience ends or `keep_waiting` says so.
 pub(super) fn run_in_worker<T: Send + 'static>(
     patience: Patience,
     keep_waiting: &mut dyn FnMut() -> bool,

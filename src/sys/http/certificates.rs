@@ -13,8 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::limits;
 use crate::sys::fs;
 
-/// A configuration that trusts the built-in roots and the certificates in the file and in the folder's files. An error
-/// names the path.
+/// Trusts the built-in roots and the certificates in the file and the folder's files. An error names the path.
 pub(super) fn trust_roots(
     file: Option<OsString>,
     folder: Option<OsString>,
@@ -37,12 +36,10 @@ pub(super) fn trust_roots(
     configure(roots)
 }
 
-/// The path in a variable that is set and not empty.
 fn path_in(variable: Option<OsString>) -> Option<PathBuf> {
     variable.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Adds the certificates in a file, and returns how many were usable.
 fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, String> {
     let pem = fs::read_bytes(path, limits::CERTIFICATES)
         .map_err(|error| format!("{error:#}"))?
@@ -50,7 +47,6 @@ fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<usize, Str
     Ok(roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).flatten()).0)
 }
 
-/// A configuration that trusts these roots.
 pub(super) fn configure(roots: RootCertStore) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder =

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::llm::{ApiError, ErrorKind};
 
-/// Where the exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Before the head of the response was complete.
@@ -16,7 +15,6 @@ pub(super) enum Phase {
     Body,
 }
 
-/// The error for a server that was silent for too long.
 pub(super) fn explain_silence(host: &str, phase: Phase, limit: Duration) -> ApiError {
     let (host, seconds) = (host, limit.as_secs_f64());
     let (what, advice) = match phase {
@@ -26,7 +24,6 @@ pub(super) fn explain_silence(host: &str, phase: Phase, limit: Duration) -> ApiE
     ApiError::new(ErrorKind::Broken, &format!("{host} {what} {seconds} s{advice}"))
 }
 
-/// Says what an error of the library means.
 pub(super) fn explain(
     error: &reqwest::Error,
     host: &str,

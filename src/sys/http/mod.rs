@@ -96,8 +96,7 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// A client without a connection yet. `connect_timeout` limits connecting, TLS included; `read_timeout` limits each
-    /// silence: before the head, and before each chunk of the body.
+    /// A client without a connection yet. `read_timeout` limits each silence: before the head, and before each chunk of the body.
     pub fn new(connect_timeout: Duration, read_timeout: Duration) -> Self {
         Self { connect_timeout, read_timeout, deadline: None, runtime: None, client: None }
     }
@@ -190,7 +189,6 @@ impl Drop for HttpClient {
     }
 }
 
-/// The library's request, and the host with its port for error messages.
 fn prepare_request(request: HttpRequest) -> Result<(Request, String), ApiError> {
     let other = |message: String| ApiError::new(ErrorKind::Other, &message);
     let url = Url::parse(&request.url).map_err(|error| {

@@ -5,14 +5,14 @@ use super::input::Input;
 use nagent::code::cutter::cut_text;
 use nagent::code::grammar::find_definitions;
 use nagent::code::language::{Language, NAMES};
-use nagent::code::pack::Rules;
+use nagent::code::pack::CutRules;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let languages = NAMES.map(|(language, ..)| language);
     let language = input.one_of(&languages);
     let size = input.byte();
-    let rules = Rules { target: u64::from(size) * 4 + 4, natural: size.is_multiple_of(5) };
+    let rules = CutRules { target: u64::from(size) * 4 + 4, natural: size.is_multiple_of(5) };
     let bytes = input.rest;
     let mut end = 0;
     for (from, to) in cut_text(language, bytes, rules) {

@@ -4,7 +4,7 @@
 use super::input::Input;
 use nagent::code::cutter::{Cutter, cut_text};
 use nagent::code::language::{Language, detect};
-use nagent::code::pack::Rules;
+use nagent::code::pack::CutRules;
 use nagent::code::view::View;
 
 const LANGUAGES: [Language; 4] =
@@ -14,7 +14,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let language = input.one_of(&LANGUAGES);
     let size = input.byte();
-    let rules = Rules { target: u64::from(size) + 1, natural: size.is_multiple_of(5) };
+    let rules = CutRules { target: u64::from(size) + 1, natural: size.is_multiple_of(5) };
     let step = usize::from(input.byte() % 16) + 1;
     let bytes = input.rest;
     let whole = cut_text(language, bytes, rules);

@@ -27,7 +27,7 @@ pub(crate) fn run(data: &[u8]) {
     limits::find_limits(&text);
     match Provider::parse(&text) {
         Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
-        Err(error) => assert!(!error.to_string().is_empty()),
+        Err(error) => assert!(!error.is_empty()),
     }
     let address = ollama_address(&text);
     assert!(address.contains("://"), "{address}");

@@ -24,14 +24,14 @@ fn events<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> Seen {
     for mut chunk in chunks {
         loop {
             match reader.next_event(&mut chunk) {
-                Ok(Some(event)) => found.push((event.error, event.data.to_vec())),
+                Ok(Some(event)) => found.push((event.error, event.data)),
                 Ok(None) => break,
                 Err(_) => return (found, reader.stray().to_vec(), true),
             }
         }
     }
     if let Some(event) = reader.finish() {
-        found.push((event.error, event.data.to_vec()));
+        found.push((event.error, event.data));
     }
     for (_, data) in &found {
         assert!(data.len() <= max + 1);
@@ -45,12 +45,12 @@ fn lines<'a>(chunks: impl Iterator<Item = &'a [u8]>, max: usize) -> (Vec<Vec<u8>
     for mut chunk in chunks {
         loop {
             match reader.next_line(&mut chunk) {
-                Ok(Some(line)) => found.push(line.to_vec()),
+                Ok(Some(line)) => found.push(line),
                 Ok(None) => break,
                 Err(_) => return (found, true),
             }
         }
     }
-    found.push(reader.finish().to_vec());
+    found.push(reader.finish());
     (found, false)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nagent::code::language::{self, Language};
-use nagent::code::pack::Rules;
+use nagent::code::pack::CutRules;
 use nagent::code::{cutter, grammar};
 
 /// A parse that takes longer is given up; the file counts as strange.
@@ -32,7 +32,7 @@ struct Row {
 
 /// Cuts everything below some folders and prints the table.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let mut rules = Rules { target: 32 * 1024, natural: false };
+    let mut rules = CutRules { target: 32 * 1024, natural: false };
     let mut folders = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -84,7 +84,7 @@ fn look(
     path: &Path,
     bytes: &[u8],
     language: Language,
-    rules: Rules,
+    rules: CutRules,
     row: &mut Row,
     wrong: &mut Vec<String>,
 ) {
@@ -161,7 +161,7 @@ fn headings(bytes: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-fn table(rules: Rules, rows: &BTreeMap<&'static str, Row>) {
+fn table(rules: CutRules, rows: &BTreeMap<&'static str, Row>) {
     println!("Files over the target of {} bytes, cut in memory.\n", rules.target);
     println!(
         "| type | files | MB | segments | definitions | cut, too large | cut, would fit | headings | orphans | \

@@ -93,8 +93,7 @@ fn emit(stream: &mut String, mark: usize, parents: &[usize], tree: &Tree) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// One line of commits: renames as `git log --follow` has them, files of commits as `git show` counts them, and the
-    /// same from what was kept at an earlier head.
+    /// One line of commits: renames as `git log --follow` has them, files as `git show` counts them, also from what was kept.
     #[test]
     fn a_line_is_what_follow_prints(
         mut commits in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..14),
