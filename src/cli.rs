@@ -27,6 +27,8 @@ pub fn command<T: Tool>() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     let description = flag("description", "Print where this program is and what it is for");
     let json = flag("json", "Print one JSON document instead of text");
+    // Counts for a verb, where the tool has some, as it does before the verb.
+    let json = json.global(T::command().has_subcommands());
     let command = T::command().name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
     // A tool that needs to know of it has its own.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");

@@ -14,6 +14,7 @@
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
 //! - [`context`]: the first block of a conversation, and what has changed of it since
 //! - [`prompt`]: a conversation as messages with roles
+//! - [`overview`]: what a conversation comes to: for lists, reading, export, checking
 //! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
 //! - [`code`]: where a file may be cut: languages, grammars, the choice among possible cuts
 //! - [`history`]: what a repository's history says of one file: people, steps, files that change with it; as text
@@ -56,6 +57,7 @@ pub mod llm;
 pub mod memory;
 pub mod ops;
 pub mod out;
+pub mod overview;
 pub mod problem;
 pub mod prompt;
 pub mod protocol;

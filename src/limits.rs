@@ -188,6 +188,8 @@ limits! {
         count CONTEXT_DEPTH: usize = 16, "left out, with a note";
         /// File of certificates
         bytes CERTIFICATES: u64 = 16 << 20, "error";
+        /// Age of a stored file that `nagent-conversations prune` leaves in any case: a run may be about to name it
+        time MIN_UNUSED: Duration = Duration::from_hours(1), "removed if no conversation names it";
         /// Key for masks (`redact.key`)
         bytes MASK_KEY: u64 = 4096, "exit 1";
     }

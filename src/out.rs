@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::exit::Exit;
 use crate::format::harmless;
 use crate::problem::Problem;
-use crate::sys::terminal;
+use crate::sys::{pager, terminal};
 
 /// What a command reports at its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether `text` goes out as it is, without a line feed of ours.
     pub exact: bool,
+    /// Whether a terminal shows `text` in the user's pager.
+    pub is_paged: bool,
     /// A line for stderr, after all else.
     pub last_line: Option<String>,
 }
@@ -45,6 +47,7 @@ impl Report {
             json: Map::new(),
             error: None,
             exact: false,
+            is_paged: false,
             last_line: None,
         }
     }
@@ -111,7 +114,8 @@ pub fn emit(tool: &str, json: bool, report: Report) -> Exit {
         stdout(&(text + "\n"))
     } else if !report.text.is_empty() {
         let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
-        stdout(&format!("{}{end}", report.text))
+        let text = format!("{}{end}", report.text);
+        report.is_paged && terminal::stdout_is_terminal() && paged(tool, &text) || stdout(&text)
     } else {
         true
     };
@@ -119,6 +123,15 @@ pub fn emit(tool: &str, json: bool, report: Report) -> Exit {
         line(last);
     }
     if went_out || report.exit != Exit::Done { report.exit } else { Exit::Failed }
+}
+
+/// Shows a text in the user's pager, and says whether it was shown.
+fn paged(tool: &str, text: &str) -> bool {
+    let shown = pager::show(&harmless::escape_text(text));
+    if let Err(Some(why)) = &shown {
+        line(&format!("{tool}: {why}"));
+    }
+    shown.is_ok()
 }
 
 /// A JSON document with hidden characters as JSON writes them, so that it is still one when a terminal shows it.

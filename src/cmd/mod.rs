@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::cli;
 use crate::sys::env;
 
+pub mod conversations;
 pub mod file_apply;
 pub mod file_edit;
 pub mod file_patch;
@@ -43,4 +44,5 @@ tools! {
     "nagent-file-apply" => file_apply::Args,
     "nagent-file-summarize" => file_summarize::Args,
     "nagent-sandbox" => sandbox::Args,
+    "nagent-conversations" => conversations::Args,
 }

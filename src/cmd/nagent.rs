@@ -13,6 +13,7 @@ use crate::ops::{lists, manage, run, status};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol;
+use crate::sys::root::check_name;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -96,6 +97,23 @@ impl Tool for Args {
 
     /// Does what the flags say; several commands in one call make one report, in this order.
     fn run(self) -> Result<Report, Problem> {
+        let mut args = self;
+        args.take_prompt_of_continue();
+        args.run_commands()
+    }
+}
+
+impl Args {
+    /// A word behind --continue that cannot be a name is the beginning of the prompt.
+    fn take_prompt_of_continue(&mut self) {
+        if let Some(word) = &mut self.which.continue_
+            && word.as_deref().is_some_and(|word| check_name(word).is_err())
+        {
+            self.run.prompt.splice(0..0, word.take());
+        }
+    }
+
+    fn run_commands(self) -> Result<Report, Problem> {
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
         if let Some(form) = self.print_protocol {
@@ -134,9 +152,7 @@ impl Tool for Args {
         }
         Ok(report)
     }
-}
 
-impl Args {
     /// Whether something is to be done to a conversation.
     fn has_work(&self) -> bool {
         let run = &self.run;

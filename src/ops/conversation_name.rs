@@ -1,9 +1,11 @@
 //! Which conversation a call is about.
 
 use super::call::Call;
+use super::conversations::find_continued;
 use super::file_conversation;
+use crate::overview::NEW_DIGITS;
 use crate::problem::Problem;
-use crate::sys::{env, root};
+use crate::sys::root;
 
 /// The name: that of the flag, the file's own, a new one for a call from a conversation, the environment's, else this shell's.
 pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
@@ -20,6 +22,12 @@ pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     if let Some(name) = &call.which.conversation {
         return check(name, "--conversation");
     }
+    if call.which.new {
+        return Ok(new_name());
+    }
+    if let Some(words) = &call.which.continue_ {
+        return check(&find_continued(call.root(), &call.env, words.as_deref())?, "--continue");
+    }
     if let Some(path) = &call.which.file_edit {
         let name = file_conversation::find_conversation(call, path)?;
         root::check_name(&name).map_err(Problem::usage)?;
@@ -31,9 +39,11 @@ pub fn choose_name(call: &Call<'_>) -> Result<String, Problem> {
     if !call.parents.is_empty() {
         return Ok(format!("delegated-{}", uuid::Uuid::new_v4().simple()));
     }
-    let shell = match &call.which.pid {
-        Some(pid) => root::name_part(pid),
-        None => call.env.shell_identity(),
-    };
-    Ok(format!("latest-{}-{shell}", root::name_part(&env::host_name())))
+    Ok(call.env.shell_conversation(call.which.pid.as_deref()))
+}
+
+/// A name for the conversation of a run with `--new`.
+fn new_name() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("new-{}", &id[..NEW_DIGITS])
 }

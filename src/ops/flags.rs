@@ -121,8 +121,14 @@ pub struct LimitArgs {
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME")]
     pub conversation: Option<String>,
+    /// Start a conversation of its own, which nagent-conversations prune may remove later
+    #[arg(long, short, conflicts_with_all = ["conversation", "continue_", "file_edit", "clear"])]
+    pub new: bool,
+    /// Continue the conversation whose name begins so; without a name, the one that was last used in this folder
+    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["conversation", "file_edit", "clear"])]
+    pub continue_: Option<Option<String>>,
     /// Use the conversation of the shell with this ID
     #[arg(long, value_name = "ID")]
     pub pid: Option<String>,

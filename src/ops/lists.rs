@@ -1,5 +1,7 @@
 //! Lists the providers, the provider's models, the saved conversations, and the files that have conversations.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -70,6 +72,8 @@ pub fn list_conversations(call: &Call<'_>) -> Result<Report, Problem> {
             }
         }
     }
+    // A copy may have been removed since.
+    index.conversations.retain(|entry| fs::exists(Path::new(&entry.path)));
     let mut text = format!("saved_conversations_index:{}\n", path.display());
     for entry in &index.conversations {
         text.push_str(&format!("{}\t{}\t{}\n", entry.name, entry.path, entry.summary));

@@ -14,11 +14,12 @@ use crate::legacy;
 use crate::limits;
 use crate::llm::provider::nearest;
 use crate::out::Report;
+use crate::overview::Overview;
 use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
-use crate::sys::lock::{self, Lock};
+use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root::{self, Root};
 use crate::turn::unfinished::unfinished_results;
 
@@ -122,8 +123,17 @@ pub(super) fn replace_conversation(
     Ok(archived)
 }
 
+/// Begins a conversation again. One in which nobody has said anything yet is replaced, and not archived.
 fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let context = fresh_context(call)?;
+    let path = call.root().conversation(&call.name);
+    let journal = ConversationFile::read_only(call.root(), &call.name).ok();
+    let is_empty =
+        journal.is_some_and(|journal| Overview::read(journal.text(), journal.pieces()).is_empty);
+    if is_empty && fs::exists(&path) {
+        AtomicFile::new(&path).write(context.as_bytes())?;
+        return Ok(report_paths(None, None, &path));
+    }
     let archived = replace_conversation(call.root(), &call.name, &context)?;
     Ok(report_paths(archived.as_deref(), None, &call.root().conversation(&call.name)))
 }
@@ -234,9 +244,7 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
     };
     index.conversations.retain(|entry| entry.name != saved.name && entry.path != saved.path);
     index.conversations.push(saved.clone());
-    let text =
-        serde_json::to_string_pretty(&index).map_err(|error| Problem::usage(error.to_string()))?;
-    AtomicFile::new(&index_path).write(format!("{text}\n").as_bytes())?;
+    write_index(&index_path, &index)?;
     let conversation = root.conversation(&call.name).display().to_string();
     let archived = archived.map(|path| format!("archived:{}\n", path.display()));
     let text = format!(
@@ -250,6 +258,32 @@ fn save_copy(call: &Call<'_>, name: &str) -> Result<Report, Problem> {
         .with("saved_path", saved.path)
         .with("summary", saved.summary)
         .with("index_path", index_path.display().to_string()))
+}
+
+/// Gives a saved conversation another name in the index.
+pub(super) fn rename_saved(
+    root: &Root,
+    from: &str,
+    to: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), Problem> {
+    let path = root.saved_index();
+    if !read_index(&path)?.conversations.iter().any(|entry| entry.name == from) {
+        return Ok(());
+    }
+    let _lock = lock::lock_index(root, SAVED_LOCK, wait)?;
+    let mut index = read_index(&path)?;
+    for entry in index.conversations.iter_mut().filter(|entry| entry.name == from) {
+        to.clone_into(&mut entry.name);
+        entry.path = root.conversation(to).display().to_string();
+    }
+    write_index(&path, &index)
+}
+
+fn write_index(path: &Path, index: &SavedIndex) -> Result<(), Problem> {
+    let text =
+        serde_json::to_string_pretty(index).map_err(|error| Problem::usage(error.to_string()))?;
+    Ok(AtomicFile::new(path).write(format!("{text}\n").as_bytes())?)
 }
 
 /// The first prompt, on one line, cut.

@@ -6,6 +6,7 @@ mod change_report;
 mod child_flags;
 mod connection;
 pub mod conversation_name;
+pub mod conversations;
 pub mod edit_conversation;
 pub mod file_conversation;
 pub mod file_memory;

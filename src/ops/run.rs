@@ -227,6 +227,7 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
         },
         check: call.args.check.clone(),
         patience: settings.patience(),
+        model: runner.asker.model_id.clone(),
         first_turn: turns as u64,
     }
 }

@@ -7,6 +7,17 @@ pub fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
+/// The time since 1970.
+pub fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A time since 1970 as RFC 3339 in UTC to the second.
+pub fn format_time(since_epoch: Duration) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 /// A monotonic stopwatch, running from the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);

@@ -191,11 +191,12 @@ impl ConversationFile {
         let is_hole = after_crash && is_hole(tail);
         if tail_holds_blocks(tail) && !is_hole {
             let line = text.matches('\n').count() + 1;
-            bail!(
-                "{} is damaged at line {line}: there are bytes in the middle of it that are not UTF-8 text; \
-                 remove or fix them",
-                self.path.display()
-            );
+            let what = if tail.first() == Some(&0) {
+                "a NUL byte"
+            } else {
+                "a byte that is not UTF-8 text"
+            };
+            bail!("{} is damaged at line {line}: it has {what}; remove it", self.path.display());
         }
         Ok(match &parsed.trouble {
             Some(Trouble::Damaged { perhaps_torn: Some(offset), .. }) if after_crash => {

@@ -175,6 +175,12 @@ impl Env {
         let time = start_time(&shell).map(|time| format!("-{time}"));
         shell + &time.unwrap_or_default()
     }
+
+    /// The name of a shell's own conversation: of this one, or of the one with an ID.
+    pub fn shell_conversation(&self, id: Option<&str>) -> String {
+        let shell = id.map_or_else(|| self.shell_identity(), root::name_part);
+        format!("latest-{}-{shell}", root::name_part(&host_name()))
+    }
 }
 
 /// Puts `set` among the variables for a process that is started, and takes out the name of this run's conversation.

@@ -172,6 +172,24 @@ pub fn update_identity(
     Ok(save_index(root, &loaded)?)
 }
 
+/// Gives the conversation of a file another name.
+pub fn rename_conversation(
+    root: &Root,
+    from: &str,
+    to: &str,
+    wait: IndexWait<'_>,
+) -> Result<(), LockError> {
+    if !load_index(root)?.index.by_file_id.values().any(|entry| entry.conversation == from) {
+        return Ok(());
+    }
+    let _lock = lock::lock_index(root, LOCK, wait)?;
+    let mut loaded = load_index(root)?;
+    for entry in loaded.index.by_file_id.values_mut().filter(|entry| entry.conversation == from) {
+        to.clone_into(&mut entry.conversation);
+    }
+    Ok(save_index(root, &loaded)?)
+}
+
 /// Removes the entries of a file that will not come back: a working copy. Its conversation stays.
 pub fn remove_entries(root: &Root, path: &Path, wait: IndexWait<'_>) -> Result<(), LockError> {
     let _lock = lock::lock_index(root, LOCK, wait)?;

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -18,6 +19,7 @@ pub use crate::format::hex::hex;
 
 use super::atomic_file::AtomicFile;
 use super::durable::rename_to_free_name;
+use super::file_stamp::FileStamp;
 use super::names::shown;
 use super::read::open_regular;
 use super::temp_files::TempFile;
@@ -76,21 +78,32 @@ pub fn read_text(path: &Path, limit: u64) -> Result<Option<String>> {
 
 /// Like [`read_text`], for bytes that need not be text.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    Ok(read_dated(path, limit)?.map(|(bytes, _)| bytes))
+}
+
+/// Like [`read_bytes`], with the time since 1970 when the file was last modified.
+pub fn read_dated(path: &Path, limit: u64) -> Result<Option<(Vec<u8>, Duration)>> {
     let what = || format!("cannot read {}", path.display());
-    let Some((file, size)) = open_regular_file(path, limit).with_context(what)? else {
+    let Some((file, metadata)) = open_regular_file(path, limit).with_context(what)? else {
         return Ok(None);
     };
+    let (size, modified) = (metadata.len(), modified_time(&metadata));
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
     // One byte more than the limit: a file may grow after its size was asked, and files of procfs say 0.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(what)?;
     if bytes.len() as u64 > limit {
         bail!("{}: it has more than {limit} bytes", what());
     }
-    Ok(Some(bytes))
+    Ok(Some((bytes, modified)))
 }
 
-/// Opens a regular file of `limit` bytes at most, and gives its size. Never waits at a FIFO.
-fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, u64)>> {
+pub(super) fn modified_time(metadata: &fs::Metadata) -> Duration {
+    let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
+    Duration::new(u64::try_from(metadata.mtime()).unwrap_or(0), nanos)
+}
+
+/// Opens a regular file of `limit` bytes at most. Never waits at a FIFO.
+fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, fs::Metadata)>> {
     let file = match OpenOptions::new().read(true).custom_flags(nonblock()).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
@@ -102,7 +115,7 @@ fn open_regular_file(path: &Path, limit: u64) -> Result<Option<(File, u64)>> {
     if metadata.len() > limit {
         bail!("it has {} bytes, over the limit of {limit}", metadata.len());
     }
-    Ok(Some((file, metadata.len())))
+    Ok(Some((file, metadata)))
 }
 
 /// The flag that keeps an open from waiting at a FIFO.
@@ -257,9 +270,18 @@ pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
 }
 
 /// Whether a stored file has the content that its name says. A command may have written to it, or a crash left it empty.
+///
+/// Marks the file as used now, and looks whether it is still there after that: [`super::removal`] removes what was not used for
+/// long, and moves a file out of the way before it looks at the time. So one of the two always sees the other.
 fn is_stored(path: &Path, sha256: &str) -> bool {
-    let file = open_regular_file(path, u64::MAX).ok().flatten();
-    file.is_some_and(|(file, _)| sha256_of_file(file).is_ok_and(|hash| hash == sha256))
+    let Some((file, _)) = open_regular_file(path, u64::MAX).ok().flatten() else { return false };
+    if sha256_of_file(&file).is_ok_and(|hash| hash == sha256) {
+        // Another user's file keeps its time. Nobody prunes that.
+        let _ = file.set_modified(SystemTime::now());
+        let stamps = FileStamp::of_open(&file).zip(FileStamp::of(path));
+        return stamps.is_some_and(|(open, named)| open.same_file(&named));
+    }
+    false
 }
 
 /// Like [`store_output`], for the rest of an open file of any size.

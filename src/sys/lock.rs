@@ -98,6 +98,28 @@ pub fn lock_conversation(
     )))
 }
 
+/// Takes the lock of a conversation that nobody uses. A torn end that its last holder left stays for the next run.
+///
+/// # Errors
+/// `Busy` where a run has it.
+pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError> {
+    let path = root.locks().join(name);
+    let file = open_lock_file(&path)?;
+    let run = root.run_note(name);
+    match file.try_lock() {
+        Ok(()) => Ok(leave_note(file, run)?),
+        Err(TryLockError::WouldBlock) => {
+            let by = describe_holder(&run);
+            Err(LockError::Busy(format!(
+                "conversation {name} is in use{by}; try again when that run has ended"
+            )))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(anyhow::Error::new(error).context(format!("cannot lock {}", path.display())).into())
+        }
+    }
+}
+
 /// Takes the lock of a conversation whose name is so new that nobody else can know it.
 pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
     let path = root.locks().join(name);

@@ -18,8 +18,8 @@ pub struct Root {
 const RESERVED: [&str; 4] = [".invalid", ".run", ".locks", ".json"];
 
 /// The folders that nobody else is to look into. The user's own tools are not among them.
-const OWN: [&str; 6] =
-    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history"];
+const OWN: [&str; 7] =
+    ["conversations", "conversations/.locks", "outputs", "splits", "summaries", "history", "trash"];
 
 impl Root {
     /// Makes the folders that every run needs, for the owner alone. Another user's root is refused.
@@ -77,6 +77,11 @@ impl Root {
         self.folder.join("outputs")
     }
 
+    /// The folder of conversations that were removed.
+    pub fn trash(&self) -> PathBuf {
+        self.folder.join("trash")
+    }
+
     /// The folder of summaries, by the hash of what was asked for.
     pub fn summaries(&self) -> PathBuf {
         self.folder.join("summaries")
@@ -87,9 +92,14 @@ impl Root {
         self.folder.join("history")
     }
 
+    /// The folder of all splits.
+    pub fn all_splits(&self) -> PathBuf {
+        self.folder.join("splits")
+    }
+
     /// The folder of the splits that were made on behalf of a conversation.
     pub fn splits(&self, conversation: &str) -> PathBuf {
-        self.folder.join("splits").join(conversation)
+        self.all_splits().join(conversation)
     }
 
     /// The folder itself.

@@ -22,7 +22,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 9] = [
+pub const TOOLS: [&str; 10] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -32,6 +32,7 @@ pub const TOOLS: [&str; 9] = [
     "nagent-file-apply",
     "nagent-file-summarize",
     "nagent-sandbox",
+    "nagent-conversations",
 ];
 
 const DESCRIPTION: usize = 4096;

@@ -152,6 +152,8 @@ pub struct Rules {
     pub check: Option<String>,
     /// How long to wait for a busy provider in total.
     pub patience: Duration,
+    /// The model's id, for the first status in the file.
+    pub model: String,
     /// The number of turns that the conversation already has, for the numbers in its file.
     pub first_turn: u64,
 }

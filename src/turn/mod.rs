@@ -387,6 +387,9 @@ impl Turn {
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
             .with("tokens_cached", usage.cached);
+        if self.totals.turns == 1 && !self.rules.model.is_empty() {
+            block = block.with("model", &self.rules.model);
+        }
         if let Some(cost) = cost {
             block = block.with("cost", format!("{cost:.6}"));
         }

@@ -16,6 +16,7 @@ fn rules(limits: Limits, check: bool) -> Rules {
         check: check.then(|| "make ok".to_owned()),
         patience: Duration::from_secs(30),
         first_turn: 0,
+        model: String::new(),
     }
 }
 

@@ -78,12 +78,34 @@ fn cli_page() -> String {
         "# The command lines\n\nWhat `--help` prints. Generated: see CONTRIBUTING.md.\n",
     );
     for command in cmd::all() {
-        let name = command.get_name().to_owned();
-        let help = command.term_width(80).render_long_help().to_string();
-        let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")));
+        page.push_str(&format!(
+            "\n## {}\n\n```text\n{}```\n",
+            command.get_name(),
+            help_of(command.clone())
+        ));
+        for (name, help) in verbs_of(command) {
+            page.push_str(&format!("\n### {name}\n\n```text\n{help}```\n"));
+        }
     }
     page
+}
+
+/// What `--help` prints, 80 columns wide.
+fn help_of(command: clap::Command) -> String {
+    let help = command.term_width(80).render_long_help().to_string();
+    help.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The verbs of a tool that has some, with their help.
+fn verbs_of(mut command: clap::Command) -> Vec<(String, String)> {
+    command.build();
+    let verbs = command.get_subcommands().cloned();
+    verbs.map(|verb| (verb.get_bin_name().unwrap().to_owned(), help_of(verb))).collect()
+}
+
+/// The flags of a tool, those of its verbs too.
+fn arguments(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+    command.get_arguments().chain(command.get_subcommands().flat_map(clap::Command::get_arguments))
 }
 
 fn man_page(mut command: clap::Command) -> String {
@@ -93,6 +115,7 @@ fn man_page(mut command: clap::Command) -> String {
     let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let mut below = below.split("\n\n");
     let (examples, more) = (below.next().unwrap_or_default(), below.next().unwrap_or_default());
+    let verbs = verbs_of(command.clone());
     let command = command.after_help(None::<&str>).override_usage(usage.replace("Usage: ", ""));
     let man = Man::new(command).manual("nagent");
     let mut out = Vec::new();
@@ -107,6 +130,13 @@ fn man_page(mut command: clap::Command) -> String {
     roff.to_writer(&mut out).unwrap();
     man.render_options_section(&mut out).unwrap();
     let mut roff = Roff::new();
+    for (name, help) in verbs {
+        roff.control("SS", [name.as_str()]).control("nf", []);
+        for line in help.lines() {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []);
+    }
     for (title, name, head, before) in [
         ("EXIT STATUS", "README.md", "exit", ""),
         ("ENVIRONMENT", "docs/config.md", "variable", ""),
@@ -184,7 +214,7 @@ fn generated_documents_are_what_the_code_says() {
 fn help_is_worded_as_contributing_says() {
     let mut wrong = Vec::new();
     for command in cmd::all() {
-        for argument in command.get_arguments() {
+        for argument in arguments(&command) {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
             let first = help.chars().next().is_some_and(char::is_uppercase);
             if !first || help.ends_with('.') {
@@ -206,7 +236,7 @@ fn flags_that_are_named_exist() {
     // Of other programs.
     let mut known: BTreeSet<String> = ["test", "help", "version"].map(str::to_owned).into();
     for command in cmd::all() {
-        known.extend(command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned));
+        known.extend(arguments(&command).filter_map(|a| a.get_long()).map(str::to_owned));
     }
     let flag = Regex::new(r#"(?m)(?:^|[\s`'"(|])--([a-z][a-z-]*)"#).unwrap();
     let mut wrong = Vec::new();

@@ -19,6 +19,7 @@ mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
 mod commands; // managing conversations, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
+mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
 mod digest; // summaries of conversations
 mod docs; // the documents describe what the executables do
 mod durability; // kills at any instant, failed appends, forks as --json reports them
@@ -48,6 +49,7 @@ mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed; what commands inherit
 mod profiles; // profiles of the config
 mod providers; // every row of the provider table
+mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks

@@ -115,6 +115,7 @@ impl World {
             // All commands are given in one shell, as the reader gives them.
             .env("STY", "1.reader")
             .env("EDITOR", "true")
+            .env("PAGER", "cat")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("OPENAI_API_KEY", CANARY)
             .env("OLLAMA_HOST", self.sandbox.llm.origin())

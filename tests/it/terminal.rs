@@ -26,7 +26,7 @@ fn may_stand(c: char) -> bool {
 }
 
 /// What a run with all its streams on a terminal of its own put there.
-fn on_terminal(sandbox: &Sandbox, program: &str, args: &[&str]) -> String {
+pub(crate) fn on_terminal(sandbox: &Sandbox, program: &str, args: &[&str]) -> String {
     let words: Vec<String> = [program]
         .iter()
         .chain(args)

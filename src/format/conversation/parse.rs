@@ -118,11 +118,7 @@ impl Parser<'_> {
         if fence.is_none() && name != "initial_context" {
             let opener = format!("<{name}");
             if let Some(inner) = find_opening(&self.text[..close], body_start, &opener) {
-                let message = format!(
-                    "<{name}> begins inside another block of that name, whose {closing} is missing; \
-                     put the closing tag back, or remove what was left of the block"
-                );
-                return Err(self.damaged(inner, message, None));
+                return Err(self.unclosed(name, &closing, body_start, inner));
             }
         }
         let mut body_end = close;
@@ -159,6 +155,26 @@ impl Parser<'_> {
             // No `>` ends it: it was cut within the tag.
             self.torn(start)
         })
+    }
+
+    /// A block that another one of its name begins inside of. Names the line that was probably meant as its end.
+    fn unclosed(&self, name: &str, closing: &str, body: usize, inner: usize) -> Trouble {
+        let (opened, next) = (self.line_of(self.at), self.line_of(inner));
+        let mut at = body;
+        let similar = self.text[body..inner].split_inclusive('\n').find_map(|line| {
+            at += line.len();
+            let found = line.trim().strip_prefix("</")?.strip_suffix('>')?;
+            let is_near = strsim::levenshtein(&found[..found.floor_char_boundary(64)], name) <= 2;
+            is_near.then(|| (self.line_of(at - line.len()), found))
+        });
+        let hint = similar.map_or_else(String::new, |(line, found)| {
+            format!(" (line {line} has </{found}>, which looks like it)")
+        });
+        let message = format!(
+            "<{name}> is not closed before the next <{name}> in line {next}{hint}; put {closing} back where its text \
+             ends, or remove what is left of the block"
+        );
+        Trouble::Damaged { line: opened, message, perhaps_torn: None }
     }
 
     /// A block whose end is nowhere: a torn tail, unless what follows shows that the file went on after it.

@@ -103,7 +103,7 @@ fn a_torn_tail_is_told_from_damage() {
     );
     // A closing tag went missing in the middle.
     check("<user-prompt>\nhi\n\n<system>\na\n</system>\n", "1:damaged");
-    check("<system>\na\n\n<system>\nb\n</system>\n", "4:damaged");
+    check("<system>\na\n\n<system>\nb\n</system>\n", "1:damaged");
     check("<user-prompt fence=\"w\">\nhi\n\n<system>\na\n</system>\n", "1:damaged");
     // A closing tag of no block.
     check("text\n</system>\n", "1:note(text) 2:damaged");

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::runs::{LARGE, PATCH, SPLIT};
 use super::{quoted, text};
 use crate::apply::APPLY;
+use crate::conversations::CONVERSATIONS;
 use crate::file_memory::{commit, willing};
 use crate::sandbox::{Sandbox, answer};
 use crate::summarize::SUMMARIZE;
@@ -93,6 +94,7 @@ fn every_key_that_is_printed_is_told_and_every_key_that_is_told_is_printed() {
     keys_of_file_edits(&mut keys);
     keys_of_histories(&mut keys);
     keys_of_rework(&mut keys);
+    keys_of_catalogs(&mut keys);
     assert_eq!(keys.unseen(), [""; 0], "told in docs/json.md, and printed by none of these runs");
 }
 
@@ -220,6 +222,29 @@ fn keys_of_histories(keys: &mut Keys) {
     std::fs::write(&index, all.to_string()).unwrap();
     let run = sandbox.run(&["--json", "--list-file-edits"]).assert_exit(0);
     keys.note(&["Lists and texts"], "--list-file-edits", &run.json());
+}
+
+fn keys_of_catalogs(keys: &mut Keys) {
+    let sandbox = Sandbox::new().replies([answer("4"), answer("5")]);
+    sandbox.run(&["-c", "one", "2+2?"]).assert_exit(0);
+    std::fs::write(sandbox.root().join("conversations/odd"), "<user-prompt>\n").unwrap();
+    for args in [
+        &["list"] as &[&str],
+        &["show", "one"],
+        &["path", "one"],
+        &["export", "md", "one"],
+        &["lint", "odd"],
+        &["usage", "--by", "day"],
+        &["usage", "--by", "model"],
+        &["usage", "--by", "conversation"],
+        &["rename", "one", "two"],
+        &["remove", "two"],
+        &["prune"],
+    ] {
+        let run =
+            sandbox.program(CONVERSATIONS, &[&["--json"], args].concat()).run().assert_exit(0);
+        keys.note(&["nagent-conversations"], &args.join(" "), &run.json());
+    }
 }
 
 fn keys_of_rework(keys: &mut Keys) {

@@ -7,6 +7,7 @@ use regex::Regex;
 
 use super::{names, quoted, table};
 use crate::blocks::blocks;
+use crate::conversations::CONVERSATIONS;
 use crate::file_memory::commit;
 use crate::sandbox::{Sandbox, answer};
 use crate::summarize::SUMMARIZE;
@@ -60,6 +61,11 @@ fn busy() -> (Sandbox, String) {
     std::fs::write(sandbox.root().join("conversations/file-index-123.json"), "{}").unwrap();
     sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "--redact", "edit it"]).assert_exit(0);
     sandbox.run(&["--conversation", "main", "--edit-conversation", "spoil it"]).assert_exit(1);
+    let conversations = sandbox.root().join("conversations");
+    std::fs::copy(conversations.join("main"), conversations.join("gone")).unwrap();
+    std::fs::create_dir(conversations.join("gone.invalid")).unwrap();
+    std::fs::write(conversations.join("gone.invalid/1.txt"), "no tag").unwrap();
+    sandbox.program(CONVERSATIONS, &["remove", "gone"]).run().assert_exit(0);
     // A model that tells which files there are while a summary is asked for, in the summary.
     let list = format!("cd '{}' && find . -type f", sandbox.root().display());
     let program = serde_json::json!({"provider": "command", "command": ["sh", "-c", list]});

@@ -1,0 +1,190 @@
+//! `nagent-conversations`: lists, shows, renames, removes and checks conversations, and cleans up. Needs no model.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::Tool;
+use crate::ops::conversations::list::ListFilter;
+use crate::ops::conversations::reading::{self, ExportFormat};
+use crate::ops::conversations::usage::{self, UsageBy};
+use crate::ops::conversations::{Catalog, changes, list, prune};
+use crate::ops::settings::find_root;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sys::clock;
+use crate::sys::env::Env;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-conversations list --search timeout
+  nagent-conversations show
+  nagent-conversations export md log > log.md
+  nagent-conversations prune --dry-run
+
+NAME is the name of a conversation or the beginning of one; without it, the
+conversation of this shell is meant. Without a verb, all are listed.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage";
+
+/// List, show, rename, remove and check conversations, and clean up after them
+///
+/// Needs no model, no network and no key, and works while runs are active.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Use the conversations in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
+    #[arg(long, value_name = "DIR", global = true)]
+    root: Option<PathBuf>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// List conversations, the newest first
+    List {
+        /// List saved copies only
+        #[arg(long)]
+        saved: bool,
+        /// List those whose last prompt was given in this folder
+        #[arg(long)]
+        here: bool,
+        /// List those whose name, prompts, answers or results contain this text
+        #[arg(long, value_name = "TEXT")]
+        search: Option<String>,
+    },
+    /// Show prompts, answers, actions and the ends of results
+    Show {
+        /// The conversation
+        name: Option<String>,
+        /// Show this turn only, with its results whole
+        #[arg(long, value_name = "N")]
+        turn: Option<u64>,
+    },
+    /// Print the path of the file
+    Path {
+        /// The conversation
+        name: Option<String>,
+    },
+    /// Give a conversation another name
+    Rename {
+        /// The conversation
+        name: String,
+        /// Its new name
+        new: String,
+    },
+    /// Move conversations into the trash
+    Remove {
+        /// The conversations
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Print a conversation as Markdown, JSON or HTML
+    Export {
+        /// The format: md, json or html
+        format: String,
+        /// The conversation
+        name: Option<String>,
+    },
+    /// Say by line what counts as what, what cannot be read, and what an edit there costs
+    Lint {
+        /// The conversation
+        name: Option<String>,
+    },
+    /// Sum up turns, tokens and cost
+    Usage {
+        /// Count turns since then: a day (2026-11-01) or a time span (7d, 12h)
+        #[arg(long, value_name = "D", value_parser = parse_since)]
+        since: Option<String>,
+        /// Print a row for each
+        #[arg(long, value_enum, default_value_t)]
+        by: UsageBy,
+    },
+    /// Remove what is not needed any more: old trash, conversations of --new, stored files that nothing names
+    Prune {
+        /// Remove only what is older than this: 30d, 12h, 2w; a number means days
+        #[arg(long, value_name = "D", default_value = "30d", value_parser = parse_span)]
+        older: Duration,
+        /// Print what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// A span of time; a bare number means days.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let days = text.parse::<u32>().ok().map(|days| format!("{days}d"));
+    humantime::parse_duration(days.as_deref().unwrap_or(text))
+        .map_err(|_| "give a span of time such as 30d, 12h or 2w".to_owned())
+}
+
+/// A time in RFC 3339: of a day, a time, or a span before now.
+fn parse_since(text: &str) -> Result<String, String> {
+    if let Ok(span) = parse_span(text) {
+        return Ok(clock::format_time(clock::since_epoch().saturating_sub(span)));
+    }
+    let midnight = format!("{text}T00:00:00Z");
+    [text, &midnight]
+        .into_iter()
+        .find(|text| humantime::parse_rfc3339(text).is_ok())
+        .map(str::to_owned)
+        .ok_or_else(|| "give a day such as 2026-11-01, or a span of time such as 7d".to_owned())
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-conversations";
+    const DESCRIPTION: &'static str = "Lists, shows, renames, removes and checks conversations of nagent, and cleans up; \
+        needs no model. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
+        [--turn N], path [NAME], rename NAME NEW, remove NAME, export md|json|html [NAME], lint [NAME], usage [--since D] \
+        [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
+        name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+    fn run(self) -> Result<Report, Problem> {
+        let env = Env::read();
+        let root = find_root(self.root.as_deref(), &env)?.0;
+        let catalog = Catalog::open(root.clone(), env);
+        for note in &catalog.notes {
+            out::line(&format!("{}: note: {note}", Self::NAME));
+        }
+        let list = ListFilter::default();
+        match self.verb {
+            None => list::list_conversations(&catalog, &list),
+            Some(Verb::List { saved, here, search }) => {
+                list::list_conversations(&catalog, &ListFilter { saved, here, search })
+            }
+            Some(Verb::Show { name, turn }) => {
+                reading::show_conversation(&catalog, name.as_deref(), turn)
+            }
+            Some(Verb::Path { name }) => {
+                let path = root.conversation(&catalog.find(name.as_deref())?).display().to_string();
+                Ok(Report::done(path.clone()).with("path", path))
+            }
+            Some(Verb::Rename { name, new }) => changes::rename_conversation(&catalog, &name, &new),
+            Some(Verb::Remove { names }) => changes::remove_conversations(&catalog, &names),
+            Some(Verb::Export { format, name }) => export(&catalog, format, name),
+            Some(Verb::Lint { name }) => reading::lint_conversation(&catalog, name.as_deref()),
+            Some(Verb::Usage { since, by }) => usage::report_usage(&catalog, since.as_deref(), by),
+            Some(Verb::Prune { older, dry_run }) => prune::prune(&catalog, older, dry_run),
+        }
+    }
+}
+
+/// Exports; the format may also come after the name.
+fn export(catalog: &Catalog, first: String, second: Option<String>) -> Result<Report, Problem> {
+    let (format, name) = match (ExportFormat::from_word(&first), second) {
+        (Some(format), name) => (Some(format), name),
+        (None, Some(second)) => (ExportFormat::from_word(&second), Some(first.clone())),
+        (None, None) => (None, None),
+    };
+    let format = format.ok_or_else(|| {
+        Problem::usage(format!(
+            "\"{}\" is not a format; give md, json or html",
+            first.escape_debug()
+        ))
+    })?;
+    reading::export_conversation(catalog, name.as_deref(), format)
+}

@@ -1,0 +1,266 @@
+//! `nagent-conversations`: which conversations there are, what is in them, what they cost, and how they are renamed and
+//! removed. Needs no model, no network and no config.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::manage::read_index;
+use crate::format::conversation::{self, Parsed, Trouble};
+use crate::legacy;
+use crate::limits;
+use crate::llm::provider::nearest;
+use crate::overview::{ConversationKind, Overview};
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::root::{self, Root};
+use crate::sys::{file_index, fs};
+
+pub mod changes;
+pub mod list;
+pub mod prune;
+pub mod reading;
+pub mod usage;
+
+/// The conversations below a root.
+#[derive(Debug)]
+pub struct Catalog {
+    pub(super) root: Root,
+    pub(super) env: Env,
+    /// Notes for the user: an index that cannot be read.
+    pub notes: Vec<String>,
+    saved: BTreeSet<String>,
+    /// The files that have conversations, by the name of the conversation.
+    files: BTreeMap<String, PathBuf>,
+}
+
+/// One conversation, read.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) kind: ConversationKind,
+    /// The file that it belongs to.
+    pub(super) file: Option<PathBuf>,
+    /// Empty where it cannot be read.
+    pub(super) text: String,
+    pub(super) parsed: Parsed,
+    pub(super) overview: Overview,
+    /// Its bytes.
+    pub(super) bytes: u64,
+    /// When it was last modified, since 1970.
+    pub(super) modified: Duration,
+    /// Why it cannot be read.
+    pub(super) trouble: Option<String>,
+}
+
+impl Catalog {
+    /// Reads the two indexes; one that is damaged is a note.
+    pub fn open(root: Root, env: Env) -> Self {
+        let mut catalog =
+            Self { root, env, notes: Vec::new(), saved: BTreeSet::new(), files: BTreeMap::new() };
+        match file_index::load_index(&catalog.root) {
+            Ok(loaded) => {
+                catalog.notes.extend(loaded.notes);
+                let entries = loaded.index.by_file_id.into_values();
+                catalog.files.extend(entries.map(|entry| (entry.conversation, entry.path)));
+            }
+            Err(error) => catalog.notes.push(format!("{error:#}")),
+        }
+        let older = legacy::saved_indexes(&catalog.root).unwrap_or_default();
+        for path in older.iter().chain([&catalog.root.saved_index()]) {
+            match read_index(path) {
+                Ok(index) => {
+                    catalog.saved.extend(index.conversations.into_iter().map(|one| one.name));
+                }
+                Err(problem) => catalog.notes.push(problem.message),
+            }
+        }
+        catalog
+    }
+
+    /// The names of all conversations, sorted.
+    pub fn names(&self) -> Result<Vec<String>, Problem> {
+        let mut names = fs::list_names(&self.root.conversations())?;
+        names.retain(|name| root::check_name(name).is_ok());
+        Ok(names)
+    }
+
+    /// The conversation that a prefix of its name means; without one this shell's own.
+    pub fn find(&self, prefix: Option<&str>) -> Result<String, Problem> {
+        let names = self.names()?;
+        if let Some(prefix) = prefix {
+            return find_by_prefix(names, prefix);
+        }
+        let own = self
+            .env
+            .get("NAGENT_CONVERSATION")
+            .map_or_else(|| self.env.shell_conversation(None), str::to_owned);
+        if names.contains(&own) {
+            return Ok(own);
+        }
+        Err(Problem::failed(format!(
+            "this shell has no conversation yet ({own}); name another one: nagent-conversations list shows all"
+        )))
+    }
+
+    /// Reads a conversation. `None` where it is not a file.
+    pub(super) fn read(&self, name: &str) -> Option<Conversation> {
+        self.read_at(self.root.conversation(name), name)
+    }
+
+    fn read_at(&self, path: PathBuf, name: &str) -> Option<Conversation> {
+        let file = self.files.get(name).cloned();
+        let kind = match ConversationKind::from_name(name) {
+            _ if file.is_some() => ConversationKind::File,
+            _ if self.saved.contains(name) => ConversationKind::Saved,
+            kind => kind,
+        };
+        let (bytes, modified) = match fs::read_dated(&path, limits::CONVERSATION) {
+            Ok(read) => read?,
+            Err(_) if path.is_dir() => return None,
+            Err(error) => {
+                let trouble = Some(format!("{error:#}"));
+                let modified = Duration::from_secs(fs::modified_seconds(&path));
+                return Some(Conversation {
+                    name: name.to_owned(),
+                    bytes: fs::file_size(&path).unwrap_or(0),
+                    text: String::new(),
+                    parsed: Parsed::default(),
+                    overview: Overview::default(),
+                    path,
+                    kind,
+                    file,
+                    modified,
+                    trouble,
+                });
+            }
+        };
+        let size = bytes.len() as u64;
+        // What is not text at the end of a file is a torn end, which the next run moves aside.
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let parsed = conversation::parse(&text);
+        let overview = Overview::read(&text, &parsed.pieces);
+        let kind = match &overview.parent {
+            Some(_) if kind == ConversationKind::Named => ConversationKind::Child,
+            _ => kind,
+        };
+        let trouble = match &parsed.trouble {
+            Some(Trouble::Damaged { line, message, .. }) => Some(format!("line {line}: {message}")),
+            _ => None,
+        };
+        let name = name.to_owned();
+        Some(Conversation {
+            name,
+            path,
+            kind,
+            file,
+            text,
+            parsed,
+            overview,
+            bytes: size,
+            modified,
+            trouble,
+        })
+    }
+
+    /// Reads all conversations on all processors, and hands each to `keep`, which returns what is wanted of it. Their texts
+    /// are not kept.
+    pub(super) fn read_all<T: Send>(
+        &self,
+        keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
+    ) -> Result<Vec<T>, Problem> {
+        let names = self.names()?;
+        Ok(read_each(&names, &|name| self.read(name), keep))
+    }
+
+    /// Like [`Catalog::read_all`], for those in the trash.
+    pub(super) fn read_trash<T: Send>(
+        &self,
+        keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
+    ) -> Result<Vec<T>, Problem> {
+        let trash = self.root.trash();
+        let mut names = fs::list_names(&trash)?;
+        names.retain(|name| root::check_name(name).is_ok());
+        Ok(read_each(&names, &|name| self.read_at(trash.join(name), name), keep))
+    }
+}
+
+/// Reads conversations, a share of them on each processor.
+fn read_each<T: Send>(
+    names: &[String],
+    read: &(dyn Fn(&str) -> Option<Conversation> + Sync),
+    keep: &(dyn Fn(Conversation) -> Option<T> + Sync),
+) -> Vec<T> {
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(8);
+    let share = names.len().div_ceil(workers).max(1);
+    thread::scope(|scope| {
+        let work = |names: &'_ [String]| {
+            let found = names.iter().filter_map(|name| keep(read(name)?));
+            found.collect::<Vec<T>>()
+        };
+        let handles: Vec<_> =
+            names.chunks(share).map(|names| scope.spawn(move || work(names))).collect();
+        let join = |handle: thread::ScopedJoinHandle<'_, Vec<T>>| {
+            handle.join().unwrap_or_else(|cause| resume_unwind(cause))
+        };
+        handles.into_iter().flat_map(join).collect()
+    })
+}
+
+/// The name that begins so, if there is exactly one, or that is exactly this.
+fn find_by_prefix(names: Vec<String>, prefix: &str) -> Result<String, Problem> {
+    root::check_name(prefix).map_err(Problem::usage)?;
+    if names.iter().any(|name| name == prefix) {
+        return Ok(prefix.to_owned());
+    }
+    let mut found: Vec<&String> = names.iter().filter(|name| name.starts_with(prefix)).collect();
+    match found.as_slice() {
+        [only] => Ok((*only).clone()),
+        [] => {
+            let near = nearest(prefix, names.iter().map(String::as_str)).map_or_else(
+                || "nagent-conversations list shows all".to_owned(),
+                |near| format!("did you mean {near}?"),
+            );
+            Err(Problem::failed(format!("no conversation begins with \"{prefix}\"; {near}")))
+        }
+        several => {
+            let count = several.len();
+            found.truncate(5);
+            let names: Vec<&str> = found.iter().map(|name| name.as_str()).collect();
+            let more = if count > 5 { ", …" } else { "" };
+            Err(Problem::failed(format!(
+                "{count} conversations begin with \"{prefix}\": {}{more}; give more letters",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// The conversation for `--continue`: the one that the prefix means, else the one that was last used in the working folder.
+pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<String, Problem> {
+    let catalog = Catalog::open(root.clone(), env.clone());
+    if let Some(prefix) = prefix {
+        return catalog.find(Some(prefix)).map_err(|problem| Problem {
+            message: format!(
+                "--continue: {}; a prompt of one word follows --: nagent --continue -- {prefix}",
+                problem.message
+            ),
+            ..problem
+        });
+    }
+    let here = env.current_folder()?;
+    let newest = catalog.read_all(&|one| {
+        let is_here = one.overview.folder.as_deref().map(Path::new) == Some(&here);
+        (is_here && one.kind.is_of_a_person()).then_some((one.modified, one.name))
+    })?;
+    newest.into_iter().max().map(|(_, name)| name).ok_or_else(|| {
+        Problem::failed(format!(
+            "--continue: no conversation had a prompt in {}; nagent-conversations list shows all, and --continue NAME takes one of them",
+            here.display()
+        ))
+    })
+}

@@ -1,0 +1,198 @@
+//! Removes what nobody needs any more: old conversations in the trash, those of `--new`, archives of empty ones, and stored
+//! files that no conversation names.
+//!
+//! A plan is made first, from all conversations that stay; then each item is removed by itself, after another look at it. So a
+//! run at the same time loses nothing, and after a kill the next call removes the rest.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::changes::lock_unused;
+use super::{Catalog, Conversation, list};
+use crate::limits::MIN_UNUSED;
+use crate::out::{self, Report};
+use crate::overview::{ConversationKind, find_ids, is_id};
+use crate::problem::Problem;
+use crate::sys::removal::{self, Stored};
+use crate::sys::{clock, fs, root};
+
+/// A kind of thing that is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Trash,
+    New,
+    Empty,
+    Outputs,
+    Splits,
+    Summaries,
+    History,
+}
+
+impl Part {
+    const ALL: [Self; 7] = [
+        Self::Trash,
+        Self::New,
+        Self::Empty,
+        Self::Outputs,
+        Self::Splits,
+        Self::Summaries,
+        Self::History,
+    ];
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Trash => ("trash", "conversations that were removed"),
+            Self::New => ("new", "conversations of runs with --new"),
+            Self::Empty => {
+                ("empty", "archives of empty conversations, and what is left of removed ones")
+            }
+            Self::Outputs => ("outputs", "contents that no conversation names"),
+            Self::Splits => ("splits", "segments that no conversation names"),
+            Self::Summaries => ("summaries", "cached summaries"),
+            Self::History => ("history", "cached histories"),
+        }
+    }
+}
+
+/// Something to remove.
+struct Item {
+    part: Part,
+    stored: Stored,
+    /// The conversation, where it is one that has a lock.
+    name: Option<String>,
+}
+
+/// Removes what is older than `older` and not needed, or with `dry_run` reports what would be removed.
+pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report, Problem> {
+    let now = clock::since_epoch();
+    let cutoff = now.saturating_sub(older);
+    let items = make_plan(catalog, now, cutoff)?;
+    let (mut text, mut parts, mut total, mut errors) = (String::new(), Vec::new(), 0, Vec::new());
+    for part in Part::ALL {
+        let (mut count, mut bytes, mut kept) = (0_u64, 0_u64, 0_u64);
+        for item in items.iter().filter(|item| item.part == part) {
+            match if dry_run { Ok(true) } else { remove(catalog, item, now, cutoff) } {
+                Ok(true) => (count, bytes) = (count + 1, bytes + item.stored.bytes),
+                Ok(false) => kept += 1,
+                Err(error) => errors.push(format!("{}: {error:#}", item.stored.path.display())),
+            }
+        }
+        let (name, what) = part.words();
+        let in_use = if kept > 0 { format!(" ({kept} in use)") } else { String::new() };
+        text.push_str(&format!("{name:<10} {count:>7} {:>9}  {what}{in_use}\n", out::bytes(bytes)));
+        parts.push(json!({ "part": name, "count": count, "bytes": bytes, "in_use": kept }));
+        total += bytes;
+    }
+    let verb = if dry_run { "would be removed" } else { "removed" };
+    let age = list::format_age(older);
+    text.push_str(&format!("{} {verb}; what is newer than {age} stays\n", out::bytes(total)));
+    let mut report = Report::done(text)
+        .with("dry_run", dry_run)
+        .with("older_seconds", older.as_secs())
+        .with("parts", parts.into_iter().collect::<Value>())
+        .with("bytes", total);
+    if let Some(first) = errors.first() {
+        report.exit = crate::exit::Exit::Failed;
+        report.error = Some(format!("{} could not be removed, the first: {first}", errors.len()));
+    }
+    Ok(report)
+}
+
+/// Everything that is old enough and that nothing needs.
+fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<Item>, Problem> {
+    let root = &catalog.root;
+    let mut items = Vec::new();
+    let mut ids: HashSet<Vec<u8>> = HashSet::new();
+    // Conversations and what they name, in one reading.
+    let read = |one: Conversation| {
+        let part = match one.kind {
+            ConversationKind::New => Some(Part::New),
+            ConversationKind::Archive if one.overview.is_empty && one.trouble.is_none() => {
+                Some(Part::Empty)
+            }
+            _ => None,
+        };
+        let part = part.filter(|_| one.modified <= cutoff);
+        let ids = if part.is_none() { find_ids(one.text.as_bytes()) } else { HashSet::new() };
+        Some((part, one.name, one.path, ids))
+    };
+    for (part, name, path, found) in catalog.read_all(&read)? {
+        ids.extend(found);
+        if let (Some(part), Some(stored)) = (part, Stored::look(&path)) {
+            items.push(Item { part, stored, name: Some(name) });
+        }
+    }
+    let is_old = |stored: &Stored| stored.changed <= cutoff;
+    let trash = removal::list_stored(&root.trash()).into_iter().filter(is_old);
+    items.extend(trash.map(|stored| Item { part: Part::Trash, stored, name: None }));
+    let doomed: HashSet<PathBuf> = items.iter().map(|item| item.stored.path.clone()).collect();
+    for (path, found) in
+        catalog.read_trash(&|one| Some((one.path.clone(), find_ids(one.text.as_bytes()))))?
+    {
+        if !doomed.contains(&path) {
+            ids.extend(found);
+        }
+    }
+    let orphans = removal::list_stored(&root.conversations()).into_iter().filter(|stored| {
+        let of = stored.name().strip_suffix(".invalid");
+        of.is_some_and(|name| {
+            root::check_name(name).is_ok() && !fs::exists(&root.conversation(name))
+        }) && stored.modified <= cutoff
+    });
+    items.extend(orphans.map(|stored| Item { part: Part::Empty, stored, name: None }));
+    let unused = cutoff.min(now.saturating_sub(MIN_UNUSED));
+    let is_unused = |stored: &Stored| {
+        stored.modified <= unused
+            && (stored.is_leftover()
+                || id_of(stored.name()).is_some_and(|id| !ids.contains(id.as_bytes())))
+    };
+    let splits = removal::list_stored(&root.all_splits());
+    let splits = splits.iter().flat_map(|folder| removal::list_stored(&folder.path));
+    let outputs = removal::list_stored(&root.outputs()).into_iter();
+    for (part, all) in [
+        (Part::Outputs, outputs.filter(is_unused).collect::<Vec<_>>()),
+        (Part::Splits, splits.filter(is_unused).collect()),
+        (Part::Summaries, removal::list_files_below(&root.summaries())),
+        (Part::History, removal::list_files_below(&root.history())),
+    ] {
+        let old = all.into_iter().filter(|stored| stored.modified <= unused);
+        items.extend(old.map(|stored| Item { part, stored, name: None }));
+    }
+    Ok(items)
+}
+
+/// Removes an item, unless it is in use now. Returns whether it is gone.
+fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> anyhow::Result<bool> {
+    let path = &item.stored.path;
+    match (item.part, &item.name) {
+        (Part::New | Part::Empty, Some(name)) => {
+            let Ok(_lock) = lock_unused(catalog, name) else { return Ok(false) };
+            if Stored::look(path).is_none_or(|stored| stored.modified != item.stored.modified) {
+                return Ok(false);
+            }
+            removal::remove(path)?;
+            removal::remove(&catalog.root.invalid(name))?;
+        }
+        (Part::Outputs | Part::Splits, _) => {
+            return Ok(removal::remove_unused(
+                &item.stored,
+                cutoff.min(now.saturating_sub(MIN_UNUSED)),
+            )?);
+        }
+        _ => removal::remove(path)?,
+    }
+    Ok(true)
+}
+
+/// The id that a conversation names a stored file by: its hash, or the UUID at the end of a folder's name.
+fn id_of(name: &str) -> Option<&str> {
+    if let Some(hash) = name.strip_suffix(".txt") {
+        return (hash.len() == 64 && is_id(hash)).then_some(hash);
+    }
+    let mut ends =
+        [36, 32].into_iter().filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
+    ends.find(|id| is_id(id))
+}

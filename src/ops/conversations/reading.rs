@@ -1,0 +1,182 @@
+//! Shows, exports and checks one conversation.
+
+use serde_json::{Value, json};
+
+use super::{Catalog, Conversation};
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::overview::lint::{self, Finding, LintedBlock};
+use crate::overview::transcript::{self, Entry, EntryKind};
+use crate::problem::Problem;
+
+/// Lines of a result that are shown unless a single turn is asked for.
+const RESULT_LINES: usize = 10;
+
+/// A format to export to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Markdown.
+    Markdown,
+    /// The blocks as JSON.
+    Json,
+    /// A page of its own.
+    Html,
+}
+
+impl ExportFormat {
+    /// The format of a word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "md" | "markdown" => Self::Markdown,
+            "json" => Self::Json,
+            "html" => Self::Html,
+            _ => return None,
+        })
+    }
+}
+
+fn read(catalog: &Catalog, name: Option<&str>) -> Result<Conversation, Problem> {
+    let name = catalog.find(name)?;
+    let one = catalog.read(&name).ok_or_else(|| {
+        Problem::failed(format!(
+            "conversation {name} is not a file; nagent-conversations list shows all"
+        ))
+    })?;
+    match &one.trouble {
+        Some(trouble) if one.parsed.pieces.is_empty() => {
+            Err(Problem::failed(format!("{name}: {trouble}")))
+        }
+        _ => Ok(one),
+    }
+}
+
+/// Notes on stderr that a conversation is shown up to its damage only.
+fn report_damage(one: &Conversation) {
+    if let Some(trouble) = &one.trouble {
+        out::line(&format!(
+            "nagent-conversations: note: {} is damaged and is shown up to there: {trouble}",
+            one.name
+        ));
+    }
+}
+
+/// Shows prompts, answers, actions and results, without the first context. A terminal gets them in a pager.
+pub fn show_conversation(
+    catalog: &Catalog,
+    name: Option<&str>,
+    turn: Option<u64>,
+) -> Result<Report, Problem> {
+    let one = read(catalog, name)?;
+    report_damage(&one);
+    let mut entries = transcript::entries(&one.text, &one.parsed.pieces);
+    if let Some(turn) = turn {
+        entries = select_turn(entries, turn);
+        if entries.is_empty() {
+            let turns = one.overview.usage.turns;
+            return Err(Problem::failed(format!(
+                "{} has no turn {turn}; it has {turns}",
+                one.name
+            )));
+        }
+    }
+    let most = if turn.is_some() { usize::MAX } else { RESULT_LINES };
+    let text = transcript::to_text(&entries, most);
+    let text = if text.is_empty() { format!("{} is empty\n", one.name) } else { text };
+    let report = Report::done(text).with("name", one.name).with("entries", describe(&entries));
+    Ok(Report { is_paged: true, ..report })
+}
+
+/// The entries of a turn, and the prompt that it follows.
+fn select_turn(entries: Vec<Entry>, turn: u64) -> Vec<Entry> {
+    let is_prompt = |entry: &Entry| entry.kind == EntryKind::Prompt && entry.turn + 1 == turn;
+    let selected: Vec<Entry> = entries
+        .into_iter()
+        .filter(|entry| is_prompt(entry) || (entry.turn == turn && entry.kind != EntryKind::Prompt))
+        .collect();
+    if selected.iter().any(|entry| entry.turn == turn) { selected } else { Vec::new() }
+}
+
+fn describe(entries: &[Entry]) -> Vec<Value> {
+    let describe = |entry: &Entry| {
+        let Entry { kind, line, turn, title, text } = entry;
+        json!({ "kind": kind.word(), "turn": turn, "line": line, "title": title, "text": text })
+    };
+    entries.iter().map(describe).collect()
+}
+
+/// Prints a conversation in another format.
+pub fn export_conversation(
+    catalog: &Catalog,
+    name: Option<&str>,
+    format: ExportFormat,
+) -> Result<Report, Problem> {
+    let one = read(catalog, name)?;
+    report_damage(&one);
+    let entries = transcript::entries(&one.text, &one.parsed.pieces);
+    let text = match format {
+        ExportFormat::Markdown => transcript::to_markdown(&one.name, &entries),
+        ExportFormat::Html => transcript::to_html(&one.name, &entries),
+        ExportFormat::Json => {
+            let document = json!({ "name": one.name, "entries": describe(&entries) });
+            serde_json::to_string_pretty(&document)
+                .map_err(|error| Problem::failed(error.to_string()))?
+                + "\n"
+        }
+    };
+    Ok(Report::exactly(text.clone()).with("name", one.name).with("document", text))
+}
+
+/// Says by line what counts as what, what cannot be read, and what an edit there costs.
+pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report, Problem> {
+    let name = catalog.find(name)?;
+    let path = catalog.root.conversation(&name);
+    let one = catalog
+        .read(&name)
+        .ok_or_else(|| Problem::failed(format!("{} is not a file", path.display())))?;
+    let (blocks, mut findings) = lint::lint(&one.text, &one.parsed);
+    if let Some(trouble) = one.trouble.as_ref().filter(|_| one.text.is_empty()) {
+        findings.push(Finding { line: 1, message: trouble.clone(), is_error: true });
+    }
+    if let Some(at) = one.text.find('\0') {
+        let line = 1 + one.text[..at].matches('\n').count();
+        findings.push(Finding {
+            line,
+            message: "a NUL byte; remove it".to_owned(),
+            is_error: true,
+        });
+    }
+    let errors = findings.iter().filter(|finding| finding.is_error).count();
+    let mut text = String::new();
+    if !blocks.is_empty() {
+        text.push_str("  line  block                        counts as                size  sent again after an edit here\n");
+    }
+    for LintedBlock { line, block, counts_as, bytes, resent } in &blocks {
+        let (bytes, resent) = (out::bytes(*bytes as u64), out::bytes(*resent as u64));
+        text.push_str(&format!(
+            "{line:>6}  {block:<27}  {counts_as:<18}  {bytes:>9}  {resent:>9}\n"
+        ));
+    }
+    for Finding { line, message, is_error } in &findings {
+        let word = if *is_error { "error" } else { "warning" };
+        text.push_str(&format!("{}:{line}: {word}: {message}\n", path.display()));
+    }
+    let blocks: Vec<Value> = blocks
+        .iter()
+        .map(|block| {
+            let LintedBlock { line, block, counts_as, bytes, resent } = block;
+            json!({ "line": line, "block": block, "counts_as": counts_as, "bytes": bytes, "sent_again": resent })
+        })
+        .collect();
+    let list: Vec<Value> = findings
+        .iter()
+        .map(|Finding { line, message, is_error }| json!({ "line": line, "message": message, "is_error": is_error }))
+        .collect();
+    let mut report =
+        Report::done(text).with("name", name).with("blocks", blocks).with("findings", list);
+    if errors > 0 {
+        report.exit = Exit::Failed;
+        report.error =
+            Some(format!("{} cannot be read by a run until this is fixed", path.display()));
+    }
+    Ok(report)
+}

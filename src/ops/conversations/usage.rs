@@ -1,0 +1,150 @@
+//! What all conversations used: turns, tokens and dollars, by model, day or conversation.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::{Value, json};
+
+use super::{Catalog, Conversation};
+use crate::out::Report;
+use crate::overview::{TurnUsage, TurnsUsage, turns};
+use crate::problem::Problem;
+
+/// What a row of the table is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum UsageBy {
+    /// A model
+    Model,
+    /// A day (UTC)
+    #[default]
+    Day,
+    /// A conversation
+    Conversation,
+}
+
+impl UsageBy {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Day => "day",
+            Self::Conversation => "conversation",
+        }
+    }
+
+    fn key(self, name: &str, turn: &TurnUsage<'_>) -> String {
+        match self {
+            Self::Model => turn.model.unwrap_or("(unknown)").to_owned(),
+            Self::Day => turn.at.get(..10).unwrap_or("(unknown)").to_owned(),
+            Self::Conversation => name.to_owned(),
+        }
+    }
+}
+
+/// Identifies a turn and its copies, and no other: a saved, branched or archived conversation has the same turns again, which
+/// were paid once.
+fn hash_turn(text: &str, first_prompt: &str, turn: &TurnUsage<'_>) -> u64 {
+    let reply = turn.reply.map_or("", |piece| piece.text(text));
+    let mut hasher = DefaultHasher::new();
+    (first_prompt, reply, turn.at, turn.turn, turn.input, turn.output).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Sums the turns of all conversations, those in the trash too, since a time (RFC 3339) where one is given.
+pub fn report_usage(
+    catalog: &Catalog,
+    since: Option<&str>,
+    by: UsageBy,
+) -> Result<Report, Problem> {
+    let read = |one: Conversation| {
+        let mut found: Vec<(u64, String, TurnsUsage)> = Vec::new();
+        let prompt = one.parsed.pieces.iter().find(|piece| piece.name() == Some("user-prompt"));
+        let prompt = prompt.map_or("", |piece| piece.text(&one.text));
+        for turn in
+            turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
+        {
+            let mut usage = TurnsUsage::default();
+            usage.add(&turn);
+            let key = hash_turn(&one.text, prompt, &turn);
+            found.push((key, by.key(&one.name, &turn), usage));
+        }
+        Some((one.name, found))
+    };
+    let mut all = catalog.read_all(&read)?;
+    all.extend(catalog.read_trash(&read)?);
+    // Copies are named after their originals, and count after them.
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut seen = HashSet::new();
+    let mut rows: BTreeMap<String, TurnsUsage> = BTreeMap::new();
+    let mut total = TurnsUsage::default();
+    for (key, row, usage) in all.into_iter().flat_map(|(_, found)| found) {
+        if seen.insert(key) {
+            merge(rows.entry(row).or_default(), &usage);
+            merge(&mut total, &usage);
+        }
+    }
+    let width =
+        rows.keys().map(|key| key.chars().count()).max().unwrap_or(0).max("conversation".len());
+    let mut text = format!(
+        "{:<width$}  {:>7}  {:>12}  {:>12}  {:>10}  {:>10}\n",
+        by.word(),
+        "turns",
+        "tokens in",
+        "cached",
+        "out",
+        "cost"
+    );
+    for (key, usage) in
+        rows.iter().map(|(key, usage)| (key.as_str(), usage)).chain([("total", &total)])
+    {
+        let TurnsUsage { turns, input, cached, output, .. } = usage;
+        let cost = format_cost(usage);
+        text.push_str(&format!(
+            "{key:<width$}  {turns:>7}  {input:>12}  {cached:>12}  {output:>10}  {cost:>10}\n"
+        ));
+    }
+    if total.unpriced > 0 {
+        text.push_str(&format!(
+            "+: {} of {} turns had no known price; \"prices\" in the config gives one\n",
+            total.unpriced, total.turns
+        ));
+    }
+    let list: Vec<Value> = rows
+        .iter()
+        .map(|(key, usage)| {
+            let mut row = describe(usage);
+            row[by.word()] = key.as_str().into();
+            row
+        })
+        .collect();
+    Ok(Report::done(text).with("by", by.word()).with("rows", list).with("total", describe(&total)))
+}
+
+fn merge(sum: &mut TurnsUsage, more: &TurnsUsage) {
+    sum.turns += more.turns;
+    sum.input = sum.input.saturating_add(more.input);
+    sum.cached = sum.cached.saturating_add(more.cached);
+    sum.output = sum.output.saturating_add(more.output);
+    sum.cost += more.cost;
+    sum.unpriced += more.unpriced;
+}
+
+/// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.
+fn format_cost(usage: &TurnsUsage) -> String {
+    let mark = if usage.unpriced > 0 { "+" } else { "" };
+    if usage.unpriced > 0 && usage.cost <= 0.0 {
+        "?".to_owned()
+    } else {
+        format!("${:.4}{mark}", usage.cost)
+    }
+}
+
+fn describe(usage: &TurnsUsage) -> Value {
+    json!({
+        "turns": usage.turns,
+        "tokens_in": usage.input,
+        "tokens_cached": usage.cached,
+        "tokens_out": usage.output,
+        "cost": usage.cost,
+        "unpriced_turns": usage.unpriced,
+    })
+}

@@ -1,0 +1,279 @@
+//! A conversation as people read it: prompts, answers, actions and results, without the first context; as text, Markdown
+//! or HTML.
+
+use crate::format::conversation::{Kind, Piece};
+use crate::format::harmless;
+use crate::protocol::{Action, Item, ParsedReply, parse_reply};
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// What the user asked.
+    Prompt,
+    /// What the model answered.
+    Answer,
+    /// What the model did.
+    Action,
+    /// What came of an action.
+    Result,
+    /// A reply that could not be read.
+    Reply,
+    /// What nagent said.
+    System,
+    /// What somebody wrote into the file.
+    Note,
+}
+
+impl EntryKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Answer => "answer",
+            Self::Action => "action",
+            Self::Result => "result",
+            Self::Reply => "reply",
+            Self::System => "system",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// Something that happened in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: EntryKind,
+    /// The line of its block in the file, from 1.
+    pub line: usize,
+    /// The turn that it belongs to; 0 before the first.
+    pub turn: u64,
+    /// One line: when and where a prompt was given, what an action is, how it ended.
+    pub title: String,
+    /// The words; may be empty.
+    pub text: String,
+}
+
+/// The entries of a conversation.
+pub fn entries(text: &str, pieces: &[Piece]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let (mut line, mut at, mut turn) = (1, 0, 0);
+    for piece in pieces {
+        line += text[at..piece.span.start].matches('\n').count();
+        at = piece.span.start;
+        let body = piece.text(text).trim_matches('\n').to_owned();
+        let mut push = |kind, turn, title: String, text: String| {
+            entries.push(Entry { kind, line, turn, title, text });
+        };
+        match piece.name() {
+            Some("initial_context" | "context-update" | "nagent-turn-status") => {}
+            None => push(EntryKind::Note, turn, String::new(), body),
+            Some("user-prompt") => {
+                let title = [piece.get("at"), piece.get("cwd")];
+                let title = title.into_iter().flatten().collect::<Vec<_>>().join("  ");
+                push(EntryKind::Prompt, turn, title, body);
+            }
+            Some("agent-response") => {
+                turn += 1;
+                for (kind, title, text) in read_reply(body) {
+                    push(kind, turn, title, text);
+                }
+            }
+            Some("system") => push(EntryKind::System, turn, String::new(), body),
+            Some(name) => push(EntryKind::Result, turn, result_title(piece, name), body),
+        }
+    }
+    entries
+}
+
+/// The tags of a reply, or all of one that has none that count.
+fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
+    let items = match parse_reply(&body) {
+        ParsedReply::Whole(items) | ParsedReply::Forged { items, .. } => items,
+        ParsedReply::Malformed(_) => return vec![(EntryKind::Reply, String::new(), body)],
+    };
+    let read = |item| match item {
+        Item::Response(text) => (EntryKind::Answer, String::new(), text),
+        Item::Action(action) => {
+            let (title, text) = describe_action(action);
+            (EntryKind::Action, title, text)
+        }
+    };
+    items.into_iter().map(read).collect()
+}
+
+/// What an action is, on one line, and its text.
+fn describe_action(action: Action) -> (String, String) {
+    let verb = action.tag().trim_start_matches("nagent-");
+    let inside = |path: Option<String>| path.map(|path| format!(" in {path}")).unwrap_or_default();
+    let (what, text) = match action {
+        Action::Read { path, offset, .. } => {
+            (path + &offset.map(|line| format!(" from line {line}")).unwrap_or_default(), None)
+        }
+        Action::FileRead { path } | Action::List { path } => (path, None),
+        Action::FilePatch { index } => (index, None),
+        Action::Write { path, text } => (path, Some(text)),
+        Action::Edit { path, blocks } => (path, Some(blocks)),
+        Action::Glob { pattern, path } | Action::Grep { pattern, path, .. } => {
+            (pattern + &inside(path), None)
+        }
+        Action::Shell { commands, .. } => (String::new(), Some(commands)),
+        Action::Next { prompt } => (String::new(), Some(prompt)),
+        Action::Conversation { prompt, name, file, .. } => {
+            (file.or(name).unwrap_or_default(), Some(prompt))
+        }
+    };
+    let title = format!("{verb} {what}").trim_end().to_owned();
+    (title, text.unwrap_or_default().trim_matches('\n').to_owned())
+}
+
+/// `shell-result: exit 0, 0.4 s, 20 bytes`
+fn result_title(piece: &Piece, name: &str) -> String {
+    let Kind::Block { .. } = &piece.kind else { return String::new() };
+    let mut parts = Vec::new();
+    match (piece.get("exit_code"), piece.get("status")) {
+        (Some(code), _) => parts.push(format!("exit {code}")),
+        (None, Some(status)) => parts.push(status.to_owned()),
+        (None, None) => {}
+    }
+    for (attribute, unit) in [("seconds", " s"), ("bytes", " bytes"), ("output", "")] {
+        parts.extend(piece.get(attribute).map(|value| format!("{value}{unit}")));
+    }
+    let name = name.trim_start_matches("nagent-");
+    if parts.is_empty() { name.to_owned() } else { format!("{name}: {}", parts.join(", ")) }
+}
+
+/// Entries as text for a terminal. At most `most` lines of a result are shown, its last ones.
+pub fn to_text(entries: &[Entry], most: usize) -> String {
+    let mut out = String::new();
+    let mut turn = 0;
+    for entry in entries {
+        if entry.turn != turn && !matches!(entry.kind, EntryKind::Prompt | EntryKind::Note) {
+            turn = entry.turn;
+            out.push_str(&format!("\n[turn {turn}]\n"));
+        }
+        match entry.kind {
+            EntryKind::Prompt => {
+                out.push_str(&format!("\n── {}\n", entry.title));
+                push_lines(&mut out, "> ", &entry.text);
+            }
+            EntryKind::Answer | EntryKind::Reply => push_lines(&mut out, "", &entry.text),
+            EntryKind::Note => push_lines(&mut out, "note: ", &entry.text),
+            EntryKind::System => push_lines(&mut out, "nagent: ", &entry.text),
+            EntryKind::Action => {
+                out.push_str(&format!("→ {}\n", entry.title));
+                push_lines(&mut out, "│ ", &entry.text);
+            }
+            EntryKind::Result => {
+                out.push_str(&format!("  {}\n", entry.title));
+                let lines: Vec<&str> = entry.text.lines().collect();
+                let hidden = lines.len().saturating_sub(most);
+                if hidden > 0 {
+                    out.push_str(&format!("    … {hidden} lines before\n"));
+                }
+                push_lines(&mut out, "    ", &lines[hidden..].join("\n"));
+            }
+        }
+    }
+    out.trim_start_matches('\n').to_owned()
+}
+
+fn push_lines(out: &mut String, lead: &str, text: &str) {
+    for line in text.lines() {
+        out.push_str(&format!("{lead}{line}\n"));
+    }
+}
+
+/// Entries as a Markdown document.
+pub fn to_markdown(name: &str, entries: &[Entry]) -> String {
+    let mut out = format!("# {name}\n");
+    for entry in entries {
+        let (heading, fenced) = match entry.kind {
+            EntryKind::Prompt => (format!("## Prompt\n\n{}", entry.title), false),
+            EntryKind::Answer => ("## Answer".to_owned(), false),
+            EntryKind::Note => ("## Note".to_owned(), false),
+            EntryKind::Action => (format!("**{}**", entry.title.replace('*', "\\*")), true),
+            EntryKind::Result => (entry.title.clone(), true),
+            EntryKind::Reply => ("Reply that could not be read".to_owned(), true),
+            EntryKind::System => ("nagent".to_owned(), true),
+        };
+        out.push_str(&format!("\n{heading}\n"));
+        if entry.text.is_empty() {
+            continue;
+        }
+        let text = harmless::escape_text(&entry.text);
+        if fenced {
+            // Longer than any run of backticks in the text, so that nothing in it ends the block.
+            let runs = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+            let fence = "`".repeat(runs.max(2) + 1);
+            out.push_str(&format!("\n{fence}\n{text}\n{fence}\n"));
+        } else {
+            out.push_str(&format!("\n{text}\n"));
+        }
+    }
+    out
+}
+
+/// Entries as an HTML page that needs nothing else. Nothing of the conversation is markup in it.
+pub fn to_html(name: &str, entries: &[Entry]) -> String {
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{name}</title>\n<style>\n\
+         body {{ max-width: 60em; margin: auto; padding: 1em; font-family: sans-serif }}\n\
+         pre {{ white-space: pre-wrap; overflow-wrap: anywhere }}\n\
+         .prompt, .note {{ background: #eef; padding: .5em }}\n.result, .system, .reply {{ color: #555 }}\n\
+         </style>\n<h1>{name}</h1>\n",
+        name = escape_html(name)
+    );
+    for entry in entries {
+        let word = entry.kind.word();
+        let title = escape_html(&entry.title);
+        out.push_str(&format!(
+            "<section class=\"{word}\">\n<h2>{word} <small>{title}</small></h2>\n"
+        ));
+        if !entry.text.is_empty() {
+            out.push_str(&format!("<pre>{}</pre>\n", escape_html(&entry.text)));
+        }
+        out.push_str("</section>\n");
+    }
+    out.push_str("</html>\n");
+    out
+}
+
+fn escape_html(text: &str) -> String {
+    harmless::escape_text(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::conversation::parse;
+
+    const TEXT: &str = "<initial_context fence=\"f\">\nrules\n</initial_context f>\n\n<user-prompt at=\"T\" cwd=\"/a\">\nlist <b>\n</user-prompt>\n\n\
+        <agent-response>\n<nagent-shell>ls\nls -l</nagent-shell>\n</agent-response>\n\n<nagent-turn-status turn=\"1\" />\n\n\
+        <nagent-shell-result status=\"ok\" exit_code=\"0\">\n1\n2\n```\n3\n</nagent-shell-result>\n\nmine\n\n\
+        <agent-response>\n<nagent-response>two files</nagent-response>\n</agent-response>\n\n<agent-response>\nno tags\n</agent-response>\n";
+
+    #[test]
+    fn as_text() {
+        let all = entries(TEXT, &parse(TEXT).pieces);
+        let expect = "── T  /a\n> list <b>\n\n[turn 1]\n→ shell\n│ ls\n│ ls -l\n  shell-result: exit 0\n    … 2 lines before\n    ```\n    3\n\
+            note: mine\n\n[turn 2]\ntwo files\n\n[turn 3]\nno tags\n";
+        assert_eq!(to_text(&all, 2), expect);
+        let lines: Vec<usize> = all.iter().map(|entry| entry.line).collect();
+        assert_eq!(lines, [5, 9, 16, 23, 25, 29]);
+    }
+
+    #[test]
+    fn nothing_of_a_conversation_is_markup() {
+        let all = entries(TEXT, &parse(TEXT).pieces);
+        let page = to_html("a<b", &all);
+        assert!(page.contains("list &lt;b&gt;") && !page.contains("<b>"), "{page}");
+        let page = to_markdown("a", &all);
+        assert!(page.contains("\n````\n1\n2\n```\n3\n````\n"), "{page}");
+        assert!(!page.contains("rules"));
+    }
+}

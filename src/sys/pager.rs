@@ -1,0 +1,42 @@
+//! The user's pager: the program that shows a long text on the terminal.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::env::Env;
+
+/// Shows a text in `PAGER`, or `less`. `Err` says why it was not shown: nothing of it is lost if it is then printed.
+///
+/// # Errors
+/// The pager could not be started, or failed. `None` where the user wants none.
+pub fn show(text: &str) -> Result<(), Option<String>> {
+    let env = Env::read();
+    let pager = env.get("PAGER").unwrap_or("less");
+    if pager == "cat" {
+        return Err(None);
+    }
+    // Ctrl-C is the pager's own affair while it runs.
+    let _ =
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)));
+    let mut command = Command::new("sh");
+    command.args(["-c", pager]).stdin(Stdio::piped());
+    if env.get("LESS").is_none() {
+        // Ends by itself where all fits on the screen, and leaves the text there.
+        command.env("LESS", "FRX");
+    }
+    let failed = |why: &dyn std::fmt::Display| Some(format!("the pager {pager} failed: {why}"));
+    let mut child = command.spawn().map_err(|error| failed(&error))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // Who leaves the pager early has seen enough.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let status = child.wait().map_err(|error| failed(&error))?;
+    match status.code() {
+        // Of a shell: there is no such program. Nobody has asked for less.
+        Some(127) if env.get("PAGER").is_none() => Err(None),
+        Some(code) if code != 0 => Err(failed(&format_args!("it exited with {code}"))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,388 @@
+//! `nagent-conversations`: what it lists, shows, exports, renames, removes and says of a file; `--new` and `--continue`.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::process_under_test::Run;
+use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
+use crate::terminal::on_terminal;
+
+pub(crate) const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
+
+/// Runs a verb.
+#[must_use]
+pub(crate) fn run(sandbox: &Sandbox, args: &[&str]) -> Run {
+    sandbox.program(CONVERSATIONS, args).run()
+}
+
+pub(crate) fn path(sandbox: &Sandbox, name: &str) -> PathBuf {
+    sandbox.root().join("conversations").join(name)
+}
+
+/// Three conversations: one with a command, one about something else in another folder, one saved copy of the first.
+fn three() -> Sandbox {
+    let sandbox = Sandbox::new()
+        .config_also(json!({"prices": {"test-model": {"input": 1, "output": 10}}}))
+        .reply(shell("echo hidden-in-a-result"))
+        .reply(answer("It is db2."))
+        .reply(answer("Fine weather."));
+    sandbox.run(&["-c", "log", "Which host\nis slow?"]).assert_exit(0);
+    std::fs::create_dir(sandbox.work().join("sub")).unwrap();
+    let other = sandbox.cmd(&["-c", "weather", "How is it?"]).folder(sandbox.work().join("sub"));
+    other.run().assert_exit(0);
+    sandbox.run(&["-c", "log", "--save-conversation", "kept"]).assert_exit(0);
+    sandbox
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let all = list["conversations"].as_array().unwrap();
+    all.iter().map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn list_has_all_conversations_with_what_they_come_to() {
+    let sandbox = three();
+    let list = run(&sandbox, &["list", "--json"]).assert_exit(0).no_stderr().json();
+    assert_eq!(names(&list), ["kept", "weather", "log"], "the newest first");
+    let log = &list["conversations"][2];
+    assert_eq!(log["path"], path(&sandbox, "log").to_str().unwrap());
+    assert_eq!(
+        (&log["kind"], &log["prompts"], &log["turns"]),
+        (&json!("named"), &json!(1), &json!(2))
+    );
+    assert_eq!(log["first_words"], "Which host is slow?");
+    assert_eq!(log["folder"], sandbox.work().to_str().unwrap());
+    let tokens = (log["tokens_in"].as_f64().unwrap(), log["tokens_out"].as_f64().unwrap());
+    assert!(tokens.0 > 0.0 && tokens.1 > 0.0, "{log}");
+    let cost = (tokens.0 + 10.0 * tokens.1) / 1e6;
+    assert!((log["cost"].as_f64().unwrap() - cost).abs() < 1e-5, "{log} {cost}");
+    assert_eq!(list["conversations"][0]["kind"], "saved");
+
+    let lines = run(&sandbox, &["list"]).assert_exit(0).stdout;
+    let fields: Vec<&str> = lines.lines().nth(2).unwrap().split('\t').collect();
+    assert_eq!(
+        (fields[0], fields[1], fields[4], fields[7]),
+        ("log", "named", "1", "Which host is slow?")
+    );
+    // No verb means the list.
+    assert_eq!(run(&sandbox, &[]).assert_exit(0).stdout, lines);
+}
+
+#[test]
+fn list_selects() {
+    let sandbox = three();
+    let select = |args: &[&str]| {
+        let list = run(&sandbox, &[&["list", "--json"], args].concat()).assert_exit(0).json();
+        names(&list).join(" ")
+    };
+    assert_eq!(select(&["--saved"]), "kept");
+    assert_eq!(select(&["--search", "HIDDEN-in"]), "kept log");
+    assert_eq!(select(&["--search", "nagent-response>It is"]), "kept log");
+    // The first context, the same in each, is not searched.
+    assert_eq!(select(&["--search", "nagent-grep"]), "");
+    assert_eq!(select(&["--here"]), "kept log");
+}
+
+#[test]
+fn list_fits_a_terminal() {
+    let sandbox = three();
+    let shown = on_terminal(&sandbox, CONVERSATIONS, &["list"]);
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert!(lines[0].starts_with("NAME     KIND   AGE"), "{shown}");
+    assert!(lines[1].starts_with("kept     saved"), "{shown}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
+#[test]
+fn a_damaged_conversation_and_a_folder_do_not_stop_a_list() {
+    let sandbox = three();
+    std::fs::write(
+        path(&sandbox, "bad"),
+        "<user-prompt>\na\n</user-promt>\n\n<user-prompt>\nb\n</user-prompt>\n",
+    )
+    .unwrap();
+    std::fs::create_dir(path(&sandbox, "folder")).unwrap();
+    std::fs::write(path(&sandbox, "saved-index.json"), "{").unwrap();
+    let list = run(&sandbox, &["list", "--json"])
+        .assert_exit(0)
+        .stderr_has(&["saved-index.json", "fix it or move"]);
+    let list = list.json();
+    assert_eq!(names(&list), ["bad", "kept", "weather", "log"]);
+    let damage = list["conversations"][0]["damaged"].as_str().unwrap();
+    assert!(damage.contains("line 1") && damage.contains("line 3 has </user-promt>"), "{damage}");
+}
+
+#[test]
+fn show_has_prompts_actions_and_answers_without_the_first_context() {
+    let sandbox = three();
+    let shown = run(&sandbox, &["show", "lo"]).assert_exit(0).stdout;
+    for part in
+        ["> Which host", "[turn 1]", "→ shell", "│ echo hidden-in-a-result", "exit 0", "It is db2."]
+    {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert!(!shown.contains("nagent-grep"), "{shown}");
+    let turn = run(&sandbox, &["show", "log", "--turn", "2"]).assert_exit(0).stdout;
+    assert!(turn.contains("It is db2.") && !turn.contains("hidden-in"), "{turn}");
+    run(&sandbox, &["show", "log", "--turn", "3"])
+        .assert_exit(1)
+        .stderr_has(&["no turn 3", "it has 2"]);
+    let entries = run(&sandbox, &["show", "log", "--json"]).assert_exit(0).json();
+    let kinds: Vec<_> = entries["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["prompt", "action", "result", "answer"]);
+}
+
+#[test]
+fn a_terminal_gets_show_in_the_pager_and_whole_where_that_fails() {
+    let sandbox = three().env("PAGER", "sed s/^/paged:/");
+    let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
+    assert!(shown.contains("paged:It is db2."), "{shown}");
+    for (pager, why) in [("false", "exited with 1"), ("no-such-pager -x", "exited with 127")] {
+        let sandbox = three().env("PAGER", pager);
+        let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
+        assert!(shown.contains(why) && shown.contains("\nIt is db2."), "{shown}");
+    }
+    // Who leaves it early gets no second copy.
+    let sandbox = three().env("PAGER", "head -c 1");
+    assert!(!on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]).contains("db2"));
+    // A pipe gets no pager.
+    assert!(run(&sandbox, &["show", "log"]).assert_exit(0).stdout.contains("\nIt is db2."));
+}
+
+#[test]
+fn a_name_is_a_unique_prefix() {
+    let sandbox = three();
+    let found = run(&sandbox, &["path", "we"]).assert_exit(0).stdout;
+    assert_eq!(found.trim_end(), path(&sandbox, "weather").to_str().unwrap());
+    std::fs::copy(path(&sandbox, "log"), path(&sandbox, "log-2")).unwrap();
+    assert!(
+        run(&sandbox, &["path", "log"]).assert_exit(0).stdout.ends_with("/log\n"),
+        "exactly this"
+    );
+    run(&sandbox, &["path", "lo"]).assert_exit(1).stderr_has(&["2 conversations", "log, log-2"]);
+    run(&sandbox, &["path", "wheather"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
+    run(&sandbox, &["path", "../x"]).assert_exit(2).stderr_has(&["\"../x\""]);
+    // Without a name, this shell's own.
+    run(&sandbox, &["path"])
+        .assert_exit(1)
+        .stderr_has(&["this shell has no conversation yet", "list"]);
+    let own = sandbox.program(CONVERSATIONS, &["path"]).env("NAGENT_CONVERSATION", "log").run();
+    assert!(own.assert_exit(0).stdout.ends_with("/log\n"));
+}
+
+#[test]
+fn rename_keeps_the_indexes_right() {
+    let sandbox = three().file("a.txt", "x\n").reply(answer("ok")).reply(answer("again"));
+    run(&sandbox, &["rename", "kept", "monday"]).assert_exit(0);
+    assert!(!path(&sandbox, "kept").exists() && path(&sandbox, "monday").exists());
+    let list = sandbox.run(&["--list-conversations", "--json"]).assert_exit(0).json();
+    assert_eq!(names(&list), ["monday"]);
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look"]).assert_exit(0);
+    let files = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
+    let name = files["files"][0]["conversation"].as_str().unwrap();
+    run(&sandbox, &["rename", name, "about-a"]).assert_exit(0);
+    sandbox.run(&["--file-edit", "a.txt", "--no-summaries", "look again"]).assert_exit(0);
+    let text = std::fs::read_to_string(path(&sandbox, "about-a")).unwrap();
+    assert!(text.contains("look again"), "the file keeps its conversation");
+    run(&sandbox, &["rename", "log", "weather"])
+        .assert_exit(1)
+        .stderr_has(&["weather exists already"]);
+    run(&sandbox, &["rename", "log", "a/b"]).assert_exit(2).stderr_has(&["\"a/b\""]);
+    assert!(path(&sandbox, "log").exists());
+}
+
+#[test]
+fn remove_moves_into_the_trash() {
+    let sandbox = three();
+    let text = std::fs::read(path(&sandbox, "log")).unwrap();
+    let removed = run(&sandbox, &["remove", "log", "kept", "--json"]).assert_exit(0).json();
+    let place = sandbox.root().join("trash/log");
+    assert_eq!(removed["removed"][0]["trash_path"], place.to_str().unwrap());
+    assert_eq!(std::fs::read(&place).unwrap(), text);
+    assert!(!path(&sandbox, "log").exists());
+    assert_eq!(sandbox.run(&["--list-conversations", "--json"]).json()["conversations"], json!([]));
+    // A second one of that name loses nothing.
+    std::fs::write(path(&sandbox, "log"), "other").unwrap();
+    run(&sandbox, &["remove", "log"]).assert_exit(0);
+    assert_eq!(std::fs::read(&place).unwrap(), text);
+    assert_eq!(std::fs::read_dir(sandbox.root().join("trash")).unwrap().count(), 3);
+    // All names are looked up first.
+    run(&sandbox, &["remove", "weather", "nosuch"]).assert_exit(1).stderr_has(&["\"nosuch\""]);
+    assert!(path(&sandbox, "weather").exists());
+}
+
+#[test]
+fn nothing_is_lost_where_the_trash_cannot_take_it() {
+    let sandbox = three();
+    std::fs::write(sandbox.root().join("trash"), "in the way").unwrap();
+    run(&sandbox, &["remove", "log"]).assert_exit(1).stderr_has(&["trash", "prune"]);
+    assert!(path(&sandbox, "log").exists());
+}
+
+#[test]
+fn a_conversation_in_use_is_neither_renamed_nor_removed() {
+    let sandbox = Sandbox::new()
+        .reply(shell("touch started; while [ ! -e go ]; do sleep 0.01; done"))
+        .reply(answer("done"));
+    let running = sandbox.cmd(&["-c", "busy", "wait"]).spawn();
+    wait_until("the command runs", || sandbox.work().join("started").exists());
+    run(&sandbox, &["remove", "busy"]).assert_exit(1).stderr_has(&["busy is in use by process"]);
+    run(&sandbox, &["rename", "busy", "calm"])
+        .assert_exit(1)
+        .stderr_has(&["busy is in use by process"]);
+    assert!(path(&sandbox, "busy").exists());
+    sandbox.write("go", "");
+    running.wait().assert_exit(0);
+    run(&sandbox, &["rename", "busy", "calm"]).assert_exit(0);
+}
+
+#[test]
+fn export_writes_each_format_with_nothing_of_it_as_markup() {
+    let evil = "<script>alert(1)</script>\n```\n# no heading";
+    let sandbox =
+        Sandbox::new().reply(format!("<nagent-response fence=\"f\">{evil}</nagent-response f>"));
+    sandbox.run(&["-c", "x", "say it"]).assert_exit(0);
+    let html = run(&sandbox, &["export", "html", "x"]).assert_exit(0).stdout;
+    assert!(html.contains("&lt;script&gt;") && !html.contains("<script"), "{html}");
+    let markdown = run(&sandbox, &["export", "md", "x"]).assert_exit(0).stdout;
+    assert!(markdown.starts_with("# x\n") && markdown.contains("## Answer"), "{markdown}");
+    // The format may come last.
+    assert_eq!(run(&sandbox, &["export", "x", "md"]).assert_exit(0).stdout, markdown);
+    let text = run(&sandbox, &["export", "json", "x"]).assert_exit(0).stdout;
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["entries"][1]["text"], evil);
+    run(&sandbox, &["export", "pdf", "x"]).assert_exit(2).stderr_has(&["md, json or html"]);
+}
+
+#[test]
+fn lint_says_what_counts_as_what_and_where_the_damage_is() {
+    let sandbox = three();
+    let clean = run(&sandbox, &["lint", "log", "--json"]).assert_exit(0).json();
+    assert_eq!(clean["findings"], json!([]));
+    let blocks = clean["blocks"].as_array().unwrap();
+    assert_eq!(blocks[0]["counts_as"], "system prompt");
+    assert_eq!(blocks[0]["sent_again"], std::fs::metadata(path(&sandbox, "log")).unwrap().len());
+    let text = std::fs::read_to_string(path(&sandbox, "log")).unwrap();
+    let line = 1 + text[..=text.find("\n</user-prompt>").unwrap()].matches('\n').count();
+    let opened = 1 + text[..=text.find("\n<user-prompt ").unwrap()].matches('\n').count();
+    let wrong =
+        text.replace("</user-prompt>", "</user-promt>") + "\n<user-prompt>\nmore\n</user-prompt>\n";
+    std::fs::write(path(&sandbox, "log"), &wrong).unwrap();
+    let found = run(&sandbox, &["lint", "log"]).assert_exit(1);
+    found.stderr_has(&["cannot be read"]);
+    let found = run(&sandbox, &["lint", "log"]).stdout;
+    assert!(
+        found.contains(&format!("/log:{opened}: error:"))
+            && found.contains(&format!("line {line} has </user-promt>")),
+        "{found}"
+    );
+    // The run says the same.
+    sandbox
+        .run(&["-c", "log", "go on"])
+        .assert_exit(1)
+        .stderr_has(&[&format!("line {opened}"), &format!("line {line} has")]);
+    std::fs::write(path(&sandbox, "log"), text.replace("slow", "sl\0w")).unwrap();
+    assert!(run(&sandbox, &["lint", "log"]).assert_exit(1).stdout.contains("NUL byte"));
+    sandbox.run(&["-c", "log", "go on"]).assert_exit(1).stderr_has(&["NUL byte"]);
+}
+
+#[test]
+fn usage_counts_each_turn_once_and_knows_models() {
+    let sandbox = three().reply(answer("yes"));
+    sandbox.run(&["-c", "weather", "--model", "other-model", "Sure?"]).assert_exit(0);
+    let by =
+        |args: &[&str]| run(&sandbox, &[&["usage", "--json"], args].concat()).assert_exit(0).json();
+    let all = by(&[]);
+    assert_eq!(
+        (&all["total"]["turns"], &all["total"]["unpriced_turns"]),
+        (&json!(4), &json!(1)),
+        "{all}"
+    );
+    let models = by(&["--by", "model"]);
+    let rows: Vec<_> = models["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["model"].as_str().unwrap(), row["turns"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(rows, [("other-model", 1), ("test-model", 3)]);
+    // What was removed was paid for all the same.
+    run(&sandbox, &["remove", "weather"]).assert_exit(0);
+    assert_eq!(by(&["--by", "conversation"])["total"]["turns"], 4);
+    assert_eq!(by(&["--since", "2999-01-01"])["total"]["turns"], 0);
+    assert_eq!(by(&["--since", "1d"])["total"]["turns"], 4);
+    run(&sandbox, &["usage", "--since", "yesterday"]).assert_exit(2).stderr_has(&["2026-11-01"]);
+    let text = run(&sandbox, &["usage"]).assert_exit(0).stdout;
+    assert!(text.contains("\ntotal") && text.contains("1 of 4 turns had no known price"), "{text}");
+}
+
+#[test]
+fn new_starts_a_conversation_of_its_own_each_time() {
+    let sandbox =
+        Sandbox::new().reply(answer("one")).reply(answer("two")).env("NAGENT_CONVERSATION", "mine");
+    let first = sandbox.run(&["--new", "--json", "apricot"]).assert_exit(0).json();
+    let second = sandbox.run(&["-n", "--json", "plum"]).assert_exit(0).json();
+    assert_ne!(first["conversation_path"], second["conversation_path"]);
+    assert!(!sandbox.requests()[1].text().contains("apricot"));
+    assert!(!path(&sandbox, "mine").exists());
+    sandbox.run(&["-n", "-c", "x", "no"]).assert_exit(2);
+}
+
+/// Eight at a time in one shell, as `xargs -P` starts them.
+#[test]
+fn new_conversations_do_not_wait_for_each_other() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| {
+        answer(&format!("seen {}", request.user().matches("<user-prompt").count())).into()
+    });
+    let line = format!("seq 8 | xargs -P8 -I{{}} {NAGENT} -n 'number {{}}'");
+    let run = sandbox.program("sh", &["-c", &line]).run().assert_exit(0);
+    assert_eq!(run.stdout, "seen 1\n".repeat(8));
+    assert_eq!(sandbox.conversation_paths().len(), 8);
+}
+
+#[test]
+fn continue_takes_a_name_or_what_was_last_used_here() {
+    let sandbox = three().replies([answer("1"), answer("2"), answer("3")]);
+    let last = |text: &str| {
+        let all = ["log", "weather", "kept"];
+        let holds =
+            |name: &&&str| std::fs::read_to_string(path(&sandbox, name)).unwrap().contains(text);
+        all.iter().filter(holds).copied().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(sandbox.run(&["--continue", "we", "by prefix"]).assert_exit(0).stdout, "1\n");
+    assert_eq!(last("by prefix"), "weather");
+    // The folder counts: weather is now from here, too.
+    sandbox.run(&["--continue", "the newest from here"]).answers("2");
+    assert_eq!(last("the newest from here"), "weather");
+    sandbox.cmd(&["-c", "log", "--continue"]).run().assert_exit(2);
+    let elsewhere = sandbox.cmd(&["--continue", "from nowhere"]).folder(sandbox.tmp());
+    elsewhere
+        .run()
+        .assert_exit(1)
+        .stderr_has(&["no conversation had a prompt in", "nagent-conversations list"]);
+    sandbox
+        .run(&["--continue", "nosuch"])
+        .assert_exit(1)
+        .stderr_has(&["\"nosuch\"", "--continue -- nosuch"]);
+    sandbox.run(&["--continue", "--", "word"]).answers("3");
+    assert_eq!(last("\nword\n"), "weather");
+}
+
+#[test]
+fn clearing_an_empty_conversation_archives_nothing() {
+    let sandbox = Sandbox::new().reply(answer("x"));
+    for _ in 0..3 {
+        sandbox.run(&["-c", "a", "--clear"]).assert_exit(0);
+    }
+    assert_eq!(sandbox.conversation_paths().len(), 1);
+    sandbox.run(&["-c", "a", "something"]).assert_exit(0);
+    sandbox.run(&["-c", "a", "--clear"]).assert_exit(0);
+    assert_eq!(sandbox.conversation_paths().len(), 2);
+}
