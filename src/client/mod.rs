@@ -78,10 +78,12 @@ impl ModelClient {
         Self { backend, model_id, credential, notes, recorder, results, turn: 0 }
     }
 
-    /// Ends requests to a server when this much time has passed from now.
+    /// Ends requests when this much time has passed from now.
     pub fn limit_time(&mut self, limit: Duration) {
-        if let Backend::Server(server) = &mut self.backend {
-            server.limit_time(limit);
+        match &mut self.backend {
+            Backend::Server(server) => server.limit_time(limit),
+            Backend::Program(program) => program.limit_time(limit),
+            Backend::Recording(_) => {}
         }
     }
 

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::llm::command::{self, Preset};
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
+use crate::sys::clock::Stopwatch;
 use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::http::RequestError;
@@ -24,6 +25,8 @@ pub(super) struct Program {
     env: Vec<(OsString, OsString)>,
     folder: PathBuf,
     timeout: Duration,
+    /// The time of the run, and how much of it has passed.
+    limit: Option<(Duration, Stopwatch)>,
     /// Masks the credentials that the program may quote in its error messages.
     redactor: Redactor,
     /// Where an agent runs: an empty folder, so that it finds no file of the user's to read into its prompt.
@@ -42,7 +45,11 @@ impl Program {
         let empty_folder = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
         let redactor = Redactor::new(env.secrets(&[]), None);
         let (env, folder) = (env.for_children(&[]), folder.to_owned());
-        Self { preset, words, env, folder, timeout, redactor, empty_folder }
+        Self { preset, words, env, folder, timeout, limit: None, redactor, empty_folder }
+    }
+
+    pub(super) fn limit_time(&mut self, limit: Duration) {
+        self.limit = Some((limit, Stopwatch::start()));
     }
 
     pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
@@ -80,6 +87,11 @@ impl Program {
         let exit = match finished.outcome {
             Outcome::Interrupted(signal) => return Err(RequestError::Interrupted(signal)),
             Outcome::Ended { code } => Some(code),
+            Outcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
+                return Err(
+                    failed("the time of --max-seconds was over before the reply ended").into()
+                );
+            }
             Outcome::TimedOut => {
                 let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";
                 return Err(failed(message).into());
@@ -93,6 +105,10 @@ impl Program {
             _ => None,
         };
         Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        self.limit.map(|(limit, watch)| limit.saturating_sub(watch.elapsed()))
     }
 
     fn build_job(&self, ask: &ChatRequest<'_>) -> Job {
@@ -110,7 +126,7 @@ impl Program {
         job.output = Output::Separate;
         job.keep = limits::PROGRAM_OUTPUT;
         job.limit = limits::PROGRAM_OUTPUT as u64;
-        job.timeout = Some(self.timeout);
+        job.timeout = Some(self.time_left().map_or(self.timeout, |left| left.min(self.timeout)));
         job
     }
 }

@@ -174,12 +174,12 @@ fn report_status(sandbox: Option<&Sandbox>) -> Report {
     let Some(sandbox) = sandbox else {
         return Report::done("off: no sandbox").with("sandbox", "off").with("no_network", false);
     };
-    let (mechanism, request) = (sandbox.mechanism(), sandbox.request());
-    let bwrap = sandbox.bwrap_version();
+    let (mechanism, request) = (&sandbox.mechanism, &sandbox.request);
+    let bwrap = sandbox.bwrap.as_ref().map(|path| path.display().to_string());
     let mut lines = vec![format!("sandbox: {}", request.mode.name())];
     lines.push(format!("network: {}", if request.no_network { "off" } else { "on" }));
     lines.push(match (&bwrap, &mechanism.no_bwrap) {
-        (Some(version), _) => format!("bwrap: {version}"),
+        (Some(path), _) => format!("bwrap: {path}"),
         (None, why) => format!("bwrap: none ({})", why.as_deref().unwrap_or("unknown")),
     });
     lines.push(match mechanism.enforced.landlock {

@@ -109,7 +109,7 @@ fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Bloc
 }
 
 pub(super) fn with_sandbox(block: Block, sandbox: &Sandbox) -> Block {
-    let request = sandbox.request();
+    let request = &sandbox.request;
     let block = block.with("sandbox", request.mode.name());
     if request.no_network { block.with("network", "off") } else { block }
 }

@@ -46,7 +46,7 @@ fn origin(call: &Call<'_>) -> String {
 }
 
 pub(super) fn describe(sandbox: &Sandbox) -> String {
-    let request = sandbox.request();
+    let request = &sandbox.request;
     let folders = sandbox.writable();
     let write = match (request.mode, folders.is_empty()) {
         (SandboxMode::Off, _) => "they can write wherever the user can".to_owned(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::SandboxMode;
 use super::policy::SandboxPolicy;
@@ -19,15 +19,6 @@ pub struct BwrapOptions {
     /// Whether the inner stage gets the capabilities that it needs to empty the bounding set and to cover sockets; it drops
     /// them, too.
     pub capabilities: bool,
-}
-
-/// What is mounted at a path.
-#[derive(Clone, Copy)]
-enum Mount {
-    Writable,
-    ReadOnly,
-    EmptyFolder,
-    EmptyFile,
 }
 
 /// Returns the arguments before the command. `shown` is visible even if it is in a hidden folder. `empty` has
@@ -70,45 +61,46 @@ pub fn arguments(
 
 fn add_mounts(policy: &SandboxPolicy, shown: &Path, empty: &[RawFd], words: &mut Vec<OsString>) {
     // Where two rules are about one path, the earlier one wins.
-    let mut mounts: BTreeMap<&Path, Mount> = BTreeMap::new();
+    let mut mounts: BTreeMap<&Path, &str> = BTreeMap::new();
     let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
     for hidden in &policy.hidden {
-        let mount = if hidden.is_folder { Mount::EmptyFolder } else { Mount::EmptyFile };
+        let mount = if hidden.is_folder { "--tmpfs" } else { "--ro-bind-data" };
         mounts.entry(&hidden.path).or_insert(mount);
     }
-    let writable = policy.writable.iter().map(|folder| (&folder.path, Mount::Writable));
-    let read_only = policy.read_only.iter().map(|path| (path, Mount::ReadOnly));
-    let pinned = policy.pinned.iter().map(|path| (path, Mount::Writable));
+    let writable = policy.writable.iter().map(|folder| (&folder.path, "--bind"));
+    let read_only = policy.read_only.iter().map(|path| (path, "--ro-bind"));
+    let pinned = policy.pinned.iter().map(|path| (path, "--bind"));
     let rules = writable.chain(read_only).chain(pinned);
     for (path, mount) in rules.filter(|(path, _)| !is_hidden(path)) {
         mounts.entry(path).or_insert(mount);
     }
-    let mut mounts: Vec<(&Path, Mount)> = mounts.into_iter().collect();
+    let mut mounts: Vec<(&Path, &str)> = mounts.into_iter().collect();
     mounts.sort_by_key(|(path, _)| path.components().count());
 
     let mut empty = empty.iter();
     for (path, mount) in &mounts {
-        let path = OsString::from(path);
-        match mount {
-            Mount::Writable => words.extend(["--bind".into(), path.clone(), path]),
-            Mount::ReadOnly => words.extend(["--ro-bind".into(), path.clone(), path]),
-            Mount::EmptyFolder => words.extend(["--tmpfs".into(), path]),
-            Mount::EmptyFile => {
-                let number = empty.next().map_or(-1, |number| *number).to_string();
-                words.extend(["--ro-bind-data".into(), number.into(), path]);
+        words.push(mount.into());
+        match *mount {
+            "--tmpfs" => {}
+            "--ro-bind-data" => {
+                words.push(empty.next().map_or(-1, |number| *number).to_string().into());
             }
+            _ => words.push(path.into()),
         }
+        words.push(path.into());
     }
     if is_hidden(shown) {
         words.extend(["--ro-bind".into(), shown.into(), shown.into()]);
     }
-    for (path, _) in mounts.iter().filter(|(_, mount)| matches!(mount, Mount::EmptyFolder)) {
-        words.extend(["--remount-ro".into(), PathBuf::from(path).into()]);
+    for (path, _) in mounts.iter().filter(|(_, mount)| *mount == "--tmpfs") {
+        words.extend(["--remount-ro".into(), path.into()]);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::sandbox::policy::{HiddenPath, WritableFolder};
 

@@ -23,79 +23,54 @@ impl Mechanism {
         let (alone, landlock) = (self.is_alone(), self.enforced.landlock);
         let is_off = request.mode == SandboxMode::Off;
         let is_workspace = request.mode == SandboxMode::Workspace;
-        let writes = is_workspace || !is_off && !request.write.is_empty();
-        let gaps = [
-            (
-                is_off,
-                "commands read and write whatever their user may, nagent's own folder included: only the network is cut",
-            ),
-            (
-                !is_off,
-                "commands read whatever their user may, except nagent's own folder and credentials",
-            ),
-            (
-                !request.no_network,
-                "the network is on: what commands read they can send, and servers on this machine answer them",
-            ),
-            (
-                is_workspace,
+        let mut gaps = vec![if is_off {
+            "commands read and write whatever their user may, nagent's own folder included: only the network is cut"
+        } else {
+            "commands read whatever their user may, except nagent's own folder and credentials"
+        }];
+        if !request.no_network {
+            gaps.push("the network is on: what commands read they can send, and servers on this machine answer them");
+        }
+        gaps.push(if self.enforced.unix_sockets {
+            "commands can open Unix sockets, to which other programs can connect, and reach a Unix socket that another program opens while they run"
+        } else {
+            "commands cannot use Unix sockets, those that they open themselves included (language servers, test databases, multiprocessing.Manager): without bwrap and Landlock 6 those of other programs could be reached, too"
+        });
+        if is_workspace {
+            gaps.push(
                 "temp folders are shared with other programs, and nothing in them is protected",
-            ),
-            (
-                self.enforced.unix_sockets,
-                "commands can open Unix sockets, to which other programs can connect, and reach a Unix socket that another program opens while they run",
-            ),
-            (
-                !self.enforced.unix_sockets,
-                "commands cannot use Unix sockets, those that they open themselves included (language servers, test databases, multiprocessing.Manager): without bwrap and Landlock 6 those of other programs could be reached, too",
-            ),
-            (
-                writes,
+            );
+        }
+        if is_workspace || !is_off && !request.write.is_empty() {
+            gaps.extend([
                 "settings, and repositories with hooks or programs in their config, that a command creates are not stopped: they are moved out of the tree when the command ends, and other programs may see them until then",
-            ),
-            (
-                writes,
                 "a tree of more than 100,000 entries, or one that takes longer than 0.2 s to search, is not searched to its end; a note says so after the command",
-            ),
-            (writes, "a hard link in the tree to a file outside lets commands change that file"),
-            (
-                writes,
+                "a hard link in the tree to a file outside lets commands change that file",
                 "of .git, only the config, hooks and what names programs is protected: commits, branches and a rebase in progress, which runs commands when it continues, can be changed and removed",
-            ),
-            (
-                writes && alone,
-                "without bwrap nothing in a writable folder is read-only: git's config, hooks and settings that run things can be changed or moved away; the result names those that were changed",
-            ),
-            (
-                writes && !alone,
-                "a folder with a repository or settings in it can be moved away, and another one made in its place; what that holds is moved out when the command ends",
-            ),
-            (
-                !alone && landlock == 0,
-                "this kernel has no Landlock: only namespaces and seccomp hold",
-            ),
-            (
-                alone && landlock < 6,
-                "commands can send signals to other processes of this user (Landlock 6, Linux 6.12, stops that)",
-            ),
-            (
-                alone && !is_off,
+                if alone {
+                    "without bwrap nothing in a writable folder is read-only: git's config, hooks and settings that run things can be changed or moved away; the result names those that were changed"
+                } else {
+                    "a folder with a repository or settings in it can be moved away, and another one made in its place; what that holds is moved out when the command ends"
+                },
+            ]);
+        }
+        if !alone && landlock == 0 {
+            gaps.push("this kernel has no Landlock: only namespaces and seccomp hold");
+        }
+        if alone && landlock < 6 {
+            gaps.push("commands can send signals to other processes of this user (Landlock 6, Linux 6.12, stops that)");
+        }
+        if alone && !is_off {
+            gaps.extend([
                 "without namespaces, modes, owners, times and attributes of files outside can be changed where their user may (chmod, chown, touch -d, setfattr, chattr)",
-            ),
-            (
-                alone && !is_off,
                 "command lines of other processes can be read, and the priority of those of this user changed; the size and times of a hidden file whose path is known can be read",
-            ),
-            (
-                alone && !is_off,
                 "folders above hidden ones, / and the home folder among them, cannot be listed; there is no terminal",
-            ),
-            (
-                alone && is_workspace,
-                "commands can write to /dev/shm, where there is one, and it is that of all programs",
-            ),
-        ];
-        gaps.into_iter().filter(|(applies, _)| *applies).map(|(_, gap)| gap.to_owned()).collect()
+            ]);
+        }
+        if alone && is_workspace {
+            gaps.push("commands can write to /dev/shm, where there is one, and it is that of all programs");
+        }
+        gaps.into_iter().map(str::to_owned).collect()
     }
 }
 

@@ -1,10 +1,16 @@
 //! The time of day (always UTC), and stopwatches.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Now, as RFC 3339 in UTC to the second: `2026-11-21T22:40:00Z`.
 pub fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+    stamp(SystemTime::now())
+}
+
+/// A clock that was never set may be before 1970 or after the year 9999, for which there is no stamp.
+fn stamp(time: SystemTime) -> String {
+    let last = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    humantime::format_rfc3339_seconds(time.clamp(UNIX_EPOCH, last)).to_string()
 }
 
 /// The time since 1970.
@@ -43,5 +49,8 @@ mod tests {
         let stamp = now();
         assert_eq!(stamp.len(), "2026-11-21T22:40:00Z".len(), "{stamp}");
         assert!(stamp.ends_with('Z') && humantime::parse_rfc3339(&stamp).is_ok());
+        let century = Duration::from_hours(100 * 365 * 24);
+        assert_eq!(super::stamp(UNIX_EPOCH - century), "1970-01-01T00:00:00Z");
+        assert_eq!(super::stamp(UNIX_EPOCH + 90 * century), "9999-12-31T23:59:59Z");
     }
 }

@@ -79,7 +79,7 @@ impl Env {
     /// The user's home folder.
     pub fn home(&self) -> Option<PathBuf> {
         let home = self.get_os("HOME").map(PathBuf::from);
-        home.filter(|home| home.is_absolute()).or_else(dirs::home_dir)
+        home.or_else(dirs::home_dir).filter(|home| home.is_absolute())
     }
 
     /// The working folder.

@@ -171,6 +171,36 @@ fn a_request_ends_with_the_time_of_the_run() {
 }
 
 #[test]
+fn a_program_as_provider_ends_with_the_time_of_the_run() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("../model", "#!/bin/sh\nexec sleep 60\n");
+    let sandbox = sandbox.config(serde_json::json!({
+        "provider": "command", "model": "m", "command": [program.display().to_string()]
+    }));
+    let asked = Instant::now();
+    let run = sandbox.cmd(&["--max-seconds", "1", "task"]).run();
+    assert!(run.code != 0 && run.stderr.contains("--max-seconds"), "{run:?}");
+    assert!(asked.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_home_that_is_no_whole_path_makes_no_folder_in_the_working_folder() {
+    let sandbox = Sandbox::new().env("HOME", "rel").reply(answer("done"));
+    let _ = sandbox.cmd(&["task"]).run();
+    assert!(!sandbox.work().join("rel").exists());
+}
+
+/// In a container whose /dev is empty.
+#[test]
+fn a_missing_dev_null_is_named() {
+    let sandbox = Sandbox::new().reply(crate::sandbox::shell("true")).reply(answer("done"));
+    let words = ["--bind", "/", "/", "--tmpfs", "/dev", "--", crate::sandbox::NAGENT, "task"];
+    let _ = sandbox.program("bwrap", &words).run();
+    let body = sandbox.block("nagent-shell-result").body;
+    assert!(body.contains("/dev/null"), "{body}");
+}
+
+#[test]
 fn a_patch_by_hand_writes_a_file_elsewhere_only_if_it_is_named() {
     let sandbox = Sandbox::new();
     let source = sandbox.base().join("elsewhere.txt");

@@ -45,6 +45,20 @@ fn tags_write_only_what_commands_may_write() {
 }
 
 #[test]
+fn a_child_writes_only_what_commands_may_write() {
+    for target in ["rc", "new-rc", ".vscode/tasks.json"] {
+        let sandbox = Sandbox::outside_temp().file("rc", "x").file(".vscode/tasks.json", "x");
+        std::os::unix::fs::symlink("rc", sandbox.work().join(".zshrc")).unwrap();
+        std::os::unix::fs::symlink("new-rc", sandbox.work().join(".bashrc")).unwrap();
+        let tag = format!("<nagent-conversation file=\"{target}\">change it</nagent-conversation>");
+        let result = "nagent-conversation-result";
+        let (sandbox, status, text) = act(sandbox, &["--sandbox", "workspace"], &tag, result);
+        assert!(status == "error" && text.contains("tools run by themselves"), "{target}: {text}");
+        assert_eq!(sandbox.requests().len(), 2, "no child asked");
+    }
+}
+
+#[test]
 fn tags_read_only_what_commands_may_read() {
     let world = || {
         let sandbox = Sandbox::outside_temp();

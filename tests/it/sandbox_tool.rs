@@ -317,6 +317,118 @@ fn git_commits_and_its_config_and_hooks_stay() {
     }
 }
 
+/// A folder without the right to list it hides nothing: its own repository cannot be changed, or the result names it.
+#[test]
+fn a_folder_that_cannot_be_listed_stays_as_it_is() {
+    for flags in [&[][..], &["--only-landlock"]] {
+        let sandbox = Sandbox::outside_temp().file("sub/.envrc", "fine");
+        let run = |script: &str| {
+            let words = [flags, &["--", "sh", "-c", script]].concat();
+            // A superuser lists every folder.
+            let less = "--bounding-set=-dac_override,-dac_read_search";
+            let before = [less, "--inh-caps=-dac_override,-dac_read_search", SANDBOX];
+            let is_root = rustix::process::geteuid().is_root();
+            let program = if is_root { "setpriv" } else { SANDBOX };
+            let words = [if is_root { &before[..] } else { &[] }, &words].concat();
+            sandbox.program(program, &words).run()
+        };
+        run("chmod 111 sub").assert_exit(0);
+        let change = run("echo evil > sub/.envrc");
+        let text = std::fs::read_to_string(sandbox.work().join("sub/.envrc"));
+        let is_named =
+            change.stderr.contains("not searched to the end") && change.stderr.contains("/sub");
+        assert!(is_named || text.is_ok_and(|text| text == "fine"), "{change:?}");
+        assert!(is_named || flags.is_empty(), "{change:?}");
+        run("chmod 755 sub");
+    }
+}
+
+/// What a command puts in the place of a folder or a name leads the clean-up nowhere else.
+#[test]
+fn clean_up_after_a_command_changes_nothing_outside() {
+    both("true", |sandbox, _| {
+        let outside = sandbox.home().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        for name in ["precious", ".envrc"] {
+            std::fs::write(outside.join(name), "precious").unwrap();
+        }
+        std::fs::create_dir(sandbox.work().join("sub")).unwrap();
+        for name in [".zshrc", ".envrc"] {
+            std::os::unix::fs::symlink("rc", sandbox.work().join("sub").join(name)).unwrap();
+        }
+        sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+        let at = outside.display();
+        let script = format!(
+            "mv sub away; ln -s {at} sub; ln -s {at}/precious .git/commondir; rm -f .git/info; ln -s {at} .git/modules"
+        );
+        for flags in [&[][..], &["--only-landlock"]] {
+            let words = [flags, &["--", "sh", "-c", &script]].concat();
+            let _ = sandbox.program(SANDBOX, &words).run();
+            assert_eq!(entries(&outside), [".envrc", "precious"].map(str::to_owned).into());
+        }
+    });
+}
+
+#[test]
+fn settings_of_every_kind_that_runs_by_itself_are_kept() {
+    let names = [
+        ".hg/hgrc",
+        ".jj/config.toml",
+        ".helix/languages.toml",
+        "mise.toml",
+        ".config/mise/config.toml",
+        ".yarn/releases/yarn.cjs",
+        "lefthook.yml",
+        ".aider.conf.yml",
+        ".mvn/extensions.xml",
+        ".iex.exs",
+    ];
+    let sandbox =
+        names.iter().fold(Sandbox::outside_temp(), |sandbox, name| sandbox.file(name, "fine"));
+    let sandbox = sandbox.file("tools/up", "fine");
+    let config = "[core]\nrepositoryformatversion = 0\n[remote \"o\"]\nuploadpack = tools/up\n[lfs \"customtransfer.x\"]\npath = tools/up\n";
+    sandbox.program("git", &["init", "-q"]).run().assert_exit(0);
+    sandbox.write(".git/config", config);
+    for name in names.iter().chain([&"tools/up"]) {
+        let script = format!("echo evil > {name}; mkdir -p new; cp -r --parents {name} new");
+        let run = sandbox.program(SANDBOX, &["--", "sh", "-c", &script]).run();
+        assert_eq!(sandbox.read(name), "fine", "{run:?}");
+        let is_moved = !sandbox.work().join("new").join(name).exists();
+        assert_eq!(is_moved, *name != "tools/up", "{name}: {run:?}");
+    }
+}
+
+#[test]
+fn a_lock_of_another_program_on_the_tree_keeps_no_command_waiting() {
+    let sandbox = Sandbox::outside_temp();
+    let folder = std::fs::File::open(sandbox.work()).unwrap();
+    folder.lock().unwrap();
+    let run = sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0);
+    run.stdout_is("fine\n");
+}
+
+#[test]
+fn a_thousand_links_with_protected_names_refuse_no_command() {
+    let sandbox = Sandbox::outside_temp();
+    let target = "x".repeat(200);
+    for number in 0..900 {
+        let folder = sandbox.work().join(format!("{target}{number}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(format!("{target}/{target}"), folder.join(".envrc")).unwrap();
+    }
+    let run = sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0);
+    run.stdout_is("fine\n");
+}
+
+#[test]
+fn a_hard_link_in_the_tree_is_named_by_status() {
+    let sandbox = Sandbox::outside_temp().file("a", "x");
+    let status = || sandbox.program(SANDBOX, &["--status"]).run().assert_exit(0).stdout;
+    assert!(!status().contains("has another name"));
+    std::fs::hard_link(sandbox.work().join("a"), sandbox.home().join("b")).unwrap();
+    assert!(status().contains("work/a has another name (a hard link)"));
+}
+
 #[test]
 fn everyday_commands_work() {
     let script = "set -e; mkdir -p d; echo 'int main(void){return 0;}' > m.c; cc -o m m.c && ./m; printf 'all:\\n\\techo made > made\\n' > Makefile; \

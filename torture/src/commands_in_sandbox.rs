@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 
 use crate::figures::Figures;
 
+mod everyday; // commands that people type all day
 mod materials; // what a sandbox is built with fails
 
 const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
 const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
 const NOBODY: u32 = 65534;
+const SOCKET: &str = "/nagent-torture.sock";
 
 /// Who runs, and within what.
 #[derive(Clone, Copy)]
@@ -135,7 +137,7 @@ fn each(path: &Path, what: &mut dyn FnMut(&Path)) {
 /// A name, flags, a script.
 type Case = (&'static str, &'static [&'static str], &'static str);
 
-const HOOKS: &str = "hooks, .git being allowed";
+const NAMED_HOOKS: &str = "hooks, .git being named";
 
 /// What must work.
 const WORKS: &[Case] = &[
@@ -166,8 +168,8 @@ const WORKS: &[Case] = &[
         "cat <(echo a) | grep -q a && echo x > /dev/null && head -c 4 /dev/urandom | wc -c | grep -q 4 && cat <<< b",
     ),
     (
-        "git commits where it is allowed",
-        &["--write", ".git"],
+        "git commits",
+        &[],
         "echo n > sub/n && git add sub/n && git -c user.name=a -c user.email=a@x commit -qm two && git log --oneline | grep -q two",
     ),
     (
@@ -190,9 +192,8 @@ const DENIED: &[Case] = &[
     ("a link out", &[], "ln -s $B/outside sub/out && echo new > sub/out/file"),
     ("hooks", &[], "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit"),
     ("git's config", &[], "echo x >> .git/config"),
-    ("a commit", &[], "git -c user.name=a -c user.email=a@x commit --allow-empty -qm two"),
     (".git moved away", &[], "mv .git .git2"),
-    (HOOKS, &["--write", ".git"], "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit"),
+    (NAMED_HOOKS, &["--write", ".git"], "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit"),
     ("nagent's root", &[], "grep -q secret ~/.nagent/config.json"),
     ("a key", &[], "grep -q secret ~/.ssh/id"),
     ("an agent's login", &[], "grep -q secret ~/.claude/.credentials.json"),
@@ -200,7 +201,7 @@ const DENIED: &[Case] = &[
     ("a key in a variable", &[], "[ -n \"$SECRET_TOKEN\" ]"),
     ("the tree, read-only", &["--sandbox", "read-only"], "touch sub/new"),
     ("a set-user-id program", &[], "cp /bin/true sub/s && chmod 4755 sub/s"),
-    ("a unix socket", &[], "python3 -c 'import socket; socket.socket(socket.AF_UNIX)'"),
+    ("a unix socket of another program", &[], "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/nagent-torture.sock\")'"),
     (
         "the network",
         &["--no-network"],
@@ -229,16 +230,18 @@ const MOVED: &[Case] = &[
         &[],
         "git init -q --bare sub/bare; git -C sub/bare config core.fsmonitor x",
     ),
-    ("a worktree of .git", &["--write", ".git"], "mkdir -p .git/worktrees/x"),
+    ("a worktree of .git", &[], "mkdir -p .git/worktrees/x"),
 ];
 
 /// What Landlock alone does not stop in a writable folder; `--status` says so.
-const NOT_ALONE: &[&str] = &[HOOKS, "hooks", "git's config", "a commit", ".git moved away"];
+const NOT_ALONE: &[&str] = &[NAMED_HOOKS, "hooks", "git's config", ".git moved away"];
 
 pub(crate) fn run(figures: &mut Figures) {
-    // `SANDBOX=materials` takes these alone.
-    if std::env::var("SANDBOX").is_ok_and(|wanted| wanted == "materials") {
-        return materials::run(figures);
+    // `SANDBOX=everyday` and `SANDBOX=materials` take these alone.
+    match std::env::var("SANDBOX").as_deref() {
+        Ok("everyday") => return everyday::run(figures),
+        Ok("materials") => return materials::run(figures),
+        _ => {}
     }
     for variant in VARIANTS {
         let works = WORKS.iter().filter(|case| works(figures, variant, case)).count();
@@ -255,6 +258,7 @@ pub(crate) fn run(figures: &mut Figures) {
     }
     own_loopback(figures);
     killed(figures);
+    everyday::run(figures);
     materials::run(figures);
     cost(figures);
 }
@@ -294,6 +298,9 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 fn denied(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
+    let _ = fs::remove_file(SOCKET);
+    let _server = std::os::unix::net::UnixListener::bind(SOCKET).unwrap();
+    fs::set_permissions(SOCKET, fs::Permissions::from_mode(0o666)).unwrap();
     let world = World::new(variant);
     fs::write(world.path("work/sub/port"), &port).unwrap();
     let control = world.plain(script);
@@ -377,7 +384,7 @@ fn any_name(figures: &mut Figures, variant: Variant) {
     fs::rename(world.path("work"), &tree).unwrap();
     let mut script = "echo 1 > sub/new && [ $(cat sub/new) = 1 ]".to_owned();
     // Landlock alone keeps nothing in a writable folder read-only.
-    script.push_str(if variant.alone { "" } else { " && ! touch .git/new" });
+    script.push_str(if variant.alone { "" } else { " && ! touch .git/hooks/new" });
     let got = world.sandboxed(&[], &script).current_dir(&tree).output().unwrap();
     if !got.status.success() {
         figures.miss(format!("{}: {}", variant.name, String::from_utf8_lossy(&got.stderr)));

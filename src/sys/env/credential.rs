@@ -12,7 +12,7 @@ use crate::redact::{self, shapes};
 
 /// What the words of credentials are.
 const WORDS: &str = "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
-    MNEMONIC SAS WEBHOOK";
+    MNEMONIC SAS WEBHOOK SK TOTP";
 
 /// What such words end in when they are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
 const ENDS: &str = "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
@@ -106,6 +106,10 @@ pub(super) fn masked<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a
 
 /// What the words of a name in capitals say.
 fn classify_name(name: &str) -> Word {
+    // `DESKTOP_SESSION` and the like are names; by itself it is a cookie.
+    if name == "SESSION" {
+        return Word::Always;
+    }
     // git's names of its own settings, whose values are in variables beside them.
     if name == "PWD" || name == "OLDPWD" || name.starts_with("GIT_CONFIG_KEY_") {
         return Word::None;
@@ -196,6 +200,7 @@ mod tests {
              DB_PASSWORD DB_PASSWORDS PGPASSWORD PASSWORD_OF_DB MYSQL_PWD MYSQLPWD DB_PASSWD KEY_PASSPHRASE SSHPASS
              BOT_PASS BOT_PASS_2 PASS DB_USERPASS LDAP_BIND_PW NPM_AUTH DOCKER_AUTH_CONFIG REDISCLI_AUTH BASIC_AUTH
              COMPOSER_AUTH HTTP_AUTHORIZATION GH_PAT PAT GITHUB_PAT_CI ANTHROPIC_AUTH_TOKEN TS_AUTHKEY
+             SESSION STRIPE_SK TOTP_SEED TOTP
              GOOGLE_APPLICATION_CREDENTIALS AWS_CREDS SUPABASE_JWT STORAGE_ACCOUNTKEY MY-APP-TOKEN my.app.token",
         );
         // Whatever the value is.
@@ -225,7 +230,7 @@ mod tests {
              COMPASS COMPASS_DIRECTION BYPASS CSRF_BYPASS PASSENGER_ENV PATTERN PATCH COMPAT KEEPALIVE KEYRING
              GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME AUTHOR AUTHORS GIT_CONFIG_KEY_0 GIT_CONFIG_COUNT
              NAGENT_ROOT NAGENT_WITHHELD NAGENT_PARENTS NIXPKGS_PATH SECRETARY TOKENIZER OAUTH_SCOPE SSLKEYLOGFILE
-             AUTH_MODE AUTH_TYPE KEY_NAME TOKEN_TYPE CARGO_HOME RUSTFLAGS NODE_OPTIONS PYTHONPATH VIRTUAL_ENV CI",
+             AUTH_MODE AUTH_TYPE KEY_NAME TOKEN_TYPE DESKTOP_SESSION XDG_SESSION_ID SESSION_MANAGER RANDOM_SEED CARGO_HOME RUSTFLAGS NODE_OPTIONS PYTHONPATH VIRTUAL_ENV CI",
         );
         // By their values.
         check(

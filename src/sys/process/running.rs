@@ -106,7 +106,11 @@ impl Pipes {
         };
         let (command_stdin, stdin) = match &job.stdin {
             Stdin::Null => {
-                (Some(open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?), None)
+                let null = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+                let failed = |error| {
+                    io::Error::other(format!("cannot open /dev/null: {error}; is /dev mounted?"))
+                };
+                (Some(null.map_err(failed)?), None)
             }
             Stdin::Inherited => (None, None),
             Stdin::Bytes(_) => pipe()?,

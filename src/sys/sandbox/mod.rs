@@ -8,14 +8,12 @@
 //! - `scan`: searches a writable folder for protected names, for each command
 //! - `git_config_paths`: what a repository's config names, that git reads or runs by itself
 //! - `sockets`: the sockets of other programs
-//! - `program`: finds the `bwrap` of the system
 //! - `run`: one command, and what it left
 //! - [`inner`]: what a process does to itself before it becomes the command
 
 mod git_config_paths;
 pub mod inner;
 mod paths;
-mod program;
 mod run;
 mod scan;
 mod sockets;
@@ -26,15 +24,16 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use uuid::Uuid;
 
 use self::paths::PolicyPaths;
 pub use self::paths::{INNER, Places};
-use self::program::{PROBE_TIME, bwrap_version, find_bwrap};
 pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
 use self::scan::{TreeScan, scan_tree};
 use super::interrupt::Interrupts;
@@ -46,14 +45,23 @@ use crate::sandbox::mechanism::Mechanism;
 use crate::sandbox::policy::{SandboxPolicy, WritableFolder};
 use crate::sandbox::{SandboxMode, SandboxRequest, advice};
 
+/// How long finding out whether the sandbox works may take.
+const PROBE_TIME: Duration = Duration::from_secs(20);
+
+/// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
+const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
 /// A sandbox that works on this machine.
 #[derive(Debug)]
 pub struct Sandbox {
-    request: SandboxRequest,
-    paths: PolicyPaths,
-    bwrap: Option<PathBuf>,
+    /// What was asked for.
+    pub request: SandboxRequest,
+    /// What it is built with.
+    pub mechanism: Mechanism,
+    /// The path of `bwrap`, if it is used.
+    pub bwrap: Option<PathBuf>,
     options: BwrapOptions,
-    mechanism: Mechanism,
+    paths: PolicyPaths,
     /// What all scans of this run have found: a command may have made a tree too large to search since.
     known: Mutex<BTreeSet<PathBuf>>,
 }
@@ -77,6 +85,16 @@ fn check_write(policy: &SandboxPolicy, path: &Path) -> Result<(), String> {
     let trees = scan_folders(&policy);
     complete(&mut policy, &trees);
     policy.check_write(path)
+}
+
+/// Returns the path of `bwrap` if the system has one that only the superuser can change, else why there is none.
+fn find_bwrap() -> Result<PathBuf, String> {
+    let path = BWRAP.map(PathBuf::from).into_iter().find(|path| path.is_file());
+    let path = path.ok_or("it is not installed")?;
+    match fs::metadata(&path) {
+        Ok(there) if there.uid() == 0 && there.mode() & 0o022 == 0 => Ok(path),
+        _ => Err(format!("{} could be changed by others than the superuser", path.display())),
+    }
 }
 
 fn scan_folders(policy: &SandboxPolicy) -> Vec<(PathBuf, TreeScan)> {
@@ -217,8 +235,10 @@ impl Sandbox {
             policy.writable.push(WritableFolder { path, is_temp: true });
         }
         let outputs = self.paths.root.join("outputs");
-        let missing =
-            policy.missing.iter().filter(|path| policy.is_writable(path) && !path.exists());
+        let missing = policy
+            .missing
+            .iter()
+            .filter(|path| policy.is_writable(path) && fs::symlink_metadata(path).is_err());
         let missing = missing.cloned().collect();
         let plan = self.plan(&policy);
         let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing)
@@ -307,24 +327,9 @@ impl Sandbox {
         &self.paths.policy
     }
 
-    /// What was asked for.
-    pub fn request(&self) -> &SandboxRequest {
-        &self.request
-    }
-
     /// What the sandbox is built with: `bwrap` or `landlock`.
     pub fn kind(&self) -> &'static str {
         if self.is_alone() { "landlock" } else { "bwrap" }
-    }
-
-    /// What the sandbox is built with.
-    pub fn mechanism(&self) -> &Mechanism {
-        &self.mechanism
-    }
-
-    /// The version of `bwrap`, if it is used.
-    pub fn bwrap_version(&self) -> Option<String> {
-        self.bwrap.as_deref().map(bwrap_version)
     }
 
     /// The folders that commands may write in, without links. Empty with mode off: then everywhere.
@@ -335,7 +340,13 @@ impl Sandbox {
 
     /// Describes what this sandbox leaves open, one sentence each.
     pub fn gaps(&self) -> Vec<String> {
-        self.mechanism.gaps(&self.request)
+        let mut gaps = self.mechanism.gaps(&self.request);
+        let trees = self.paths.policy.writable.iter().filter(|folder| !folder.is_temp);
+        let links = trees.filter_map(|folder| scan::find_hard_link(&folder.path));
+        gaps.extend(links.map(|link| {
+            format!("{} has another name (a hard link), which may be outside", link.display())
+        }));
+        gaps
     }
 
     /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -88,9 +88,9 @@ impl PolicyPaths {
             policy.hidden = hidden_paths(&root, home.as_deref(), places.env, &shown);
         }
         let inner = find_inner(places.env.executable.as_deref())?;
-        let own =
-            toolkit(&inner).into_iter().chain(places.config.map(|config| folder.join(config)));
-        protect(&mut policy, own, |_| true);
+        let config = places.config.map(|config| folder.join(config));
+        let own = [config, places.env.executable.clone(), Some(inner.clone())];
+        protect(&mut policy, own.into_iter().flatten(), |_| true);
         let by_git = toplevel.iter().flat_map(|top| paths_named_by_git(top, home.as_deref()));
         // A folder of hooks that is the tree itself would leave nothing to write in.
         protect(&mut policy, by_git, |path| !tree.starts_with(path));
@@ -224,9 +224,13 @@ impl Around<'_> {
         let named = self.folder.join(expand_home(named, self.home));
         let path = fs::canonicalize(&named)
             .with_context(|| "name a folder that exists (mkdir creates one)")?;
-        // A command may have put that link into the tree.
+        // A command may have put a link into the tree.
+        let is_in_tree = |link: &Path| {
+            let folder = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
+            link.is_symlink() && folder.is_some_and(|folder| folder.starts_with(self.tree))
+        };
         ensure!(
-            path.starts_with(self.tree) || !remove_dots(&named).starts_with(self.tree),
+            path.starts_with(self.tree) || !named.ancestors().any(is_in_tree),
             "it leads out of the working tree, to {}; name that folder itself if it is the one",
             path.display()
         );
@@ -248,19 +252,6 @@ impl Around<'_> {
     }
 }
 
-/// Removes `.` and `..` from a path without looking at links.
-fn remove_dots(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for step in path.components() {
-        if step == Component::ParentDir {
-            plain.pop();
-        } else {
-            plain.push(step);
-        }
-    }
-    plain
-}
-
 /// Finds the executable of the inner stage.
 fn find_inner(executable: Option<&Path>) -> Result<PathBuf> {
     let executable = executable.and_then(|executable| fs::canonicalize(executable).ok());
@@ -269,14 +260,4 @@ fn find_inner(executable: Option<&Path>) -> Result<PathBuf> {
         let beside = executable.map(|path| format!(" ({})", path.display())).unwrap_or_default();
         format!("the executable {INNER}, which builds the sandbox from inside, is not beside this one{beside}; install it there")
     })
-}
-
-/// Returns the toolkit's executables, which are in one folder.
-fn toolkit(inner: &Path) -> Vec<PathBuf> {
-    let entries = inner.parent().and_then(|folder| fs::read_dir(folder).ok());
-    let is_tool = |path: &PathBuf| {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        (name == "nagent" || name.starts_with("nagent-") && !name.contains('.')) && path.is_file()
-    };
-    entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_tool).collect()
 }

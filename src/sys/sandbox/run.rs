@@ -129,8 +129,7 @@ impl SandboxedRun {
         let mut moved = self.move_out(created, &mut notes);
         // Before what was missing, which may be the target of such a link.
         let restored = self.restore_links();
-        let missing = self.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
-        moved.extend(self.move_out(missing.collect(), &mut notes));
+        moved.extend(self.move_out(self.missing.clone(), &mut notes));
         let has_changed = |(path, before): &(&PathBuf, &PathState)| path_state(path) != **before;
         let changed = self.states.iter().filter(has_changed).map(|(path, _)| show(path)).collect();
         for (what, names) in [
@@ -160,7 +159,8 @@ impl SandboxedRun {
         let folder = self.outputs.join(format!("created-{}", Uuid::new_v4().simple()));
         let mut moved = Vec::new();
         // What is gone was in a folder that has been moved.
-        for path in created.iter().filter(|path| fs::symlink_metadata(path).is_ok()) {
+        let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok() && is_in_place(path);
+        for path in created.iter().filter(is_there) {
             let target = folder.join(path.strip_prefix("/").unwrap_or(path));
             match move_path(path, &target) {
                 Ok(()) => moved.push(format!("mv {} {}", quote(&target), quote(path))),
@@ -178,7 +178,8 @@ impl SandboxedRun {
     fn restore_links(&self) -> Vec<String> {
         let links = self.trees.iter().flat_map(|(_, scan)| &scan.links);
         let is_back = |(path, target): &(&PathBuf, &PathBuf)| {
-            fs::symlink_metadata(path).is_err() && symlink(target, path).is_ok()
+            let is_gone = fs::symlink_metadata(path).is_err() && is_in_place(path);
+            is_gone && symlink(target, path).is_ok()
         };
         links.filter(is_back).map(|(path, _)| path.display().to_string()).collect()
     }
@@ -241,6 +242,11 @@ fn move_path(from: &Path, to: &Path) -> anyhow::Result<()> {
     let is_done = finished.outcome == Outcome::Ended { code: 0 };
     anyhow::ensure!(is_done, "{}", String::from_utf8_lossy(&finished.stdout).trim());
     Ok(())
+}
+
+/// Returns whether no folder above a path is a link: a command may have made one that leads out of the tree.
+fn is_in_place(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| fs::canonicalize(folder).is_ok_and(|real| real == folder))
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {

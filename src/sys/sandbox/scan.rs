@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, FileType};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,25 @@ fn walk(top: &Path, is_writable: &dyn Fn(&Path) -> bool, max_entries: usize) -> 
         }
     }
     found
+}
+
+/// Returns a file with another name, a hard link, that is not in a folder that tools made. The search ends at its limit of time.
+pub(super) fn find_hard_link(top: &Path) -> Option<PathBuf> {
+    let started = Instant::now();
+    let heavy: Vec<&str> = names_in(Group::Heavy).chain([".git"]).collect();
+    let mut ahead = VecDeque::from([top.to_owned()]);
+    while let Some(folder) = ahead.pop_front().filter(|_| started.elapsed() < MAX_TIME) {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(there) = entry.metadata() else { continue };
+            if there.is_file() && there.nlink() > 1 {
+                return Some(entry.path());
+            }
+            if there.is_dir() && !heavy.iter().any(|heavy| entry.file_name() == *heavy) {
+                ahead.push_back(entry.path());
+            }
+        }
+    }
+    None
 }
 
 impl TreeScan {

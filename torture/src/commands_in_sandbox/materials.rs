@@ -252,7 +252,7 @@ fn lacking(figures: &mut Figures, seen: &mut Seen, variant: Variant, case: &Case
     let got = execute(&world, &before, &[&sandbox, "--status"]);
     let text = String::from_utf8_lossy(&[got.stdout, got.stderr].concat()).into_owned();
     let line = match expected {
-        Bwrap => "bwrap: 0",
+        Bwrap => "bwrap: /",
         Landlock => "bwrap: none",
         Refused => "install bubblewrap",
     };

@@ -300,7 +300,8 @@ pub(super) const PROBES: &[Probe] = &[
         }
         let _ = c(path);
         Ok(())
-    }),
+    })
+    .gap("can open Unix sockets"),
 ];
 
 /// `socket` and `connect` by `int 0x80`, whose addresses have 32 bits.
