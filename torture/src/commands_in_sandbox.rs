@@ -201,7 +201,11 @@ const DENIED: &[Case] = &[
     ("a key in a variable", &[], "[ -n \"$SECRET_TOKEN\" ]"),
     ("the tree, read-only", &["--sandbox", "read-only"], "touch sub/new"),
     ("a set-user-id program", &[], "cp /bin/true sub/s && chmod 4755 sub/s"),
-    ("a unix socket of another program", &[], "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/nagent-torture.sock\")'"),
+    (
+        "a unix socket of another program",
+        &[],
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/nagent-torture.sock\")'",
+    ),
     (
         "the network",
         &["--no-network"],

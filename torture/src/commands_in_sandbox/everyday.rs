@@ -50,9 +50,17 @@ pub(super) fn run(figures: &mut Figures) {
                         let within = world(variant);
                         let got: Output = within.run(&[], &script);
                         let refused = !got.status.success();
-                        let text = String::from_utf8_lossy(&got.stderr).lines().next().unwrap_or_default().to_owned();
+                        let text = String::from_utf8_lossy(&got.stderr)
+                            .lines()
+                            .next()
+                            .unwrap_or_default()
+                            .to_owned();
                         let at = commands.iter().position(|other| other == command).unwrap();
-                        found.lock().unwrap().push((at, is_here, if refused { format!("refused: {text}") } else { String::new() }));
+                        found.lock().unwrap().push((
+                            at,
+                            is_here,
+                            if refused { format!("refused: {text}") } else { String::new() },
+                        ));
                         let _ = fs::remove_file(format!("/tmp/nagent-everyday-{at}"));
                     }
                 });
@@ -62,7 +70,10 @@ pub(super) fn run(figures: &mut Figures) {
         found.sort();
         for (at, is_here, refused) in &found {
             match (is_here, refused.as_str()) {
-                (false, _) => println!("  {}: fails without the sandbox, too: {}", variant.name, commands[*at]),
+                (false, _) => println!(
+                    "  {}: fails without the sandbox, too: {}",
+                    variant.name, commands[*at]
+                ),
                 (true, "") => {}
                 (true, why) => println!("  {}: {}: {why}", variant.name, commands[*at]),
             }

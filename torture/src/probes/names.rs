@@ -43,8 +43,18 @@ pub(super) fn tops() -> Vec<&'static str> {
     tops
 }
 
-/// Whether a path in the tree has such a name on its way.
+/// What is protected in a repository's own folder.
+const IN_GIT: &[&str] =
+    &["config", "hooks", "config.worktree", "modules", "worktrees", "commondir", "gitdir"];
+
+/// Whether a path in the tree has such a name on its way. Commits change the rest of `.git`.
 pub(super) fn is_protected(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().collect();
+    if let Some(at) = parts.iter().position(|part| *part == ".git")
+        && let Some(part) = parts.get(at + 1)
+    {
+        return IN_GIT.iter().any(|name| part == name) || path.ends_with("info/attributes");
+    }
     path.components().any(|part| tops().iter().any(|name| part.as_os_str() == *name))
 }
 

@@ -301,7 +301,7 @@ pub(super) const PROBES: &[Probe] = &[
         let _ = c(path);
         Ok(())
     })
-    .gap("can open Unix sockets"),
+    .gap("can open unix sockets"),
 ];
 
 /// `socket` and `connect` by `int 0x80`, whose addresses have 32 bits.
