@@ -137,8 +137,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
-    const DESCRIPTION: &'static str = "Lists, shows, renames, removes and checks conversations of nagent, and cleans up; \
-        needs no model. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
+    const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
         [--turn N], path [NAME], rename NAME NEW, remove NAME, export md|json|html [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
