@@ -16,8 +16,12 @@ pub struct ChangedRange {
 
 /// Returns the ranges that differ, in order, with at least one equal line between two of them.
 pub fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<ChangedRange> {
-    let (old_lines, new_lines) = (split_lines(old), split_lines(new));
-    let (old_ends, new_ends) = (line_ends(&old_lines), line_ends(&new_lines));
+    // What both begin and end with is compared by blocks: large files mostly change in one place.
+    let head = common_head(old, new);
+    let tail = common_tail(&old[head..], &new[head..]);
+    let old_lines = split_lines(&old[head..old.len() - tail]);
+    let new_lines = split_lines(&new[head..new.len() - tail]);
+    let (old_ends, new_ends) = (line_ends(&old_lines, head), line_ends(&new_lines, head));
     let mut ranges: Vec<ChangedRange> = Vec::new();
     // Myers of this crate gives up early on large texts, and scatters one edit over many ranges.
     for op in capture_diff_slices(Algorithm::Patience, &old_lines, &new_lines) {
@@ -45,13 +49,34 @@ fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// Returns 0 and the end of each line.
-fn line_ends(lines: &[&[u8]]) -> Vec<usize> {
-    let ends = lines.iter().scan(0, |at, line| {
+/// Returns `start` and the end of each line.
+fn line_ends(lines: &[&[u8]], start: usize) -> Vec<usize> {
+    let ends = lines.iter().scan(start, |at, line| {
         *at += line.len();
         Some(*at)
     });
-    iter::once(0).chain(ends).collect()
+    iter::once(start).chain(ends).collect()
+}
+
+/// Bytes that are compared at once.
+const BLOCK: usize = 4096;
+
+/// Returns the length of the whole lines that both texts begin with.
+fn common_head(old: &[u8], new: &[u8]) -> usize {
+    let blocks = old.chunks(BLOCK).zip(new.chunks(BLOCK)).take_while(|(a, b)| a == b);
+    let equal: usize = blocks.map(|(block, _)| block.len()).sum();
+    let rest = old[equal..].iter().zip(&new[equal..]).take_while(|(a, b)| a == b).count();
+    memchr::memrchr(b'\n', &old[..equal + rest]).map_or(0, |at| at + 1)
+}
+
+/// Returns the length of whole lines that both texts end with, of all of them but the first perhaps.
+fn common_tail(old: &[u8], new: &[u8]) -> usize {
+    let blocks = old.rchunks(BLOCK).zip(new.rchunks(BLOCK)).take_while(|(a, b)| a == b);
+    let equal: usize = blocks.map(|(block, _)| block.len()).sum();
+    let pairs = old.iter().rev().zip(new.iter().rev()).skip(equal);
+    let equal = equal + pairs.take_while(|(a, b)| a == b).count();
+    // The line that the equal part begins in may differ in what is before it.
+    memchr::memchr(b'\n', &old[old.len() - equal..]).map_or(0, |at| equal - at - 1)
 }
 
 #[cfg(test)]
@@ -96,6 +121,17 @@ mod tests {
         assert_eq!(check(b"", b"a"), [ChangedRange { old: 0..0, new: 0..1 }]);
         assert_eq!(check(b"x\ny\n", b"x\ny\n"), []);
         assert_eq!(check(b"a\nX", b"X"), [ChangedRange { old: 0..2, new: 0..0 }]);
+    }
+
+    #[test]
+    fn long_lines_that_end_alike() {
+        let long = "x".repeat(2 * BLOCK);
+        for same in ["", "\n", "\nb\n"] {
+            let old = format!("a\n1{long}{same}");
+            let new = format!("a\n2{long}{same}");
+            assert_eq!(check(old.as_bytes(), new.as_bytes()).len(), 1);
+            check(format!("{old}{old}").as_bytes(), old.as_bytes());
+        }
     }
 
     fn text() -> impl Strategy<Value = Vec<u8>> {
