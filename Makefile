@@ -8,7 +8,7 @@ TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-sp
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall live bench quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live bench quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -36,19 +36,39 @@ check:
 		--target-dir $(TARGET_DIR) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# One executable goes to $(PREFIX)/bin, with a link for each tool that it contains, and their pages to $(PREFIX)/share/man; DESTDIR is put before both, for packagers.
+# One executable goes to $(PREFIX)/bin, with a link for each tool that it contains, their pages to $(PREFIX)/share/man, and completions for bash, zsh and fish beside them; DESTDIR is put before both, for packagers.
 BIN = $(DESTDIR)$(PREFIX)/bin
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 install: build
-	install -d "$(BIN)" "$(MAN)"
+	install -d "$(BIN)" "$(MAN)" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
 	install -m 755 $(TARGET_DIR)/release/nagent "$(BIN)"
 	for tool in $(filter-out nagent,$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
+	for tool in $(TOOLS); do \
+		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
+		NAGENT_COMPLETE=zsh "$(BIN)/$$tool" > "$(ZSH_COMPLETIONS)/_$$tool" && \
+		NAGENT_COMPLETE=fish "$(BIN)/$$tool" > "$(FISH_COMPLETIONS)/$$tool.fish" || exit; \
+	done
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "add $(PREFIX)/bin to your PATH";; esac
 
 # Removes what install put there, and leaves ~/.nagent alone.
 uninstall:
-	rm -f $(patsubst %,"$(BIN)/%",$(TOOLS)) $(patsubst %,"$(MAN)/%.1",$(TOOLS))
+	rm -f $(patsubst %,"$(BIN)/%",$(TOOLS)) $(patsubst %,"$(MAN)/%.1",$(TOOLS)) \
+		$(patsubst %,"$(BASH_COMPLETIONS)/%",$(TOOLS)) $(patsubst %,"$(ZSH_COMPLETIONS)/_%",$(TOOLS)) \
+		$(patsubst %,"$(FISH_COMPLETIONS)/%.fish",$(TOOLS))
+
+# A tarball that runs from where it is unpacked: executables, man pages, completions, licence and changes.
+DIST = $(TARGET_DIR)/dist
+DIST_NAME = nagent-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)-$(shell uname -m)-linux
+dist: build
+	rm -rf "$(DIST)/$(DIST_NAME)"
+	@$(MAKE) --no-print-directory install DESTDIR="$(DIST)/$(DIST_NAME)" PREFIX= >/dev/null
+	cp README.md CHANGELOG.md LICENSE config.example.json "$(DIST)/$(DIST_NAME)"
+	tar -C "$(DIST)" --owner=0 --group=0 -czf "$(DIST)/$(DIST_NAME).tar.gz" $(DIST_NAME)
+	@echo "$(DIST)/$(DIST_NAME).tar.gz"
 
 # One real exchange with every provider whose key is set.
 live: build

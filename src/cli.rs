@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, ArgAction, Command, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::exit::Exit;
 use crate::out::{self, Report};
@@ -17,6 +18,11 @@ pub trait Tool: Parser {
     const NAME: &'static str;
     /// Explains to a model when and how to call the tool. The first sentence appears alone in the first context.
     const DESCRIPTION: &'static str;
+
+    /// Rewrites the command line before it is parsed.
+    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
+        words
+    }
 
     /// Does the work.
     fn run(self) -> Result<Report, Problem>;
@@ -37,7 +43,9 @@ pub fn command<T: Tool>() -> Command {
 
 /// Does all that a tool's `main` does.
 pub fn main<T: Tool>() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    // A shell that completes a command line sets the variable; the rest is then between it and clap.
+    CompleteEnv::with_factory(command::<T>).var("NAGENT_COMPLETE").completer(T::NAME).complete();
+    let words = T::prepare(std::env::args_os().collect());
     let report = if is_asked(&words, "--description") {
         let text = describe::<T>(&words);
         Report::done(text.clone()).with("description", text)
@@ -88,9 +96,15 @@ fn report_usage(error: &clap::Error) -> Report {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report::done(rendered.clone()).with("help", rendered);
     }
+    if error.get(ContextKind::InvalidArg).is_some_and(|word| word.to_string() == "-p") {
+        let message =
+            "there is no -p: nagent \"task\" prints the answer and ends (--help shows all)";
+        return Report::failed(Exit::Usage, message);
+    }
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
+    let message = message.replace("<FILE>", "FILE (or --file FILE)");
     // Its paragraphs on one line.
     let message: Vec<String> = message
         .split("\n\n")

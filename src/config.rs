@@ -161,6 +161,11 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     let known = known_keys();
     for (key, value) in object {
         if !known.contains(key) {
+            if key.ends_with("_API_KEY") || key.ends_with("api_key") {
+                return Err(format!(
+                    "\"{key}\": keys are not kept in the config; export the variable, as in export OPENAI_API_KEY=..."
+                ));
+            }
             let near = nearest(key, known.iter().map(String::as_str)).map_or_else(
                 || format!("known keys: {}", known.join(", ")),
                 |near| format!("did you mean \"{near}\"?"),
@@ -174,9 +179,29 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     Ok(notes)
 }
 
+/// What a value must be, from what the reader of JSON says of it.
+fn expected(key: &str, error: &str) -> String {
+    let known = [
+        ("expected u64", "must be a whole number, as in 50"),
+        ("expected f64", "must be a number, as in 2.5"),
+        ("expected a boolean", "must be true or false"),
+        ("expected a string", "must be a text, as in \"text\""),
+    ];
+    match known.into_iter().find(|(words, _)| error.contains(words)) {
+        _ if key == "command" => {
+            "must be a list of words, as in [\"my-model\", \"--json\"]".to_owned()
+        }
+        Some((_, words)) => words.to_owned(),
+        None if error.contains("expected a sequence") => {
+            "must be a list, as in [\"one\", \"two\"]".to_owned()
+        }
+        None => format!("does not fit: {error}"),
+    }
+}
+
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
-        return Some(format!("does not fit: {error}"));
+        return Some(format!("{}; it is {value}", expected(key, &error.to_string())));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let wrong = match key {

@@ -149,10 +149,12 @@ limits! {
         bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
         /// Tools that are asked for their description
         count ASKED_TOOLS: usize = 200, "the rest is left out, with a note";
-        /// Characters of a tool's summary
+        /// Characters of what is said of a tool of nagent's own
         count TOOL_SUMMARY: usize = 160, "truncated";
+        /// Characters of the description of another tool
+        count TOOL_DESCRIPTION: usize = 600, "truncated";
         /// Time that a tool has for its description
-        time TOOL_PATIENCE: Duration = Duration::from_secs(2), "left out, with a note";
+        time TOOL_PATIENCE: Duration = Duration::from_secs(10), "left out this time, with a note";
     }
 
     "nagent's own files" {

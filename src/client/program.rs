@@ -83,7 +83,7 @@ impl Program {
             on_text(&String::from_utf8_lossy(bytes));
             ControlFlow::Continue(())
         })
-        .map_err(|error| failed(&error.to_string()))?;
+        .map_err(|error| failed(&self.explain_start(&error.to_string())))?;
         let exit = match finished.outcome {
             Outcome::Interrupted(signal) => return Err(RequestError::Interrupted(signal)),
             Outcome::Ended { code } => Some(code),
@@ -109,6 +109,22 @@ impl Program {
 
     fn time_left(&self) -> Option<Duration> {
         self.limit.map(|(limit, watch)| limit.saturating_sub(watch.elapsed()))
+    }
+
+    /// Why the program did not start. A name that is nowhere on the PATH is called by that name.
+    fn explain_start(&self, error: &str) -> String {
+        let (name, hint) = match self.preset {
+            Preset::ClaudeCode => ("claude", "install Claude Code"),
+            Preset::Cursor => ("cursor-agent", "install Cursor's command line"),
+            Preset::Command => ("", "\"command\" in the config names it"),
+        };
+        let name = self.words.first().map_or(name, String::as_str);
+        let path =
+            self.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+        if name.contains('/') || fs::is_executable(&env::program(path, name)) {
+            return error.to_owned();
+        }
+        format!("{name} is not on the PATH: {hint}, or choose another provider (--list-providers)")
     }
 
     fn build_job(&self, ask: &ChatRequest<'_>) -> Job {

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::Tool;
+use crate::ops::completion;
 use crate::ops::conversations::list::ListFilter;
 use crate::ops::conversations::reading::{self, ExportFormat};
 use crate::ops::conversations::usage::{self, UsageBy};
 use crate::ops::conversations::{Catalog, changes, list, prune};
-use crate::ops::settings::find_root;
+use crate::ops::find_root::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::clock;
@@ -60,6 +62,7 @@ enum Verb {
     /// Show prompts, answers, actions and the ends of results
     Show {
         /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
         /// Show this turn only, with its results whole
         #[arg(long, value_name = "N")]
@@ -68,11 +71,13 @@ enum Verb {
     /// Print the path of the file
     Path {
         /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
     /// Give a conversation another name
     Rename {
         /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: String,
         /// Its new name
         new: String,
@@ -80,7 +85,7 @@ enum Verb {
     /// Move conversations into the trash
     Remove {
         /// The conversations
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
         names: Vec<String>,
     },
     /// Print a conversation as Markdown, JSON or HTML
@@ -88,11 +93,13 @@ enum Verb {
         /// The format: md, json or html
         format: String,
         /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
     /// Say by line what counts as what, what cannot be read, and what an edit there costs
     Lint {
         /// The conversation
+        #[arg(add = ArgValueCandidates::new(completion::conversations))]
         name: Option<String>,
     },
     /// Sum up turns, tokens and cost

@@ -13,7 +13,8 @@ use crate::diff::parse::{self, FileDiff};
 use crate::exit::Exit;
 use crate::format::edit::{self, Block};
 use crate::ops::file_conversation::file_boundary;
-use crate::ops::settings::find_root;
+use crate::ops::find_root::find_root;
+use crate::ops::flags::InputArgs;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -28,8 +29,8 @@ const SHAPES: &str = "give search/replace blocks (`<<<<<<< SEARCH`, the lines as
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-file-apply --file src/parse.rs < edits.txt
-  git diff main -- a.c | nagent-file-apply --file b.c --dry-run
+  nagent-file-apply src/parse.rs < edits.txt
+  git diff main -- a.c | nagent-file-apply b.c --dry-run
 
 A block is <<<<<<< SEARCH, whole lines as they are in the file, =======, the new
 lines, >>>>>>> REPLACE, each marker on a line of its own. The file's previous
@@ -46,9 +47,8 @@ or stdin holds neither blocks nor a diff";
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The file to change; one block with an empty search, or a diff from /dev/null, creates it
-    #[arg(long, value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    input: InputArgs,
     /// Print the unified diff of the change, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -90,7 +90,7 @@ fn read_edits() -> Result<Edits, Problem> {
 fn apply_input(args: &Args) -> Result<Report, Problem> {
     let edits = read_edits()?;
     let env = Env::read();
-    let target = env.absolute_path(&args.file)?;
+    let target = env.absolute_path(args.input.path())?;
     let root = find_root(args.root.as_deref(), &env)?.0;
     let boundary = file_boundary(&env, &root, &target)?;
     // A link to nowhere is no file.
@@ -118,7 +118,7 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
     };
     let new = encode_text(&applied.text);
     // The name as it was given, from the folder that `patch -p1` is run in.
-    let name = args.file.to_string_lossy();
+    let name = args.input.path().to_string_lossy();
     let name = name.trim_start_matches("./").trim_start_matches('/');
     let diff = file_diff::unified_diff(name.as_bytes(), &old, &new).unwrap_or_default();
     let report = report(report_applied(args, &applied, &diff));
@@ -134,7 +134,7 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
 
 /// Refuses edits that do not fit a file that exists or not.
 fn check_target(args: &Args, edits: &Edits, target: &Path, is_there: bool) -> Result<(), Problem> {
-    let file = shown(&args.file);
+    let file = shown(args.input.path());
     let creates = match edits {
         Edits::Blocks(blocks) => blocks.len() == 1 && blocks[0].search.trim().is_empty(),
         Edits::Hunks(file) => file.hunks.len() == 1 && file.hunks[0].old.is_empty(),

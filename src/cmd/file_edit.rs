@@ -3,14 +3,15 @@
 //! Here are the flags, and which of them go together. One file is run by the same code as `nagent --file-edit`, so that
 //! behaviour and exit codes are the same.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{Parser, ValueHint};
 
 use crate::cli::Tool;
 use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
-use crate::ops::flags::{ConversationArgs, RunArgs};
+use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::ops::{file_memory, many_files, run, undo};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -18,10 +19,10 @@ use crate::problem::Problem;
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
-  nagent-file-edit --file src/parse.rs --check 'make test' \"Accept CRLF too\"
+  nagent-file-edit src/parse.rs --check 'make test' \"Accept CRLF too\"
   nagent-file-edit --file a.md --file b.md \"Fix the spelling\"
-  nagent-file-edit --file src/parse.rs --undo
-  nagent-file-edit --file src/parse.rs --history
+  nagent-file-edit src/parse.rs --undo
+  nagent-file-edit src/parse.rs --history
 
 A run that changed the file shows the diff on a terminal's stderr, and in --json.
 Commands run with your own permissions.
@@ -42,10 +43,10 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what
 /// With several --file each is edited in its own conversation, side by side, and all get the same prompt. Limits apply to each
 /// file separately.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...")]
 pub struct Args {
-    /// The file to change (can be repeated; --check and --show-request need a single file)
-    #[arg(long, value_name = "PATH", required = true)]
+    /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     file: Vec<PathBuf>,
     /// Undo the last N changes that runs of this conversation made to the file [default: 1]
     ///
@@ -57,7 +58,7 @@ pub struct Args {
         num_args = 0..=1,
         default_missing_value = "1",
         value_parser = clap::value_parser!(u64).range(1..),
-        conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear", "history"]
+        conflicts_with_all = ["read", "check", "show_request", "record", "clear", "history"]
     )]
     undo: Option<u64>,
     /// Undo even if the file has changed since; the current content is saved first
@@ -66,7 +67,7 @@ pub struct Args {
     /// Print the file's history in its repository: people, commits, files changed together; needs no model
     #[arg(
         long,
-        conflicts_with_all = ["prompt", "read", "check", "show_request", "record", "clear"]
+        conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
     )]
     history: bool,
     #[command(flatten)]
@@ -79,7 +80,7 @@ pub struct Args {
 impl Tool for Args {
     const NAME: &'static str = "nagent-file-edit";
     const DESCRIPTION: &'static str = "Lets a language model change one file, in a conversation that belongs to that \
-        file and remembers what was asked of it before. Call it as nagent-file-edit --file PATH \"what to change\", or \
+        file and remembers what was asked of it before. Call it as nagent-file-edit FILE \"what to change\", or \
         with the prompt on stdin; only this file is written, and it may be new. --check CMD makes it go on until CMD \
         exits 0. --json prints one JSON document with responses, changed, diff, exit_code and error. Several --file are \
         edited side by side, each in its own conversation, with the same prompt. --undo [N] undoes the last N changes and \
@@ -88,10 +89,38 @@ impl Tool for Args {
         6 check never passed.";
 
     fn run(self) -> Result<Report, Problem> {
-        // The parser does not check `requires` beside a prompt, which --undo conflicts with.
-        if self.force && self.undo.is_none() {
-            return Err(Problem::usage("--force works with --undo only"));
+        let mut args = self;
+        args.run.allow_working_folder();
+        args.take_file()?;
+        args.edit()
+    }
+
+    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
+        prepare_words(words)
+    }
+}
+
+impl Args {
+    /// Takes the first word for the file where no flag names one.
+    fn take_file(&mut self) -> Result<(), Problem> {
+        if self.file.is_empty() {
+            if self.run.prompt.is_empty() {
+                return Err(Problem::usage(
+                    "there is no file: nagent-file-edit FILE \"what to change\" (--help shows all)",
+                ));
+            }
+            self.file.push(PathBuf::from(self.run.prompt.remove(0)));
         }
+        if self.file.iter().any(|file| file == Path::new("-")) {
+            return Err(Problem::usage("nagent-file-edit changes a file, and - is not one"));
+        }
+        if !self.run.prompt.is_empty() && (self.undo.is_some() || self.history) {
+            return Err(Problem::usage("--undo and --history take no prompt"));
+        }
+        Ok(())
+    }
+
+    fn edit(self) -> Result<Report, Problem> {
         let files = if self.file.len() > 1 {
             let which = ConversationArgs::default();
             let call = Call::new(Self::NAME, &self.run, &which)?;
@@ -105,9 +134,7 @@ impl Tool for Args {
         };
         self.edit_one(&files[0])
     }
-}
 
-impl Args {
     /// Does what is asked for one file, in this process.
     fn edit_one(&self, file: &Path) -> Result<Report, Problem> {
         let which = ConversationArgs { file_edit: Some(file.to_owned()), ..Default::default() };

@@ -6,8 +6,8 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::ops::file_conversation::file_boundary;
+use crate::ops::find_root::find_root;
 use crate::ops::progress_line::ProgressLine;
-use crate::ops::settings::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
@@ -16,12 +16,21 @@ use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-file-patch --index parts/index.json
+  nagent-file-patch --index parts/index.json --dry-run
+
+Exit codes: 0 done, 1 it cannot be done and nothing was changed, 2 wrong usage";
+
 /// Put edited segments of a file back into the file that nagent-file-split cut
 ///
 /// Writes a patch that `git apply` and `patch -p1` take, then the source, then the index, so that segments can be edited
 /// and put back again and again. Prints the path of the patch, or nothing if nothing has changed. After a kill, the same
 /// command finishes the work. To remove the text of a segment, empty the file; a missing file is an error.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// The index.json of the split

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{Parser, ValueHint};
 use serde_json::Value;
 
 use crate::cli::Tool;
@@ -21,14 +21,27 @@ use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
 
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-file-split big.py --output parts
+  nagent-file-split --refresh parts
+
+Exit codes: 0 done, 1 file trouble or edited segments in the way, 2 wrong usage,
+3 provider failed with --summarize";
+
 /// Cut a large file into segments, at the boundaries of its structure
 ///
 /// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
 /// Edit segments in place; nagent-file-patch puts them back.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Split this file
-    #[arg(long, value_name = "FILE", required_unless_present = "refresh")]
+    /// The file to split
+    #[arg(value_name = "FILE", required_unless_present_any = ["file", "refresh"], value_hint = ValueHint::FilePath)]
+    path: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "path", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// Write the segments to this folder, which is new, empty, or of an earlier split of the file [default: a new one in $TMPDIR or /tmp, for you alone]
     #[arg(long, value_name = "DIR", conflicts_with = "refresh")]
@@ -44,7 +57,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "refresh")]
     natural: bool,
     /// Split the file of this index.json (or of the one in this folder) again, as it says, in its folder
-    #[arg(long, value_name = "INDEX", conflicts_with = "file")]
+    #[arg(long, value_name = "INDEX", conflicts_with_all = ["file", "path"])]
     refresh: Option<PathBuf>,
     /// Split again although segments were edited, and keep the whole old folder as DIR.before
     #[arg(long)]
@@ -93,10 +106,15 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
         stop: &|| interrupts.pending().is_some(),
         progress: &mut |done, of| line.show_progress(done, of, None),
     };
-    let result = match (&args.refresh, &args.file) {
+    let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
         (None, file) => {
-            let source = file.as_ref().map(expand).unwrap_or_default();
+            let source = file.map(expand).unwrap_or_default();
+            if source == Path::new("-") {
+                return Err(Problem::usage(
+                    "nagent-file-split needs a file, which nagent-file-patch can write later; save the input first",
+                ));
+            }
             let temp = || {
                 let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
                 Path::new(temp).join(split::default_folder_name(&source))

@@ -6,7 +6,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use crate::cli::Tool;
-use crate::ops::flags::ModelArgs;
+use crate::ops::flags::{InputArgs, ModelArgs};
 use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::Settings;
 use crate::ops::summaries::{self, Writers};
@@ -17,16 +17,26 @@ use crate::segments::split::Split;
 use crate::segments::summary_queue::{SummaryQueue, SummaryRules};
 use crate::sys::env::Env;
 use crate::sys::fs;
+use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-file-summarize big.log
+  dmesg | nagent-file-summarize -
+
+Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or
+no credential, 3 provider failed";
 
 /// Print a summary of a file, by way of segments when it is large
 ///
 /// Summaries are cached by the hash of the text, so that the same content is not paid for again.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Summarize this file
-    #[arg(long, value_name = "PATH")]
-    file: PathBuf,
+    #[command(flatten)]
+    input: InputArgs,
     /// Split a large file into this folder and leave the segments there
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -61,7 +71,8 @@ impl Tool for Args {
 fn summarize_path(args: &Args) -> Result<Report, Problem> {
     let interrupts = Interrupts::install()?;
     let env = Env::read();
-    let path = env.absolute_path(&args.file)?;
+    let input = InputFile::open(args.input.path(), &interrupts)?;
+    let path = env.absolute_path(input.path())?;
     let path = fs::real_path(&path).unwrap_or(path);
     let output = args.output.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let settings = Settings::resolve(&args.model, &env)?;

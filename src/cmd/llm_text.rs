@@ -1,27 +1,36 @@
 //! `nagent-llm-text`: a text file in, a model's text out. No loop, no protocol, no context of ours.
 
-use std::path::PathBuf;
-
 use clap::Parser;
 
 use crate::cli::Tool;
 use crate::format::conversation::{self, Trouble};
 use crate::llm::{Message, Role};
-use crate::ops::flags::ModelArgs;
+use crate::ops::flags::{InputArgs, ModelArgs};
 use crate::ops::one_shot::{OneShot, print_line, report_request};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
 use crate::sys::fs;
+use crate::sys::input::InputFile;
+use crate::sys::interrupt::Interrupts;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-llm-text question.txt
+  echo \"What is 2+2?\" | nagent-llm-text -
+
+Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider
+failed, 5 reply cut by the length limit";
 
 /// Send a text file to a language model, and print its text
 ///
 /// The whole file is one user message. With --as-conversation a conversation file is sent with its roles.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Send this file
-    #[arg(long, value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    input: InputArgs,
     /// Send a conversation file with its roles, its first context as the system prompt
     #[arg(long)]
     as_conversation: bool,
@@ -35,7 +44,7 @@ pub struct Args {
 impl Tool for Args {
     const NAME: &'static str = "nagent-llm-text";
     const DESCRIPTION: &'static str = "Sends a text file to a language model and prints its text. Call it as \
-        nagent-llm-text --file FILE; --json adds token counts, --provider and --model choose the model, \
+        nagent-llm-text --file FILE, or FILE alone, or - for stdin; --json adds token counts, --provider and --model choose the model, \
         --as-conversation sends a conversation file with its roles. It needs the provider's credential in its \
         environment. Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider failed, 5 reply cut \
         by the length limit.";
@@ -46,12 +55,14 @@ impl Tool for Args {
 }
 
 fn send_text(args: &Args) -> Result<Report, Problem> {
-    let text = fs::read_text(&args.file, crate::limits::CONVERSATION)?
-        .ok_or_else(|| Problem::failed(format!("file not found: {}", args.file.display())))?;
+    let file = args.input.path();
+    let input = InputFile::open(file, &Interrupts::install()?)?;
+    let text = fs::read_text(input.path(), crate::limits::CONVERSATION)?
+        .ok_or_else(|| Problem::failed(format!("file not found: {}", file.display())))?;
     if text.is_empty() {
         return Err(Problem::failed(format!(
             "{} is empty, there is nothing to send",
-            args.file.display()
+            file.display()
         )));
     }
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
@@ -59,7 +70,7 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
     let (system, messages) = if args.as_conversation {
         parsed = conversation::parse(&text);
         if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
-            let file = args.file.display();
+            let file = file.display();
             return Err(Problem::failed(format!("{file} is damaged at line {line}: {message}")));
         }
         prompt::messages(&text, &parsed.pieces)
@@ -74,5 +85,5 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
     let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut |line| {
         print_line(Args::NAME, line);
     })?;
-    one_shot.report_reply(reply, &args.file)
+    one_shot.report_reply(reply, file)
 }

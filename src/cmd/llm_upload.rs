@@ -1,7 +1,7 @@
 //! `nagent-llm-upload`: a file and a prompt in, a model's text out. An image, a PDF, an office file, code or text.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Parser;
 
@@ -11,11 +11,22 @@ use crate::limits::UPLOADED_FILE;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
 use crate::llm::{Message, Role, sniff};
-use crate::ops::flags::ModelArgs;
+use crate::ops::flags::{InputArgs, ModelArgs};
 use crate::ops::one_shot::{OneShot, print_line, report_request};
 use crate::out::{self, Report};
 use crate::problem::Problem;
+use crate::sys::input::InputFile;
+use crate::sys::interrupt::Interrupts;
 use crate::sys::read;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-llm-upload diagram.png --prompt \"What does it show?\"
+  pdftoppm -png -singlefile a.pdf | nagent-llm-upload - --prompt \"Read it out\"
+
+Exit codes: 0 done, 1 file trouble or a file that the provider does not take,
+2 wrong usage or no credential, 3 provider failed, 5 reply cut by the length limit";
 
 /// Send an image, a PDF, an office, code or text file with a prompt to a model, and print its text
 ///
@@ -27,10 +38,10 @@ use crate::sys::read;
 /// pdf, docx, xlsx, pptx, odt, doc, xls and ppt; anthropic, and servers compatible with openai, take png, jpeg, webp, gif
 /// and pdf; google takes png, jpeg, webp, heic, heif and pdf; ollama takes png, jpeg and webp.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Send this file
-    #[arg(long, value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    input: InputArgs,
     /// Ask this about it
     #[arg(long, value_name = "TEXT")]
     prompt: String,
@@ -61,8 +72,10 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     if args.prompt.trim().is_empty() {
         return Err(Problem::usage("the prompt is empty; --prompt says what to do with the file"));
     }
-    let bytes = read_upload(&args.file)?;
-    let full_name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
+    let path = args.input.path();
+    let input = InputFile::open(path, &Interrupts::install()?)?;
+    let bytes = read_upload(input.path())?;
+    let full_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
@@ -96,7 +109,7 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
         _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell)?,
     };
     Ok(one_shot
-        .report_reply(reply, &args.file)?
+        .report_reply(reply, path)?
         .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())

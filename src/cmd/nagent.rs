@@ -1,15 +1,17 @@
 //! `nagent`: runs the loop over a conversation, and manages conversations. Here are the flags, and the order in which they are
 //! acted on.
 
+use std::ffi::OsString;
+
 use clap::{Parser, ValueEnum};
 
 use crate::cli::Tool;
 use crate::legacy;
 use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
-use crate::ops::flags::{ConversationArgs, RunArgs};
+use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::ops::summarize_conversation::summarize_conversation;
-use crate::ops::{lists, manage, run, status};
+use crate::ops::{doctor, lists, manage, run, status};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol;
@@ -55,6 +57,9 @@ pub struct Args {
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, help_heading = "Information")]
     pub status: bool,
+    /// Check providers, tools, sandbox, config and terminal, and say what to do where something is missing
+    #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
+    pub doctor: bool,
     /// Print a summary of the conversation, and append nothing to it
     #[arg(long, conflicts_with = "show_request", help_heading = "Information")]
     pub summarize: bool,
@@ -99,7 +104,19 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         let mut args = self;
         args.take_prompt_of_continue();
+        args.run.allow_working_folder();
+        if let [word] = args.run.prompt.as_slice()
+            && let Some(meant) = flag_for_word(word)
+        {
+            return Err(Problem::usage(format!(
+                "\"{word}\" alone is not sent to a model; did you mean {meant}? To ask about it, use more words"
+            )));
+        }
         args.run_commands()
+    }
+
+    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
+        prepare_words(words)
     }
 }
 
@@ -122,6 +139,9 @@ impl Args {
         }
         if self.list_providers {
             report = report.then(lists::list_providers());
+        }
+        if self.doctor {
+            return Ok(report.then(doctor::examine(self.run.model_args())?));
         }
         let is_query = self.is_query();
         if !report.json.is_empty() && !self.has_work() && !is_query {
@@ -171,6 +191,24 @@ impl Args {
             || self.list_file_edits
             || self.list_models
     }
+}
+
+/// What a single word was probably meant as, which is a command in other programs.
+fn flag_for_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "help" => "nagent --help",
+        "version" => "nagent --version",
+        "status" => "nagent --status",
+        "list" => "nagent-conversations list",
+        "doctor" => "nagent --doctor",
+        "init" | "setup" | "config" => {
+            "nagent --doctor? There is nothing to set up but a key, as in export OPENAI_API_KEY=...; docs/config.md has the settings"
+        }
+        "login" | "auth" => {
+            "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"
+        }
+        _ => return None,
+    })
 }
 
 /// Moves a conversation that an older tool left in the root itself.

@@ -9,7 +9,7 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::exit::Exit;
-use crate::ops::settings::find_root;
+use crate::ops::find_root::find_root;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sandbox::{SandboxMode, SandboxRequest};
@@ -20,6 +20,15 @@ use crate::sys::process::job::{Job, Outcome, Output, Stdin};
 use crate::sys::sandbox::{NO_REASON, Places, Sandbox, inner, pipe_stdin};
 use crate::sys::{fs, git};
 
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-sandbox -- make test
+  nagent-sandbox --no-network -- ./downloaded-script
+
+Exit codes: those of the command; 1 with a message on stderr: the sandbox cannot
+be built, and nothing ran";
+
 /// Run a command that can write in the working tree and in temp folders, and nowhere else
 ///
 /// The config and hooks of git, shell start-up files, and settings of editors and tools that run things are read-only; those
@@ -27,6 +36,7 @@ use crate::sys::{fs, git};
 /// of other programs, and has no capabilities and with --no-network no network. Where the sandbox cannot be built, nothing runs. The command's output and exit code pass
 /// through.
 #[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// Where the command can write: workspace (the working tree and temp folders), read-only (a scratch folder, its

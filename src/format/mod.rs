@@ -1,6 +1,7 @@
 //! Text formats as pairs: text to value and back. Pure; knows no file, no model, no tag's meaning.
 
 pub mod attributes;
+pub mod code_block;
 pub mod conversation;
 pub mod edit;
 pub mod file_index;

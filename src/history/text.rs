@@ -13,7 +13,7 @@
 //! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY
 //!
 //! Files edited in the same commits:
-//! | file | commits together | historical co-edit rate |
+//! | file | commits together | historical co-edit rate (weighted) |
 //! | --- | ---: | --- |
 //! | PATH | N | high (75%) |
 //!
@@ -139,7 +139,9 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
         text.push_str("- None found.\n");
         return;
     }
-    text.push_str("| file | commits together | historical co-edit rate |\n| --- | ---: | --- |\n");
+    text.push_str(
+        "| file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n",
+    );
     for file in history.co_changed.iter().take(limit) {
         let _ = writeln!(
             text,

@@ -55,6 +55,11 @@ pub fn find_limits(model: &str) -> Option<ModelLimits> {
     row.map(|&(_, window, max_output)| ModelLimits { window, max_output })
 }
 
+/// The ids in the table.
+pub fn known_models() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().flat_map(|(ids, ..)| ids.split_whitespace())
+}
+
 /// Nothing, a date, or a word for "the newest".
 fn is_version(rest: &str) -> bool {
     let Some(version) = rest.strip_prefix(['-', '@']) else { return rest.is_empty() };

@@ -138,7 +138,7 @@ fn read_stop(reason: &str) -> Result<StopReason, ApiError> {
             Err(ApiError::new(ErrorKind::Busy, "the server ran out of resources"))
         }
         "error" | "abort" | "cancelled" => {
-            let message = format!("the server ended the reply with “{reason}”");
+            let message = format!("the server ended the reply with \"{reason}\"");
             Err(ApiError::new(ErrorKind::Broken, &message))
         }
         // `stop`, `eos`, `tool_calls` (no tools are offered), and names to come.

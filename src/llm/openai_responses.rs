@@ -155,7 +155,7 @@ fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result
         }
         ("failed", _) => return Err(error::from_value(&Value::Null, None)),
         (status, reason) => {
-            let message = format!("the response ended as “{status}” {reason}");
+            let message = format!("the response ended as \"{status}\" {reason}");
             return Err(ApiError::new(ErrorKind::Cut, message.trim_end()));
         }
     });

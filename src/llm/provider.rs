@@ -124,7 +124,7 @@ impl Provider {
             let near = nearest(&wanted, known).map(|near| format!(": did you mean {near}?"));
             let name: String = name.trim().chars().take(60).collect();
             format!(
-                "no provider is named “{name}”; there are {}{}",
+                "no provider is named \"{name}\"; there are {}{}",
                 names(),
                 near.unwrap_or_default()
             )
@@ -229,7 +229,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     known
         .into_iter()
-        .map(|known| (strsim::levenshtein(word, known), known))
+        .map(|known| (strsim::osa_distance(word, known), known))
         .filter(|(distance, known)| *distance <= (known.chars().count() / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
@@ -254,14 +254,14 @@ mod tests {
         let all = "openai, anthropic, google, ollama, cursor, claude-code, command, replay";
         check(
             "antropic",
-            &format!("no provider is named “antropic”; there are {all}: did you mean anthropic?"),
+            &format!("no provider is named \"antropic\"; there are {all}: did you mean anthropic?"),
         );
         check(
             "gemni",
-            &format!("no provider is named “gemni”; there are {all}: did you mean gemini?"),
+            &format!("no provider is named \"gemni\"; there are {all}: did you mean gemini?"),
         );
-        check("mistral", &format!("no provider is named “mistral”; there are {all}"));
-        check("", &format!("no provider is named “”; there are {all}"));
+        check("mistral", &format!("no provider is named \"mistral\"; there are {all}"));
+        check("", &format!("no provider is named \"\"; there are {all}"));
     }
 
     #[test]

@@ -9,12 +9,12 @@ use crate::drive::ShellRules;
 use crate::llm::limits;
 use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
-use crate::llm::price::Price;
+use crate::llm::price::{self, BuiltInPrice, Price};
 use crate::llm::provider::Provider;
 use crate::llm::{ChatRequest, Message};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
-use crate::sys::fs;
+use crate::sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
 const OLLAMA_WINDOW: u64 = 32_768;
@@ -50,10 +50,23 @@ impl Settings {
                     self.config_path.display()
                 )
             });
+            let name = provider.name();
+            let from = self.source_of("provider");
+            let (chosen, other) = if from == "flag" {
+                (String::new(), None)
+            } else {
+                let mut others = Provider::all().filter(|other| *other != provider);
+                let other = others.find_map(|other| {
+                    let set =
+                        other.credential_variables().iter().find(|name| env.get(name).is_some());
+                    Some(format!("; {} is set: --provider {} uses it", set?, other.name()))
+                });
+                (format!(" (chosen by {from})"), other)
+            };
             return Err(Problem::usage(format!(
-                "no credential for provider {}: set {}{hint}",
-                provider.name(),
-                variables.join(" or ")
+                "no credential for provider {name}{chosen}: set {}{}{hint}",
+                variables.join(" or "),
+                other.unwrap_or_default()
             )));
         }
         Ok(found)
@@ -138,9 +151,18 @@ impl Settings {
         }
     }
 
-    /// The price of a model, when the config has it.
+    /// The price of a model: that of the config, else the built-in one where the provider's own server is asked.
     pub fn price(&self, model: &str) -> Option<Price> {
-        self.config.prices.get(model).copied()
+        let own = self.config.prices.get(model).copied();
+        own.or_else(|| Some(self.built_in_price(model)?.price))
+    }
+
+    /// The built-in price of a model, where the provider's own server is asked: any other may charge what it likes.
+    pub fn built_in_price(&self, model: &str) -> Option<&'static BuiltInPrice> {
+        let base_url = self.config.base_url.as_deref();
+        let endpoint = self.provider?.endpoint(base_url, None)?;
+        let day = clock::now();
+        price::find_built_in(model, day.get(..10)?).filter(|_| endpoint.official)
     }
 
     /// The model's window in tokens, when it is known.
@@ -176,15 +198,33 @@ impl Settings {
 }
 
 pub(super) fn no_provider() -> Problem {
-    let ways: Vec<String> = Provider::all()
-        .filter_map(|provider| {
-            let variable = provider.credential_variables().first()?;
-            Some(format!("{} (set {variable})", provider.name()))
-        })
-        .collect();
+    let first = |provider: Provider| provider.credential_variables().first().copied();
+    let mut variables: Vec<&str> =
+        Provider::all().filter(|provider| provider.preset().is_none()).filter_map(first).collect();
+    let last = variables.pop().unwrap_or_default();
     Problem::usage(format!(
-        "no provider is chosen and no credential is set: {}, ollama (start it), or --provider command with a program of \
-         your own in the config; --list-providers shows all",
-        ways.join(", ")
+        "no API key found: set {} or {last}, or start Ollama\n\
+         To try it without one: make demo, in nagent's source. More: nagent --list-providers, nagent --doctor",
+        variables.join(", ")
+    ))
+}
+
+/// The error when nobody chose a provider, Ollama was tried for a model that the user named, and it is not there.
+pub(super) fn no_provider_for(model: &str, address: &str) -> Problem {
+    let families = [
+        ("gpt-", Provider::OpenAi),
+        ("claude-", Provider::Anthropic),
+        ("gemini-", Provider::Google),
+    ];
+    let family = families.iter().find(|(start, _)| model.starts_with(start));
+    let Some(variable) = family.and_then(|(_, provider)| provider.credential_variables().first())
+    else {
+        return Problem::usage(format!(
+            "no API key is set, so Ollama at {address} was asked for {model}: it does not answer; start it, or set the key of \
+             another provider (nagent --list-providers)"
+        ));
+    };
+    Problem::usage(format!(
+        "no API key is set, so Ollama at {address} was asked: it does not answer. For {model} set {variable}"
     ))
 }

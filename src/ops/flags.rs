@@ -1,19 +1,22 @@
 //! The flags that several tools share. Which value is in force is decided in [`super::settings`].
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCandidates;
 
+use super::completion;
 use crate::sandbox::SandboxMode;
 
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
     /// Use this provider: openai, anthropic, google, ollama, cursor, claude-code, command, replay
-    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    #[arg(long, value_name = "NAME", help_heading = "Model", add = ArgValueCandidates::new(completion::providers))]
     pub provider: Option<String>,
     /// Use this model; for replay, the path of a recording
-    #[arg(long, value_name = "ID", help_heading = "Model")]
+    #[arg(long, short, value_name = "ID", help_heading = "Model", add = ArgValueCandidates::new(completion::models))]
     pub model: Option<String>,
     /// Send requests to this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
@@ -40,11 +43,14 @@ pub struct RunArgs {
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
     /// Show the model this file before the prompt (can be repeated)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, short = 'f', value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub read: Vec<String>,
     /// Accept an answer only when this command exits 0; the model gets up to five tries
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
+    /// Ask for a single code block, and print only what is in it
+    #[arg(long, conflicts_with = "show_request")]
+    pub code: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -59,8 +65,11 @@ pub struct RunArgs {
     pub record: Option<PathBuf>,
 
     /// Also allow writes below this folder (can be repeated)
-    #[arg(long, value_name = "DIR", help_heading = "Permissions")]
+    #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
     pub write: Vec<PathBuf>,
+    /// Also allow writes in this folder, like --write .; -w DIR is --write DIR
+    #[arg(short = 'w', help_heading = "Permissions")]
+    pub write_here: bool,
     /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
     #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions")]
     pub sandbox: Option<SandboxMode>,
@@ -100,13 +109,13 @@ pub struct RunArgs {
 #[command(next_help_heading = "Limits")]
 pub struct LimitArgs {
     /// Stop after N replies of the model [default: 200]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_turns: Option<u64>,
     /// Stop after S seconds
     #[arg(long, value_name = "S", value_parser = parse_amount)]
     pub max_seconds: Option<f64>,
     /// Stop after N tokens, input and output together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_tokens: Option<u64>,
     /// Stop after spending this many US dollars; needs the model's price in the config
     #[arg(long, value_name = "USD", value_parser = parse_amount)]
@@ -121,13 +130,13 @@ pub struct LimitArgs {
 #[command(next_help_heading = "Conversation")]
 pub struct ConversationArgs {
     /// Use the conversation of this name instead of this shell's own [env: NAGENT_CONVERSATION]
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]
     pub conversation: Option<String>,
     /// Start a conversation of its own, which nagent-conversations prune may remove later
     #[arg(long, short, conflicts_with_all = ["conversation", "continue_", "file_edit", "clear"])]
     pub new: bool,
     /// Continue the conversation whose name begins so; without a name, the one that was last used in this folder
-    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["conversation", "file_edit", "clear"])]
+    #[arg(long = "continue", value_name = "NAME", num_args = 0..=1, add = ArgValueCandidates::new(completion::conversations), conflicts_with_all = ["conversation", "file_edit", "clear"])]
     pub continue_: Option<Option<String>>,
     /// Use the conversation of the shell with this ID
     #[arg(long, value_name = "ID")]
@@ -139,10 +148,10 @@ pub struct ConversationArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
     pub save_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of a saved one, given by name or path
-    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
     pub load_conversation: Option<String>,
     /// Archive the conversation and continue from a copy of another one, given by name
-    #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
+    #[arg(long, value_name = "NAME", conflicts_with = "show_request", add = ArgValueCandidates::new(completion::conversations))]
     pub branch_conversation: Option<String>,
     /// Let the model edit a copy of the conversation as the prompt says, then continue from that copy
     #[arg(
@@ -169,11 +178,69 @@ pub enum Invocation {
     Delegated,
 }
 
+/// A number of turns or tokens from a flag.
+fn parse_count(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("it is at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("give a whole number, as in 50".to_owned()),
+    }
+}
+
+/// The file that a tool works on, with a flag or without.
+#[derive(Debug, Clone, Args)]
+pub struct InputArgs {
+    /// The file; where it is only read, - is stdin
+    #[arg(value_name = "FILE", required_unless_present = "file", value_hint = ValueHint::FilePath)]
+    path: Option<PathBuf>,
+    /// The same as FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "path", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+}
+
+impl InputArgs {
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        self.path.as_deref().or(self.file.as_deref()).unwrap_or(Path::new(""))
+    }
+}
+
+/// Writes `-w DIR` as `--write DIR`: alone, `-w` means the working folder, and a prompt may follow it. A word is a folder if it
+/// is one that exists, or is written like a path.
+pub fn prepare_words(words: Vec<OsString>) -> Vec<OsString> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let is_folder = |word: &OsString| {
+        let text = word.to_string_lossy();
+        let is_path = text.contains('/') && !text.contains(char::is_whitespace);
+        !text.starts_with('-') && (is_path || Path::new(word).is_dir())
+    };
+    let mut prepared = Vec::with_capacity(words.len());
+    for (at, word) in words.iter().enumerate() {
+        let has_folder = word == "-w" && at < end && words.get(at + 1).is_some_and(is_folder);
+        prepared.push(if has_folder { "--write".into() } else { word.clone() });
+    }
+    prepared
+}
+
 /// A number of seconds or dollars from a flag.
 fn parse_amount(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
         _ => Err("give a number, 0 or more".to_owned()),
+    }
+}
+
+impl RunArgs {
+    /// Which model, and where things are.
+    pub fn model_args(&self) -> &ModelArgs {
+        &self.model
+    }
+
+    /// Makes `-w` what it means: `--write .`.
+    pub fn allow_working_folder(&mut self) {
+        if std::mem::take(&mut self.write_here) {
+            self.write.push(PathBuf::from("."));
+        }
     }
 }
 

@@ -4,12 +4,15 @@
 pub mod call;
 mod change_report;
 mod child_flags;
+pub mod completion;
 mod connection;
 pub mod conversation_name;
 pub mod conversations;
+pub mod doctor;
 pub mod edit_conversation;
 pub mod file_conversation;
 pub mod file_memory;
+pub mod find_root;
 pub mod flags;
 pub mod lists;
 pub mod manage;

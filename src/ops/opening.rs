@@ -25,10 +25,10 @@ pub(super) fn gather_facts(
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
     let home = call.env.home();
-    let (found, notes) = tools::discover(root, &call.env, &call.interrupts);
+    let found = tools::discover(root, &call.env, &call.interrupts);
     let git = git::read_facts(folder);
     let (files, warnings) = context_files::load_context_files(root.path(), home.as_deref());
-    for note in notes.iter().chain(&warnings).chain(&git.notes) {
+    for note in found.notes.iter().chain(&warnings).chain(&git.notes) {
         progress.show(ProgressEvent::Note(note));
     }
     let temp = call.env.get_os("TMPDIR");
@@ -65,7 +65,7 @@ pub(super) fn gather_facts(
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
         sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
-        tools: found,
+        tools: found.tools,
         host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::call::Call;
-use super::connection::no_provider;
+use super::connection::{no_provider, no_provider_for};
 use super::file_memory::gather_memory;
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
@@ -21,12 +21,13 @@ use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
+use crate::format::code_block::first_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
 use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price::{self, Price};
-use crate::llm::provider::Provider;
+use crate::llm::provider::{Provider, ollama_address};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
@@ -35,6 +36,10 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::{env, fs};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
+
+/// What `--code` adds to the prompt.
+const CODE_ONLY: &str =
+    "\n\nAnswer with a single fenced code block. Only what is in it is printed.";
 
 /// Does what is asked to be done to a conversation: manages it, then runs the loop. `needs_no_prompt`: the call does something
 /// else as well. All in one report.
@@ -51,7 +56,10 @@ pub fn run_call(
     }
     call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
-    let prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
+    let mut prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
+    if let (true, Some(text)) = (args.code, &mut prompt) {
+        text.extend(CODE_ONLY.as_bytes());
+    }
     if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
         return Err(Problem::usage(usage));
     }
@@ -84,6 +92,10 @@ pub fn run_call(
     }
     let managed = Report { text: String::new(), ..managed };
     let mut report = managed.then_try(|| run_loop(call, prompt));
+    if args.code {
+        let code = first_code_block(&report.text).to_owned();
+        report = Report { exact: true, text: code.clone(), ..report }.with("code", code);
+    }
     if let Some(path) = &target {
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report);
@@ -172,7 +184,7 @@ fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<()
         return Ok(());
     }
     Err(Problem::usage(format!(
-        "--max-cost needs the price of model {model}: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
+        "--max-cost needs the price of model {model}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
          (US dollars per million tokens) in {}",
         call.settings.config_path.display()
     )))
@@ -272,8 +284,20 @@ fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
         call.settings.provider = Some(Provider::Ollama);
     }
     let mut source = call.settings.source(&call.env, !call.args.show_request)?;
-    if source.model_id.is_none() && call.settings.provider()? == Provider::Ollama {
-        source.model_id = Some(choose_ollama_model(call, &mut source, guessed)?);
+    if call.settings.provider()? != Provider::Ollama {
+        return Ok(source);
+    }
+    match source.model_id.clone() {
+        None => source.model_id = Some(choose_ollama_model(call, &mut source, guessed)?),
+        // One question instead of a prompt that is tried again and again.
+        Some(model) if guessed && !call.args.show_request => {
+            if let Err(RequestError::Api(_)) = source.list_models(&call.interrupts) {
+                let address = call.settings.config.base_url.as_deref().unwrap_or_default();
+                let address = ollama_address(address);
+                return Err(no_provider_for(&model, address.trim_start_matches("http://")));
+            }
+        }
+        Some(_) => {}
     }
     Ok(source)
 }

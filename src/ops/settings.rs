@@ -1,10 +1,11 @@
 //! Which settings are in force, and where each came from: flag, environment, config file, default.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use super::find_root::find_root;
 use super::flags::{ModelArgs, RunArgs};
 use crate::config::{self, Config};
 use crate::limits;
@@ -13,7 +14,8 @@ use crate::problem::Problem;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::fs;
-use crate::sys::names::expand_home;
+use crate::sys::input::InputFile;
+use crate::sys::interrupt::Interrupts;
 use crate::sys::root::Root;
 
 /// Seconds to wait for the next piece of a server's reply.
@@ -56,8 +58,13 @@ impl Settings {
             (None, None) => (root.path().join("config.json"), "default"),
         };
         let path = config_path.display().to_string();
-        let text = fs::read_text(&config_path, limits::CONFIG)
+        let input = InputFile::open(&config_path, &Interrupts::without_handlers()?)?;
+        let mut text = fs::read_text(input.path(), limits::CONFIG)
             .map_err(|error| Problem::usage(format!("{error:#}")))?;
+        if input.is_copy() && text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            // /dev/null says that there are no settings; an empty file is more likely damaged.
+            text = Some("{}".to_owned());
+        }
         if text.is_none() && config_from != "default" {
             let how = if config_from == "flag" { "--config" } else { "NAGENT_CONFIG" };
             return Err(Problem::usage(format!("{how} {path}: no such file")));
@@ -205,22 +212,4 @@ fn choose_provider(
     }
     sources.insert("provider".to_owned(), from);
     Ok(Some(provider))
-}
-
-/// The root and where it came from: that of the flag, else that of the environment, else `~/.nagent`.
-pub fn find_root(flag: Option<&Path>, env: &Env) -> Result<(Root, &'static str), Problem> {
-    let home = env.home();
-    let (path, from) = match (flag, env.get_os("NAGENT_ROOT"), &home) {
-        (Some(path), ..) => (path.to_owned(), "flag"),
-        (None, Some(path), _) => (PathBuf::from(path), "NAGENT_ROOT"),
-        (None, None, Some(home)) => (home.join(".nagent"), "default"),
-        (None, None, None) => {
-            return Err(Problem::usage(
-                "there is no home folder: set HOME or NAGENT_ROOT, or give --root DIR",
-            ));
-        }
-    };
-    let path = expand_home(&path, home.as_deref());
-    let folder = env.folder.as_ref().map_or_else(|_| path.clone(), |folder| folder.join(&path));
-    Ok((Root { folder }, from))
 }

@@ -164,7 +164,8 @@ fn split_as(
     let group = folder.group().map_err(|error| cannot("use the folder", &place, error))?;
     let writer = SegmentWriter {
         folder,
-        mode: segment_mode(&metadata, group),
+        // Below the root, and in a folder of our own, everything is for the owner alone.
+        mode: if request.private { 0o600 } else { segment_mode(&metadata, group) },
         naming: Naming::new(&name),
         segments: Vec::new(),
         line: 1,

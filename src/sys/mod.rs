@@ -23,6 +23,7 @@ pub mod git;
 pub mod grep;
 pub mod http;
 mod ignore_rules;
+pub mod input;
 pub mod interrupt;
 pub mod list_dir;
 pub mod lock;

@@ -136,7 +136,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(format!(
-        "\"{}\" cannot name a conversation: {problem}; a name is 1 to 100 of A-Z a-z 0-9 . _ -",
+        "\"{}\" is not a conversation name: {problem}; use up to 100 letters, digits, . _ -",
         name.escape_debug()
     ))
 }

@@ -12,36 +12,42 @@ use crate::limits::{self, STDIN_PROMPT};
 
 /// Reads stdin to its end. `Err` in the inner result is the signal that came first.
 pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
+    read_stream(io::stdin().lock(), "standard input", interrupts)
+}
+
+/// Reads a stream to its end, like [`read_to_end`]. Errors call it by `name`.
+pub fn read_stream(
+    mut stream: impl Read + AsFd,
+    name: &str,
+    interrupts: &Interrupts,
+) -> Result<Result<Vec<u8>, Signal>> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
-    let stdin = io::stdin();
-    let mut stdin = stdin.lock();
     loop {
         if let Some(signal) = interrupts.pending() {
             return Ok(Err(signal));
         }
         {
-            let input = rustix::stdio::stdin();
             let signals = interrupts.as_fd();
             let mut fds =
-                [PollFd::new(&input, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+                [PollFd::new(&stream, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
             match rustix::event::poll(&mut fds, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("cannot wait for standard input"),
+                Err(error) => return Err(error).with_context(|| format!("cannot wait for {name}")),
             }
             if fds[0].revents().is_empty() {
                 continue;
             }
         }
-        match stdin.read(&mut buffer) {
+        match stream.read(&mut buffer) {
             Ok(0) => return Ok(Ok(bytes)),
             Ok(n) => bytes.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("cannot read standard input"),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
         }
         if bytes.len() > limits::STDIN_PROMPT {
             bail!(
-                "standard input has over {STDIN_PROMPT} bytes; put it into a file and name the file in the prompt"
+                "{name} has over {STDIN_PROMPT} bytes; put it into a file and name the file in the prompt"
             );
         }
     }

@@ -27,6 +27,8 @@ pub struct Turn {
     totals: Totals,
     state: State,
     retry: Retry,
+    /// The errors of the provider since the last reply: how many, and the last one.
+    failures: Option<(u32, String)>,
     bad: u32,
     failed_checks: u32,
     seconds: f64,
@@ -80,6 +82,7 @@ impl Turn {
             totals: Totals::default(),
             state: State::Appending(NextStep::Ask),
             retry,
+            failures: None,
             bad: 0,
             failed_checks: 0,
             seconds: 0.0,
@@ -232,6 +235,9 @@ impl Turn {
 
     fn after_failure(&mut self, error: ApiError, jitter: f64) -> Effect {
         if let Some(time) = self.retry.next_wait(&error, jitter) {
+            let before = self.failures.take().map_or(0, |(count, _)| count);
+            let line = error.message.split_whitespace().collect::<Vec<_>>().join(" ");
+            self.failures = Some((before + 1, line));
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
@@ -281,7 +287,7 @@ impl Turn {
 
     fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
         let BadReply { status, valid, message } = kept;
-        let status = status.with("invalid", path);
+        let status = status.with("invalid", &path);
         let has_action =
             valid.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
         if !has_action {
@@ -289,8 +295,11 @@ impl Turn {
         }
         let note = Block::new("system").body(message.clone());
         if self.bad >= limits::MALFORMED_REPLIES {
-            let error =
-                format!("the model sent {MALFORMED_REPLIES} malformed replies in a row: {message}");
+            // For a person, who cannot write tags; what was wrong with them is in the conversation.
+            let error = format!(
+                "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
+                 model usually does, and nagent --print-protocol gbnf constrains a local one"
+            );
             return self.end_without_answer(Exit::Malformed, vec![status], message, error);
         }
         match valid {
@@ -376,10 +385,11 @@ impl Turn {
         blocks.extend(unanswered);
         blocks.extend(never.map(|action| result_of_unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
-        self.end_without_answer(Exit::Signal(signal), blocks, message.clone(), message)
+        let error = format!("interrupted by {}; nagent \"go on\" continues", signal.name());
+        self.end_without_answer(Exit::Signal(signal), blocks, message, error)
     }
 
-    fn status_block(&self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
+    fn status_block(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
         let usage = &reply.usage;
         let mut block = Block::new("nagent-turn-status")
             .with("at", at)
@@ -395,6 +405,9 @@ impl Turn {
         }
         if usage.estimated {
             block = block.with("estimated", "true");
+        }
+        if let Some((count, error)) = self.failures.take() {
+            block = block.with("retries", count).with("last_error", error);
         }
         block
     }

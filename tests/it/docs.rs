@@ -16,6 +16,7 @@ use nagent::apply::{Cause, How};
 use nagent::code::language::NAMES;
 use nagent::exit::Exit;
 use nagent::history::co_change::{self, CoChangeCounts};
+use nagent::llm::price;
 use nagent::ops::file_memory;
 use nagent::sys::tools::TOOLS;
 use nagent::{cmd, protocol};
@@ -389,6 +390,32 @@ fn every_key_of_the_config_is_told_with_its_default() {
         let now = &status["settings"][key]["value"];
         assert!(now == &value || now.as_f64() == value.as_f64(), "{key}: {now} is not {value}");
     }
+}
+
+#[test]
+fn the_built_in_prices_are_those_of_the_page() {
+    let code: Vec<[String; 6]> = price::BUILT_IN
+        .iter()
+        .map(|row| {
+            let from =
+                if row.from.is_empty() { String::new() } else { format!(", from {}", row.from) };
+            let price::Price { input, cached, cache_write, output, .. } = row.price;
+            let model = format!("`{}`{from}", row.model);
+            let published = row.published.to_owned();
+            [
+                model,
+                published,
+                input.to_string(),
+                cached.unwrap().to_string(),
+                cache_write.unwrap().to_string(),
+                output.to_string(),
+            ]
+        })
+        .collect();
+    let page: Vec<Vec<String>> = table("docs/config.md", "model");
+    assert_eq!(page, code.into_iter().map(Vec::from).collect::<Vec<_>>());
+    let long = price::BUILT_IN[0].price.long.unwrap();
+    assert_eq!((long.above, long.input, long.output), (272_000, 2.0, 1.5));
 }
 
 #[test]

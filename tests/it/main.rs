@@ -17,6 +17,7 @@ mod actions; // every row of the tag table: its result, and its error
 mod apply; // blocks and diffs applied to a file: what is written, refused, left alone
 mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
+mod command_line; // short forms, files without a flag, streams, completions, --code
 mod commands; // managing conversations, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
@@ -33,6 +34,7 @@ mod file_index; // which file has which conversation: many at once, older forms,
 mod file_memory; // what a file's own conversation learns about its file, and what that costs
 mod file_undo; // undoing changes that runs made
 mod file_writes; // how the file is written: whole, with its mode, where it is
+mod first_run; // no key, a wrong value, a missing program; --doctor; prices
 mod forged; // seventy spellings of tags, through every way into a conversation
 mod forgery; // forged blocks in results, names and outputs; what commands may know
 mod imports; // which file of src needs which: no cycles, layers that point one way
@@ -41,6 +43,7 @@ mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, and which files a patch may write
 mod llm_text; // nagent-llm-text
 mod r#loop; // malformed and cut-off replies, limits, checks, children
+mod package; // what cargo and make install
 mod parsers; // every parser on the inputs that fuzzing collected, and on variations of them
 mod patch; // patching a source with edited segments: bad splits, merges, kills
 mod patch_properties; // what joining gives, what git and patch(1) make of a patch, what a crash leaves

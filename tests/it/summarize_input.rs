@@ -24,7 +24,7 @@ fn what_is_no_text_needs_no_model() {
     summarize(&sandbox, &["--max-words", "2"]).run().answers("Binary, 3000008");
     assert!(!sandbox.root().join("summaries").exists());
     sandbox.write("f.txt", "text");
-    summarize(&sandbox, &[]).run().assert_exit(2).stderr_has(&["no provider is chosen"]);
+    summarize(&sandbox, &[]).run().assert_exit(2).stderr_has(&["no API key found"]);
 }
 
 #[test]

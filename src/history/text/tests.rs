@@ -61,7 +61,7 @@ fn a_history_as_text() {
          - 2026-05-01 bbbbbbb (merge, renamed from old|name.rs) Bo: Moves it\n\
          - 2026-05-01 ccccccc Ann: Checks the length too.\n\n\
          Files edited in the same commits:\n\
-         | file | commits together | historical co-edit rate |\n| --- | ---: | --- |\n\
+         | file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n\
          | src/b\\|b.rs | 2 | high (75%) |\n| $'c\\nd' | 1 | low (5%) |\n\n{GUIDANCE}\n\n\
          Summarized commits:\n- {c} (ccccccc): Checks the length too.\n{{/file-history}}"
     );

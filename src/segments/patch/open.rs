@@ -170,13 +170,26 @@ pub(super) fn parse_index(text: &str) -> Result<Index, String> {
     if text.len() as u64 > crate::limits::SEGMENT_INDEX {
         return Err(format!("it is larger than {} MiB", crate::limits::SEGMENT_INDEX >> 20));
     }
-    let index =
-        index::parse(text).map_err(|error| format!("it is not an index of a split ({error})"))?;
+    let completed = index::complete(text, &read_source, &fs::sha256)?;
+    let index = index::parse(completed.as_deref().unwrap_or(text))
+        .map_err(|error| format!("it is not an index of a split ({error})"))?;
     index.check()?;
     if !Path::new(&index.source_path).is_absolute() {
         return Err("its source_path is not absolute".to_owned());
     }
     Ok(index)
+}
+
+/// Reads the source of an index that another tool wrote, while it is what was split.
+fn read_source(path: &str, sha256: &str) -> Result<Vec<u8>, String> {
+    let why = "it has no start_byte, end_byte and sha256, which follow from the source";
+    let bytes = fs::read_bytes(Path::new(path), crate::limits::KEPT_CONTENT)
+        .map_err(|error| format!("{why}: {error:#}"))?
+        .ok_or_else(|| format!("{why}, and {path} is not there"))?;
+    if fs::sha256(&bytes) != sha256 {
+        return Err(format!("{why}, and {path} has changed since the split"));
+    }
+    Ok(bytes)
 }
 
 /// Returns the names of the segments and of the kept original; no file has two roles.

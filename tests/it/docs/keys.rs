@@ -102,8 +102,10 @@ fn keys_of_conversations(keys: &mut Keys) {
     let sandbox = Sandbox::new();
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|_| answer("done").into());
-    let calls: [(&[&str], &[&str]); 13] = [
+    let calls: [(&[&str], &[&str]); 15] = [
         (&["A run"], &["task"]),
+        (&["A run"], &["--code", "task"]),
+        (&["Doctor"], &["--doctor"]),
         (&["Upkeep of conversations"], &["--save-conversation", "one"]),
         (&["Upkeep of conversations"], &["--load-conversation", "one"]),
         (&["A run", "Upkeep of conversations"], &["--clear", "task"]),

@@ -1,0 +1,54 @@
+//! The first code block of a Markdown text: what is between two fences of backticks or tildes. Pure.
+
+/// The text within the first fenced block, with its last line feed; without a block the whole text. A block that is never
+/// closed ends with the text.
+pub fn first_code_block(text: &str) -> &str {
+    let mut open: Option<(&str, usize)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end();
+        let indent = bare.len() - bare.trim_start_matches(' ').len();
+        let fence = if indent <= 3 { fence_of(&bare[indent..]) } else { "" };
+        match open {
+            None if !fence.is_empty() => open = Some((fence, at + line.len())),
+            Some((opening, start)) if closes(opening, fence, &bare[indent.min(bare.len())..]) => {
+                return &text[start..at];
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    open.map_or(text, |(_, start)| &text[start..])
+}
+
+/// The backticks or tildes that a line begins with, if they are three or more. Those of code within a line are no fence.
+fn fence_of(line: &str) -> &str {
+    let mark = if line.starts_with('~') { '~' } else { '`' };
+    let length = line.len() - line.trim_start_matches(mark).len();
+    let is_inline = mark == '`' && line[length..].contains('`');
+    if length >= 3 && !is_inline { &line[..length] } else { "" }
+}
+
+/// Whether a line closes a block: as many of the same mark at least, and nothing else.
+fn closes(opening: &str, fence: &str, line: &str) -> bool {
+    fence.len() >= opening.len() && fence.as_bytes()[0] == opening.as_bytes()[0] && line == fence
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_block_counts() {
+        let check = |text: &str, expect: &str| assert_eq!(first_code_block(text), expect, "{text}");
+        check("a\n```json\n{}\n```\nb\n```\nc\n```\n", "{}\n");
+        check("```\nx\n```", "x\n");
+        check("~~~sh\n```\nx\n```\n~~~\n", "```\nx\n```\n");
+        check("````\n```\nx\n```\n````\n", "```\nx\n```\n");
+        check("```\nnever closed\n", "never closed\n");
+        check("no `code` here ```x``` at all\n", "no `code` here ```x``` at all\n");
+        check("  ```\nx\n  ```\n", "x\n");
+        check("```\n```\n", "");
+        check("", "");
+    }
+}

@@ -1,0 +1,52 @@
+//! What a shell offers as values of flags: providers, models, conversations.
+//!
+//! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap_complete::engine::CompletionCandidate;
+
+use super::find_root::find_root;
+use crate::config::{self, Config};
+use crate::limits;
+use crate::llm::limits::known_models;
+use crate::llm::provider::Provider;
+use crate::sys::env::Env;
+use crate::sys::{fs, root};
+
+/// The providers.
+pub fn providers() -> Vec<CompletionCandidate> {
+    Provider::all().map(|provider| CompletionCandidate::new(provider.name())).collect()
+}
+
+/// The models that nagent knows, and those of the config.
+pub fn models() -> Vec<CompletionCandidate> {
+    let mut names: BTreeSet<String> = known_models().map(str::to_owned).collect();
+    names.extend(Provider::all().filter_map(Provider::default_model).map(str::to_owned));
+    names.extend(models_of_config().unwrap_or_default());
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The models that the config names.
+fn models_of_config() -> Option<Vec<String>> {
+    let env = Env::read();
+    let own = find_root(None, &env).ok()?.0.path().join("config.json");
+    let path = env.get_os("NAGENT_CONFIG").map_or(own, PathBuf::from);
+    let values = config::parse(&fs::read_text(&path, limits::CONFIG).ok()??, None).ok()?.values;
+    let config = Config::from_values(&values).ok()?;
+    Some(config.prices.into_keys().chain(config.model).collect())
+}
+
+/// The conversations below the root, the one that was used last first.
+pub fn conversations() -> Vec<CompletionCandidate> {
+    let Ok((root, _)) = find_root(None, &Env::read()) else { return Vec::new() };
+    let folder = root.conversations();
+    let mut names = fs::list_names(&folder).unwrap_or_default();
+    names.retain(|name| root::check_name(name).is_ok());
+    let mut dated: Vec<(u64, String)> =
+        names.into_iter().map(|name| (fs::modified_seconds(&folder.join(&name)), name)).collect();
+    dated.sort_by(|a, b| b.cmp(a));
+    let names = dated.into_iter().enumerate();
+    names.map(|(at, (_, name))| CompletionCandidate::new(name).display_order(Some(at))).collect()
+}

@@ -1,0 +1,304 @@
+//! `--doctor`: checks what a run needs, and says what to do where something is missing. Each configured provider is asked for
+//! its models once; nothing is sent to a model.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::find_root::find_root;
+use super::flags::ModelArgs;
+use super::settings::Settings;
+use crate::client::RequestError;
+use crate::exit::Exit;
+use crate::llm::provider::Provider;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sandbox::SandboxRequest;
+use crate::sys::clock::Stopwatch;
+use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::sandbox::{Places, Sandbox};
+use crate::sys::{fs, git, terminal, tools};
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    Ok,
+    /// Nothing is wrong, and something is not there.
+    Missing,
+    /// A run works, and not as well as it could.
+    Warning,
+    Wrong,
+}
+
+impl Finding {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Missing => "-",
+            Self::Warning => "warning",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// The checks so far.
+struct Checks(Vec<(Finding, &'static str, String)>);
+
+impl Checks {
+    fn add(&mut self, finding: Finding, what: &'static str, message: impl Into<String>) {
+        self.0.push((finding, what, message.into()));
+    }
+}
+
+/// Checks everything, also where the config cannot be read. Exit code 1 where something is wrong.
+pub fn examine(args: &ModelArgs) -> Result<Report, Problem> {
+    let (env, interrupts) = (Env::read(), Interrupts::install()?);
+    let mut checks = Checks(Vec::new());
+    check_root(&mut checks, args, &env)?;
+    match Settings::resolve(args, &env) {
+        Ok(settings) => {
+            let path = settings.config_path.display();
+            if fs::exists(&settings.config_path) {
+                checks.add(Finding::Ok, "config", path.to_string());
+            } else {
+                checks.add(
+                    Finding::Missing,
+                    "config",
+                    format!("{path}: there is none, and the defaults count"),
+                );
+            }
+            for note in &settings.notes {
+                checks.add(Finding::Warning, "config", note);
+            }
+            check_providers(&mut checks, args, &settings, &env, &interrupts);
+            check_tools(&mut checks, &settings, &env, &interrupts);
+            check_sandbox(&mut checks, &settings, &env);
+        }
+        Err(problem) => checks.add(Finding::Wrong, "config", problem.message),
+    }
+    check_terminal(&mut checks, &env);
+    Ok(report(&checks.0))
+}
+
+fn report(checks: &[(Finding, &'static str, String)]) -> Report {
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for (finding, what, message) in checks {
+        text.push_str(&format!("{:<8} {what:<9} {message}\n", finding.word()));
+        list.push(json!({ "finding": finding.word(), "check": what, "message": message }));
+    }
+    let wrong = checks.iter().filter(|(finding, ..)| *finding == Finding::Wrong).count();
+    let mut report = Report::done(text).with("checks", list.into_iter().collect::<Value>());
+    if wrong > 0 {
+        report.exit = Exit::Failed;
+        report.error = Some(format!("{wrong} of {} checks found something wrong", checks.len()));
+    }
+    report
+}
+
+fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Problem> {
+    let root = find_root(args.root.as_deref(), env)?.0;
+    let path = root.path().display();
+    if !fs::exists(root.path()) {
+        checks.add(Finding::Missing, "root", format!("{path}: the first run creates it"));
+        return Ok(());
+    }
+    if let Err(error) = fs::check_folder_owner(root.path()) {
+        checks.add(Finding::Wrong, "root", format!("{error:#}"));
+        return Ok(());
+    }
+    let parts = ["conversations", "outputs", "splits", "trash", "summaries", "history"];
+    let sizes: Vec<String> = parts
+        .iter()
+        .map(|part| (part, fs::bytes_below(&root.path().join(part))))
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(part, bytes)| format!("{part} {}", out::bytes(bytes)))
+        .collect();
+    let all = out::bytes(fs::bytes_below(root.path()));
+    let sizes = if sizes.is_empty() { String::new() } else { format!(" ({})", sizes.join(", ")) };
+    checks.add(Finding::Ok, "root", format!("{path}: {all}{sizes}"));
+    Ok(())
+}
+
+fn check_providers(
+    checks: &mut Checks,
+    args: &ModelArgs,
+    settings: &Settings,
+    env: &Env,
+    interrupts: &Interrupts,
+) {
+    let is_set = |provider: Provider| {
+        provider.credential_variables().iter().any(|name| env.get(name).is_some())
+    };
+    for provider in Provider::all() {
+        let is_chosen = settings.provider == Some(provider);
+        let is_local = provider == Provider::Ollama;
+        if provider.preset().is_some() || provider == Provider::Replay {
+            if is_chosen {
+                check_program(checks, settings, env, provider);
+            }
+            continue;
+        }
+        if !is_chosen && !is_local && !is_set(provider) {
+            let variable = provider.credential_variables().join(" or ");
+            let name = provider.name();
+            checks.add(Finding::Missing, "provider", format!("{name}: {variable} is not set"));
+            continue;
+        }
+        let args = ModelArgs { provider: Some(provider.name().to_owned()), ..args.clone() };
+        check_server(checks, &args, env, interrupts, provider, is_chosen);
+    }
+    if settings.provider.is_none()
+        && !checks.0.iter().any(|(finding, what, _)| *what == "provider" && *finding == Finding::Ok)
+    {
+        checks.add(
+            Finding::Wrong,
+            "provider",
+            super::connection::no_provider().message.replace('\n', "; "),
+        );
+    }
+}
+
+/// Asks a server for its models once.
+fn check_server(
+    checks: &mut Checks,
+    args: &ModelArgs,
+    env: &Env,
+    interrupts: &Interrupts,
+    provider: Provider,
+    is_chosen: bool,
+) {
+    let name = provider.name();
+    let unused = if is_chosen { Finding::Wrong } else { Finding::Warning };
+    let (mut client, settings) = match Settings::resolve(args, env)
+        .and_then(|settings| Ok((settings.source(env, true)?, settings)))
+    {
+        Ok(both) => both,
+        Err(problem) => return checks.add(unused, "provider", problem.message),
+    };
+    let watch = Stopwatch::start();
+    match client.list_models(interrupts) {
+        Ok(models) => {
+            let seconds = watch.elapsed().as_secs_f64();
+            let of = client
+                .credential
+                .as_deref()
+                .map_or_else(String::new, |key| format!(", key of {key}"));
+            let count = models.len();
+            checks.add(
+                Finding::Ok,
+                "provider",
+                format!("{name}: {count} models in {seconds:.1} s{of}"),
+            );
+            let model = settings.config.model.filter(|_| is_chosen);
+            if let Some(model) = model.filter(|model| !models.iter().any(|one| one.id == *model)) {
+                let message =
+                    format!("{name} does not list {model}; --list-models prints what it has");
+                checks.add(Finding::Warning, "model", message);
+            }
+        }
+        Err(RequestError::Api(_)) if provider == Provider::Ollama && !is_chosen => {
+            checks.add(Finding::Missing, "provider", format!("{name}: it is not running"));
+        }
+        Err(RequestError::Api(error)) => {
+            checks.add(unused, "provider", format!("{name}: {}", client.explain(&error, "")));
+        }
+        Err(RequestError::Interrupted(signal)) => {
+            checks.add(unused, "provider", format!("{name}: interrupted by {}", signal.name()));
+        }
+    }
+}
+
+/// Looks for the program of a provider that is one.
+fn check_program(checks: &mut Checks, settings: &Settings, env: &Env, provider: Provider) {
+    let own = match provider {
+        Provider::ClaudeCode => "claude",
+        Provider::Cursor => "cursor-agent",
+        _ => "",
+    };
+    let words = settings.config.command.clone().unwrap_or_default();
+    let program = words.first().map_or(own, String::as_str);
+    let name = provider.name();
+    if program.is_empty() {
+        return checks.add(Finding::Missing, "provider", format!("{name}: nothing to check"));
+    }
+    let path = env.program(program);
+    if fs::is_executable(&path) {
+        checks.add(Finding::Ok, "provider", format!("{name}: {}", path.display()));
+    } else {
+        checks.add(Finding::Wrong, "provider", format!("{name}: {program} is not on the PATH"));
+    }
+}
+
+fn check_tools(checks: &mut Checks, settings: &Settings, env: &Env, interrupts: &Interrupts) {
+    let found = tools::discover(&settings.root, env, interrupts);
+    let names: Vec<&str> =
+        found.tools.iter().filter_map(|tool| Path::new(&tool.path).file_name()?.to_str()).collect();
+    checks.add(Finding::Ok, "tools", format!("{}: {}", names.len(), names.join(", ")));
+    for (path, why) in &found.rejected {
+        checks.add(Finding::Warning, "tools", format!("{path} is not a tool: {why}"));
+    }
+}
+
+/// Builds the sandbox that `--sandbox workspace` would give here.
+fn check_sandbox(checks: &mut Checks, settings: &Settings, env: &Env) {
+    let Ok(folder) = env.current_folder() else { return };
+    let toplevel = git::find_toplevel(&folder);
+    let mode = settings.config.sandbox;
+    let in_force = mode.name();
+    let mode = if mode == crate::sandbox::SandboxMode::Off {
+        crate::sandbox::SandboxMode::Workspace
+    } else {
+        mode
+    };
+    let request = SandboxRequest {
+        mode,
+        no_network: settings.config.no_network,
+        write: settings.write.clone(),
+        only_landlock: false,
+    };
+    let places = Places {
+        folder: &folder,
+        toplevel: toplevel.as_deref(),
+        root: settings.root.path(),
+        env,
+        per_file: false,
+        config: Some(&settings.config_path),
+    };
+    match Sandbox::build(&request, places) {
+        Ok(Some(sandbox)) => {
+            checks.add(
+                Finding::Ok,
+                "sandbox",
+                format!("{in_force}; --sandbox {} works, with {}", mode.name(), sandbox.kind()),
+            );
+            for gap in sandbox.gaps() {
+                checks.add(Finding::Warning, "sandbox", gap);
+            }
+        }
+        Ok(None) => {}
+        Err(error) => {
+            let finding = if in_force == "off" { Finding::Warning } else { Finding::Wrong };
+            checks.add(
+                finding,
+                "sandbox",
+                format!("{in_force}; --sandbox {}: {error}", mode.name()),
+            );
+        }
+    }
+}
+
+fn check_terminal(checks: &mut Checks, env: &Env) {
+    if !terminal::stderr_is_terminal() {
+        return checks.add(Finding::Missing, "terminal", "stderr is not one: no progress is shown");
+    }
+    let term = env.get("TERM").unwrap_or("(not set)");
+    let colours = if terminal::is_plain() { "no colours" } else { "colours" };
+    let host = env::describe_host();
+    checks.add(
+        Finding::Ok,
+        "terminal",
+        format!("{} columns, TERM={term}, {colours}; {host}", terminal::width()),
+    );
+}

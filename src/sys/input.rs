@@ -1,0 +1,63 @@
+//! A file that the user names to be read: a regular file, or what can only be read once: `-`, `/dev/stdin`, `<(…)`,
+//! `/dev/null`. The latter is copied into a private folder first, so that it can be read like any file.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use super::fs::empty_folder;
+use super::interrupt::Interrupts;
+use super::stdin;
+use crate::problem::Problem;
+
+/// A file to read. A copy is removed when this is dropped.
+#[derive(Debug)]
+pub struct InputFile {
+    path: PathBuf,
+    folder: Option<TempDir>,
+}
+
+/// Whether a path is that of an open file of this process, or of nothing. Any other FIFO or device might keep us waiting.
+fn is_given(path: &Path) -> bool {
+    let folders = ["/dev/fd", "/proc/self/fd"];
+    let is_open = folders.iter().any(|folder| path.starts_with(folder));
+    is_open || path == Path::new("/dev/stdin") || path == Path::new("/dev/null")
+}
+
+impl InputFile {
+    /// Opens what the user named. Whether a regular file is there shows when it is read.
+    ///
+    /// # Errors
+    /// A stream cannot be read, or has more than [`crate::limits::STDIN_PROMPT`] bytes; a signal came.
+    pub fn open(path: &Path, interrupts: &Interrupts) -> Result<Self, Problem> {
+        let is_stdin = path == Path::new("-");
+        let is_plain = |metadata: &fs::Metadata| metadata.is_file() || metadata.is_dir();
+        if !is_stdin && (!is_given(path) || fs::metadata(path).as_ref().map_or(true, is_plain)) {
+            return Ok(Self { path: path.to_owned(), folder: None });
+        }
+        let bytes = if is_stdin {
+            stdin::read_to_end(interrupts)?
+        } else {
+            let file =
+                File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+            stdin::read_stream(file, &path.display().to_string(), interrupts)?
+        };
+        let bytes = bytes.map_err(Problem::interrupted)?;
+        let folder = empty_folder()?;
+        let copy = folder.path().join("stdin");
+        fs::write(&copy, bytes).with_context(|| format!("cannot write {}", copy.display()))?;
+        Ok(Self { path: copy, folder: Some(folder) })
+    }
+
+    /// Whether it is a copy of a stream.
+    pub fn is_copy(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// Where it can be read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

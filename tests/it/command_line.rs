@@ -1,0 +1,173 @@
+//! The command line: short forms, files without a flag, streams in place of files, words that are not sent, completions,
+//! `--code`.
+
+use serde_json::json;
+
+use crate::apply::APPLY;
+use crate::conversations::{CONVERSATIONS, path};
+use crate::sandbox::{LLM_TEXT, LLM_UPLOAD, NAGENT, Sandbox, answer};
+use crate::summarize::SUMMARIZE;
+
+const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
+
+const WRITE: &str = "<nagent-write path=\"a.txt\">new\n</nagent-write>";
+
+#[test]
+fn short_forms_mean_what_the_long_ones_do() {
+    let sandbox =
+        Sandbox::new().file("a.txt", "file-to-read\n").replies([answer("1"), answer("2")]);
+    sandbox.run(&["-m", "other", "-c", "here", "-f", "a.txt", "task"]).answers("1");
+    let request = &sandbox.requests()[0];
+    assert!(request.text().contains("file-to-read"));
+    assert_eq!(request.json()["model"], "other");
+    assert!(path(&sandbox, "here").exists());
+    sandbox.run(&["-qc", "here", "-m=third", "more"]).answers("2");
+    assert_eq!(sandbox.requests()[1].json()["model"], "third");
+}
+
+#[test]
+fn w_allows_this_folder_or_the_one_behind_it() {
+    let allowed = |args: &[&str], file: &str| {
+        let sandbox =
+            Sandbox::outside_temp().reply(WRITE.replace("a.txt", file)).reply(answer("done"));
+        std::fs::create_dir(sandbox.work().join("sub")).unwrap();
+        sandbox.run(args).assert_exit(0);
+        let prompt = sandbox.block("user-prompt").body;
+        (sandbox.work().join(file).exists(), prompt)
+    };
+    let is = |done: bool, prompt: &str| (done, prompt.to_owned());
+    assert_eq!(allowed(&["write it"], "a.txt"), is(false, "write it"));
+    assert_eq!(allowed(&["-w", "write it"], "a.txt"), is(true, "write it"));
+    assert_eq!(allowed(&["-nw", "write it"], "a.txt"), is(true, "write it"));
+    assert_eq!(allowed(&["-w", "sub", "write it"], "a.txt"), is(false, "write it"));
+    assert_eq!(allowed(&["-w", "sub", "write it"], "sub/a.txt"), is(true, "write it"));
+    let sandbox = Sandbox::outside_temp();
+    sandbox.run(&["-w", "no/such", "x"]).assert_exit(2).stderr_has(&["no/such"]);
+    // In the config, relative to wherever it is called.
+    let sandbox = Sandbox::outside_temp()
+        .config_also(json!({"write": ["."]}))
+        .reply(WRITE)
+        .reply(answer("done"));
+    sandbox.run(&["write it"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "new\n");
+}
+
+#[test]
+fn tools_take_their_file_without_a_flag() {
+    let sandbox = Sandbox::new().file("a.txt", "words\n").file("b.txt", "more\n");
+    sandbox.llm.choose(|_| answer("done").into());
+    let run = |program: &str, args: &[&str]| sandbox.program(program, args).run();
+    run(LLM_TEXT, &["a.txt"]).assert_exit(0);
+    run(LLM_UPLOAD, &["a.txt", "--prompt", "What?"]).assert_exit(0);
+    run(SUMMARIZE, &["b.txt"]).assert_exit(0);
+    run(SPLIT, &["a.txt", "--output", "parts"]).assert_exit(0);
+    let edit = "<<<<<<< SEARCH\nwords\n=======\nother\n>>>>>>> REPLACE\n";
+    sandbox.program(APPLY, &["a.txt"]).stdin(edit).run().assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "other\n");
+    sandbox.file_edit(&["b.txt", "--no-summaries", "look at it"]).run().assert_exit(0);
+    assert_eq!(sandbox.block("user-prompt").body, "look at it");
+    sandbox.file_edit(&["b.txt", "--history"]).run().assert_exit(1).stderr_has(&["no history"]);
+    // The flag and the word are two files: one too many.
+    for program in [LLM_TEXT, SUMMARIZE, APPLY, SPLIT] {
+        run(program, &["a.txt", "--file", "b.txt"]).assert_exit(2);
+        run(program, &[]).assert_exit(2).stderr_has(&["FILE"]);
+    }
+    sandbox.file_edit(&[]).run().assert_exit(2).stderr_has(&["nagent-file-edit FILE"]);
+    sandbox.file_edit(&["b.txt", "--undo", "3"]).run().assert_exit(1);
+}
+
+#[test]
+fn a_stream_can_take_the_place_of_a_file_that_is_read() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|_| answer("done").into());
+    let seen = || sandbox.requests().last().unwrap().text();
+    for (at, words) in [
+        format!("{LLM_TEXT} - < in"),
+        format!("{LLM_TEXT} /dev/stdin < in"),
+        format!("cat in | {LLM_TEXT} /dev/stdin"),
+        format!("{LLM_TEXT} <(cat in)"),
+        format!("{LLM_UPLOAD} - --prompt What < in"),
+        format!("cat in | {LLM_UPLOAD} /dev/stdin --prompt What"),
+        format!("{SUMMARIZE} - < in"),
+        format!("{SUMMARIZE} <(cat in)"),
+        format!("{NAGENT} --config <(cat ~/.nagent/config.json; cat in >&2) -f in x"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mark = format!("marked-{at}");
+        sandbox.write("in", format!("{mark}\n"));
+        sandbox.program("bash", &["-c", words]).run().assert_exit(0);
+        assert!(seen().contains(&mark), "{words}");
+    }
+    sandbox.program(SPLIT, &["-"]).run().assert_exit(2).stderr_has(&["save the input first"]);
+    sandbox.program(LLM_TEXT, &["-"]).run().assert_exit(1).stderr_has(&["empty"]);
+    sandbox
+        .program(LLM_TEXT, &["/dev/zero"])
+        .run()
+        .assert_exit(1)
+        .stderr_has(&["not a regular file"]);
+    // No settings at all.
+    let run = sandbox.cmd(&["--config", "/dev/null", "--status", "--json"]).run().assert_exit(0);
+    assert_eq!(run.json()["settings"]["provider"]["from"], "OPENAI_API_KEY");
+}
+
+#[test]
+fn a_lone_word_that_is_a_command_elsewhere_is_not_sent() {
+    let sandbox = Sandbox::new().reply(answer("yes"));
+    for (word, meant) in [
+        ("help", "nagent --help"),
+        ("status", "nagent --status"),
+        ("init", "export OPENAI_API_KEY"),
+        ("login", "--list-providers"),
+    ] {
+        let run = sandbox.run(&[word]).assert_exit(2).no_stdout().stderr_has(&[word, meant]);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+    assert!(sandbox.requests().is_empty());
+    sandbox.run(&["help", "me"]).answers("yes");
+}
+
+#[test]
+fn code_prints_the_first_code_block_alone_and_the_model_knows() {
+    let reply = answer("Here:\n\n```json\n{\"a\": 1}\n```\n\nThat is all.");
+    let sandbox = Sandbox::new().reply(reply.as_str()).reply(reply.as_str()).reply(answer("none"));
+    let run = sandbox.run(&["--code", "convert it"]).assert_exit(0).no_stderr();
+    assert_eq!(run.stdout, "{\"a\": 1}\n");
+    assert!(sandbox.requests()[0].user().contains("single fenced code block"));
+    let run = sandbox.run(&["--code", "--json", "again"]).assert_exit(0).json();
+    assert_eq!(run["code"], "{\"a\": 1}\n");
+    assert!(run["responses"][0].as_str().unwrap().contains("That is all."));
+    assert_eq!(sandbox.run(&["--code", "no block"]).assert_exit(0).stdout, "none");
+}
+
+/// What the shell gets for the last word of a command line.
+fn complete(sandbox: &Sandbox, program: &str, words: &[&str]) -> Vec<String> {
+    let words = [&["--", program], words].concat();
+    let command = sandbox.program(program, &words).env("NAGENT_COMPLETE", "fish");
+    let out = command.run().assert_exit(0).stdout;
+    out.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn shells_complete_flags_conversations_and_models() {
+    let sandbox = Sandbox::new()
+        .reply(answer("x"))
+        .config_also(json!({"prices": {"my-model": {"input": 1, "output": 2}}}));
+    sandbox.run(&["-c", "about-logs", "x"]).assert_exit(0);
+    assert_eq!(complete(&sandbox, NAGENT, &["--cont"]), ["--continue"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--conversation", "ab"]), ["about-logs"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["-m", "my-"]), ["my-model"]);
+    assert!(complete(&sandbox, NAGENT, &["-m", "gpt-5.5"]).contains(&"gpt-5.5".to_owned()));
+    assert_eq!(complete(&sandbox, NAGENT, &["--provider", "anth"]), ["anthropic"]);
+    assert_eq!(complete(&sandbox, CONVERSATIONS, &["ren"]), ["rename"]);
+    assert_eq!(complete(&sandbox, CONVERSATIONS, &["show", "ab"]), ["about-logs"]);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = sandbox.program(NAGENT, &[] as &[&str]).env("NAGENT_COMPLETE", shell).run();
+        let script = script.assert_exit(0).stdout;
+        assert!(
+            script.contains("nagent") && !script.contains(env!("CARGO_MANIFEST_DIR")),
+            "{script}"
+        );
+    }
+}
