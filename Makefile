@@ -82,6 +82,7 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-history -- speed \
 		--command "$(TARGET_DIR)/release/nagent-file-edit --history --json"
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-conversations -- --bin $(TARGET_DIR)/release
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.
 edits:

@@ -1,5 +1,7 @@
 //! The tags for large files: segments, their way back, and where that may lead.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::actions::{error, ok};
 use crate::blocks::Block;
 use crate::sandbox::{Sandbox, answer};
@@ -41,6 +43,14 @@ fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_
     assert!(read.body.starts_with("Read the segments that matter, edit them"), "{read:?}");
     let (index, second) = (read.get("index_path").to_owned(), segment(&read, 2));
     assert!(std::fs::read_to_string(&second).unwrap().starts_with("def f"));
+    for entry in std::fs::read_dir(std::path::Path::new(&index).parent().unwrap()).unwrap() {
+        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(
+            mode & 0o777,
+            0o600,
+            "for the owner alone, though everybody may read the source"
+        );
+    }
 
     let name = std::fs::read_to_string(&second).unwrap();
     let name = name.lines().next().unwrap().to_owned();

@@ -22,6 +22,7 @@ mod commands; // managing conversations, lists, discovery, input, what a termina
 mod conversation; // the conversation file: blocks, fences, damage, older files
 mod conversations; // nagent-conversations: lists, texts, names, the trash; --new and --continue
 mod digest; // summaries of conversations
+mod discovery; // which programs are tools, and what is said of them
 mod docs; // the documents describe what the executables do
 mod durability; // kills at any instant, failed appends, forks as --json reports them
 mod edits; // a generated corpus of edits: what applies, what is refused, with which message

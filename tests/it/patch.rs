@@ -33,6 +33,37 @@ fn edits_go_back_again_and_again() {
     split.agrees();
 }
 
+/// The public Python tool writes no offsets, no hashes and no name of a kept original.
+#[test]
+fn an_index_with_the_keys_of_the_public_tool_is_patched_while_the_source_is_as_it_was_split() {
+    let old = |split: &Split| {
+        let mut index: Value =
+            serde_json::from_slice(&fs::read(split.index_path()).unwrap()).unwrap();
+        index.as_object_mut().unwrap().remove("original_path");
+        for segment in index["segments"].as_array_mut().unwrap() {
+            for key in ["start_byte", "end_byte", "sha256"] {
+                segment.as_object_mut().unwrap().remove(key);
+            }
+        }
+        fs::write(split.index_path(), index.to_string()).unwrap();
+    };
+    let split = Split::new();
+    old(&split);
+    split.edit(2, "two\n");
+    split.run(&[]).assert_exit(0);
+    let expect = numbered(40).replace(&numbered(20)[numbered(10).len()..], "two\n");
+    assert_eq!(split.source(), expect);
+    split.edit(3, "three\n");
+    split.run(&[]).assert_exit(0);
+    assert!(split.source().contains("two\nthree\n"), "and its index is a whole one now");
+    let split = Split::new();
+    old(&split);
+    split.edit(2, "two\n");
+    fs::write(&split.source, "changed\n").unwrap();
+    split.run(&[]).assert_exit(1).stderr_has(&["start_byte", "has changed since the split"]);
+    assert_eq!(split.source(), "changed\n");
+}
+
 #[test]
 fn json_has_its_keys() {
     let split = Split::new();

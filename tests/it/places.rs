@@ -302,6 +302,8 @@ fn programs_in_bin_that_are_no_tools_are_left_out() {
     assert!(!system.contains(crate::sandbox::CANARY) && !system.contains('\u{1b}'), "{system}");
     assert!(!system.lines().any(|line| line.starts_with("feed")), "{system}");
     assert!(run.stderr.contains("hangs did not answer"), "{}", run.stderr);
+    let cache = fs::read_to_string(sandbox.root().join("tools.json")).unwrap();
+    assert!(cache.contains("good") && !cache.contains("hangs"), "who was slow is asked again");
     assert_eq!(sandbox.processes(), Vec::<String>::new());
 }
 

@@ -152,6 +152,9 @@ fn a_wait_that_the_server_asks_for_is_kept_and_then_it_goes_on() {
     let requests = sandbox.requests();
     assert_eq!(requests.len(), 3);
     assert!((requests[1].at - requests[0].at).as_secs_f64() >= 1.0, "not before the server said");
+    let status = sandbox.block("nagent-turn-status");
+    assert_eq!(status.get("retries"), "2", "what a retry overcame is in the file");
+    assert!(status.get("last_error").contains("503"), "{status:?}");
 }
 
 #[test]

@@ -8,20 +8,6 @@ use regex_lite::Regex;
 use super::{BLOCKS, Kind, Parsed, Piece, Trouble};
 use crate::format::attributes::{self, Attribute};
 
-/// A whole opening tag, at the start of the text.
-static OPENING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(
-        r#"\A<({})((?:\s+[A-Za-z_][A-Za-z0-9_-]*\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(/)?>"#,
-        BLOCKS.join("|")
-    ))
-    .expect("a constant pattern")
-});
-
-static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"([A-Za-z_][A-Za-z0-9_-]*)\s*=\s*(?:"([^"]*)"|'([^']*)')"#)
-        .expect("a constant pattern")
-});
-
 /// The start of an opening or closing tag of a block, at the start of the text.
 static TAG_START: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\A<(/?)({})(?:[\s/>]|\z)", BLOCKS.join("|"))).expect("a constant pattern")
@@ -94,12 +80,11 @@ impl Parser<'_> {
         if !rest.starts_with('<') {
             return Ok(None);
         }
-        let Some(opening) = OPENING.captures(rest) else { return self.check_tag(rest) };
-        let name = block_name(&opening[1]);
-        let mut attributes = parse_attributes(&opening[2]);
+        let Some(opening) = read_opening(rest) else { return self.check_tag(rest) };
+        let Opening { name, mut attributes, is_closed, length } = opening;
         let fence = take_attribute(&mut attributes, "fence");
-        let tag_end = start + opening[0].len();
-        if opening.get(3).is_some() {
+        let tag_end = start + length;
+        if is_closed {
             let next = self.after_line_end(tag_end);
             let kind = Kind::Block { name, attributes, body: tag_end..tag_end };
             return Ok(Some((Piece { kind, span: start..tag_end }, next)));
@@ -223,14 +208,13 @@ fn ends_in_whole_block(text: &str) -> bool {
     // The block that this line closes begins behind the line's last occurrence before it.
     let from = trimmed[..last_line].rfind(&format!("\n{closing}")).map_or(0, |at| at + 1);
     block_starts(trimmed).filter(|at| follows_blank_line(trimmed, *at)).any(|at| {
-        OPENING.captures(&trimmed[at..]).is_some_and(|opening| {
-            if opening.get(3).is_some() {
-                return at + opening[0].len() == trimmed.len();
+        read_opening(&trimmed[at..]).is_some_and(|opening| {
+            let Opening { name, mut attributes, is_closed, length } = opening;
+            if is_closed {
+                return at + length == trimmed.len();
             }
-            let mut attributes = parse_attributes(&opening[2]);
-            at >= from
-                && closing_tag(&opening[1], take_attribute(&mut attributes, "fence").as_deref())
-                    == closing
+            let fence = take_attribute(&mut attributes, "fence");
+            at >= from && closing_tag(name, fence.as_deref()) == closing
         })
     })
 }
@@ -244,18 +228,52 @@ fn closing_tag(name: &str, fence: Option<&str>) -> String {
     fence.map_or_else(|| format!("</{name}>"), |word| format!("</{name} {word}>"))
 }
 
-fn block_name(found: &str) -> &'static str {
-    BLOCKS.iter().find(|name| **name == found).expect("the pattern is made of these names")
+/// A whole opening tag.
+struct Opening {
+    name: &'static str,
+    attributes: Vec<Attribute>,
+    /// Whether it ends in `/>`.
+    is_closed: bool,
+    /// Its bytes.
+    length: usize,
 }
 
-fn parse_attributes(text: &str) -> Vec<Attribute> {
-    ATTRIBUTE
-        .captures_iter(text)
-        .map(|found| {
-            let raw = found.get(2).or_else(|| found.get(3)).map_or("", |value| value.as_str());
-            (found[1].to_owned(), attributes::decode(raw))
-        })
-        .collect()
+/// Reads the opening tag of a block at the start of a text. By hand, since a list of ten thousand conversations reads a hundred
+/// thousand of them.
+fn read_opening(text: &str) -> Option<Opening> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let after = |rest: &str| {
+        rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}').len()
+    };
+    let rest = text.strip_prefix('<')?;
+    let name = rest.split(|c| !is_word(c)).next()?;
+    let name = BLOCKS.iter().copied().find(|known| *known == name)?;
+    let mut rest = rest.get(name.len()..)?;
+    let mut attributes = Vec::new();
+    loop {
+        let blanks = rest.len() - after(rest);
+        let next = rest.get(blanks..)?;
+        if let Some(behind) = next.strip_prefix("/>").or_else(|| next.strip_prefix('>')) {
+            let is_closed = next.starts_with('/');
+            return Some(Opening {
+                name,
+                attributes,
+                is_closed,
+                length: text.len() - behind.len(),
+            });
+        }
+        let key = next.split(|c| !is_word(c)).next()?;
+        if blanks == 0 || !key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            return None;
+        }
+        let value = next.get(key.len()..)?;
+        let value = value.get(value.len() - after(value)..)?.strip_prefix('=')?;
+        let value = value.get(value.len() - after(value)..)?;
+        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+        let (raw, behind) = value.get(1..)?.split_once(quote)?;
+        attributes.push((key.to_owned(), attributes::decode(raw)));
+        rest = behind;
+    }
 }
 
 /// The first value of that name; all of that name are gone then.
@@ -291,7 +309,7 @@ fn find_at_line_start(text: &str, from: usize, needle: &str) -> Option<usize> {
 fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
     let mut at = from;
     while let Some(found) = find_at_line_start(text, at, opener) {
-        if OPENING.is_match(&text[found..]) {
+        if read_opening(&text[found..]).is_some() {
             return Some(found);
         }
         at = found + opener.len();
@@ -300,5 +318,7 @@ fn find_opening(text: &str, from: usize, opener: &str) -> Option<usize> {
 }
 
 fn block_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
-    text.match_indices("\n<").map(|(at, _)| at + 1).filter(|at| OPENING.is_match(&text[*at..]))
+    text.match_indices("\n<")
+        .map(|(at, _)| at + 1)
+        .filter(|at| read_opening(&text[*at..]).is_some())
 }
