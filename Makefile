@@ -1,4 +1,5 @@
-# make demo needs a Rust toolchain, a C compiler and git. make test also needs patch(1), and make fuzz g++.
+# make demo needs a Rust toolchain, a C compiler and git. make test also needs patch(1), and bwrap for some tests of the
+# sandbox; make fuzz needs g++.
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
