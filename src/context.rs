@@ -34,7 +34,8 @@ pub struct Facts {
     pub remotes: Vec<(String, String)>,
     /// The user's context files: path and text.
     pub files: Vec<(String, String)>,
-    /// The history and summary of the file, in a file's own conversation: the blocks of [`crate::history::text`].
+    /// The history and summary of the file, in a file's own conversation: the blocks of [`crate::history::text`]. Where the
+    /// conversation has them already, what is new in them.
     pub memory: String,
 }
 
@@ -163,7 +164,8 @@ pub fn known_sections(text: &str, pieces: &[Piece]) -> Vec<Section> {
     sections
 }
 
-/// Returns the sections that differ from the `written` ones; one that no longer exists gets the text "(none)".
+/// Returns the sections that differ from what the conversation last said. `written` are its sections in file order. A
+/// section that no longer exists gets the text "(none)"; that on the file's history holds only what is new.
 pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
     if written.is_empty() {
         return now.to_vec();
@@ -171,6 +173,9 @@ pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
     TITLES
         .into_iter()
         .filter_map(|title| {
+            if title == MEMORY {
+                return now.iter().find(|section| section.title == title).cloned();
+            }
             let last =
                 written.iter().rev().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             let text = now.iter().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());

@@ -8,7 +8,7 @@
 //! Individuals who edited this file:
 //! - NAME <ADDRESS>: N commits
 //!
-//! Step-by-step history:
+//! Step-by-step history, in the order of the branch (dates are the authors'):
 //! - 2026-05-01 1234abc NAME: SUMMARY           oldest first; the subject where there is no summary
 //! - 2026-05-02 1234abd (merge, renamed from OLD) NAME: SUMMARY
 //!
@@ -18,9 +18,6 @@
 //! | PATH | N | high (75%) |
 //!
 //! (a paragraph on how to use the table)
-//!
-//! Summarized commits:
-//! - ID (1234abd): SUMMARY                      newest first
 //! {/file-history}
 //!
 //! {file-summary}
@@ -30,14 +27,26 @@
 //! TEXT
 //! {/file-summary}
 //! ```
+//! A conversation that has this already gets only what is new ([`format_news`]):
+//!
+//! ```text
+//! {file-history}
+//! New commits:
+//! - 2026-05-02 1234abd NAME: SUMMARY
+//!
+//! Changed rates:
+//! | PATH | N | high (75%) |
+//! {/file-history}
+//! ```
 //! The same history gives the same text on any day. Names, addresses, subjects, paths and summaries are untrusted: each stays
 //! on its line and in its cell, and none contains a marker ([`crate::format::harmless`]). Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::History;
+use super::co_change::{CoChangedFile, Likelihood};
 use super::commit::{CommitKind, FileChange, FileCommit};
 use crate::format::harmless;
 use crate::limits;
@@ -77,15 +86,39 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     let commits = &history.commits[..history.commits.len().min(limit(limits::HISTORY_STEPS))];
     add_steps(&mut text, history, commits, summaries);
     add_co_changed(&mut text, history, limit(MAX_ROWS));
-    text.push_str("\nSummarized commits:\n");
-    let summarized = |commit: &FileCommit| {
-        let summary = show_line(summaries.get(&commit.id)?, limits::HISTORY_STEP);
-        Some(format!("- {} ({}): {summary}\n", commit.id, shorten_id(&commit.id)))
-    };
-    let summarized: String = commits.iter().filter_map(summarized).collect();
-    text.push_str(if summarized.is_empty() { "- None yet.\n" } else { &summarized });
     text.push_str("{/file-history}");
     text
+}
+
+/// Formats what a history has that is not in `told`, the text of all that a conversation was given of it before: commits,
+/// and files whose rate is another one; empty where nothing is new. `redact` masks a line, as those in `told` are.
+pub fn format_news(
+    history: &History,
+    summaries: &Summaries,
+    told: &str,
+    redact: &dyn Fn(String) -> String,
+) -> String {
+    let told_lines: HashSet<&str> = told.lines().collect();
+    let latest = history.commits.iter().take(limits::HISTORY_STEPS).rev();
+    let steps = latest.map(|commit| redact(format_step(commit, summaries)));
+    let steps: Vec<String> =
+        steps.filter(|line| !told_lines.contains(line.trim_end_matches('\n'))).collect();
+    // What was given last counts.
+    let rates: HashMap<&str, &str> = told.lines().filter_map(parse_row).collect();
+    let rows = history.co_changed.iter().take(MAX_ROWS).map(|file| redact(format_row(file)));
+    let is_new = |row: &String| {
+        let (path, rate) = parse_row(row).unwrap_or_default();
+        rates.get(path).copied().unwrap_or(Likelihood::Low.label()) != rate
+    };
+    let rows: Vec<String> = rows.filter(is_new).collect();
+    let mut text = String::new();
+    for (heading, lines) in [("New commits", steps), ("Changed rates", rows)] {
+        if !lines.is_empty() {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            let _ = write!(text, "{gap}{heading}:\n{}", lines.concat());
+        }
+    }
+    if text.is_empty() { text } else { format!("{{file-history}}\n{text}{{/file-history}}") }
 }
 
 fn add_people(text: &mut String, history: &History, limit: usize) {
@@ -105,7 +138,7 @@ fn add_people(text: &mut String, history: &History, limit: usize) {
 }
 
 fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summaries: &Summaries) {
-    text.push_str("\nStep-by-step history:\n");
+    text.push_str("\nStep-by-step history, in the order of the branch (dates are the authors'):\n");
     let earlier = history.commits.len() - commits.len();
     if let Some(time) = history.read_back_to {
         let day = format_date(time, 0);
@@ -117,20 +150,21 @@ fn add_steps(text: &mut String, history: &History, commits: &[FileCommit], summa
         text.push_str("- earlier commits are not in this clone, which is shallow\n");
     }
     for commit in commits.iter().rev() {
-        let what = summaries.get(&commit.id).unwrap_or(&commit.subject);
-        let _ = writeln!(
-            text,
-            "{}{} {}: {}",
-            start_of_step(commit),
-            show_marks(commit),
-            show_line(&commit.name, MAX_NAME),
-            show_line(what, limits::HISTORY_STEP)
-        );
+        text.push_str(&format_step(commit, summaries));
     }
 }
 
-fn start_of_step(commit: &FileCommit) -> String {
-    format!("- {} {}", format_date(commit.time, commit.offset), shorten_id(&commit.id))
+/// The line of a commit.
+fn format_step(commit: &FileCommit, summaries: &Summaries) -> String {
+    let what = summaries.get(&commit.id).unwrap_or(&commit.subject);
+    format!(
+        "- {} {}{} {}: {}\n",
+        format_date(commit.time, commit.offset),
+        shorten_id(&commit.id),
+        show_marks(commit),
+        show_line(&commit.name, MAX_NAME),
+        show_line(what, limits::HISTORY_STEP)
+    )
 }
 
 fn add_co_changed(text: &mut String, history: &History, limit: usize) {
@@ -143,19 +177,30 @@ fn add_co_changed(text: &mut String, history: &History, limit: usize) {
         "| file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n",
     );
     for file in history.co_changed.iter().take(limit) {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} ({}%) |",
-            escape_cell(&show_path(&file.path)),
-            file.together,
-            file.likelihood.label(),
-            to_percent(file.share)
-        );
+        text.push_str(&format_row(file));
     }
     if let Some(more) = history.co_changed.len().checked_sub(limit).filter(|more| *more > 0) {
         let _ = writeln!(text, "\n{more} more files, with lower rates, are left out.");
     }
     let _ = writeln!(text, "\n{GUIDANCE}");
+}
+
+/// The row of a file that changed in the same commits.
+fn format_row(file: &CoChangedFile) -> String {
+    format!(
+        "| {} | {} | {} ({}%) |\n",
+        escape_cell(&show_path(&file.path)),
+        file.together,
+        file.likelihood.label(),
+        to_percent(file.share)
+    )
+}
+
+/// The path and the rate of such a row.
+fn parse_row(line: &str) -> Option<(&str, &str)> {
+    let (path, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
+    let (_, rate) = rest.split_once(" | ")?;
+    Some((path, rate.split(' ').next()?))
 }
 
 /// Formats a file's summary, or the reason why there is none.
@@ -173,23 +218,21 @@ pub fn format_summary(file: &[u8], summary: Result<&str, &str>) -> String {
 /// The text begins with this where there is no summary.
 const UNAVAILABLE: &str = "Unavailable: ";
 
-/// Finds the summary block of this file in a section that a conversation has. A block without a summary does not count.
-pub fn find_summary<'a>(section: &'a str, file: &[u8]) -> Option<&'a str> {
-    let start = section.rfind("{file-summary}\n")?;
+/// Finds the last summary block in the text of all that a conversation was given, also one that says why there is none.
+pub fn find_summary(told: &str) -> Option<&str> {
+    let start = told.rfind("{file-summary}\n")?;
     let end = "\n{/file-summary}";
-    let stop = start + section[start..].find(end)? + end.len();
-    let block = &section[start..stop];
-    let head = format!("{{file-summary}}\nFile: {}\n", show_path(file));
-    let has_summary = block.starts_with(&head) && !block.contains(&format!("\n\n{UNAVAILABLE}"));
-    has_summary.then_some(block)
+    let stop = start + told[start..].find(end)? + end.len();
+    Some(&told[start..stop])
 }
 
-/// Whether a section that a conversation has lists this commit among its steps.
-pub fn lists_commit(section: &str, commit: &FileCommit) -> bool {
-    section.contains(&format!("\n{}", start_of_step(commit)))
+/// Whether a summary block has a summary.
+pub fn has_summary(block: &str) -> bool {
+    !block.contains(&format!("\n\n{UNAVAILABLE}"))
 }
 
-fn show_marks(commit: &FileCommit) -> String {
+/// Formats what is special about a commit.
+pub(super) fn show_marks(commit: &FileCommit) -> String {
     let kind = match commit.kind {
         CommitKind::Plain => None,
         CommitKind::Merge => Some("merge".to_owned()),
@@ -242,7 +285,7 @@ fn show_line(text: &str, limit: usize) -> String {
     harmless::without_markers(&harmless::escape_line(text, limit))
 }
 
-fn show_path(path: &[u8]) -> String {
+pub(super) fn show_path(path: &[u8]) -> String {
     let shown = harmless::truncate(&harmless::escape_name(path), MAX_PATH);
     harmless::without_markers(&shown)
 }

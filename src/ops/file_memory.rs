@@ -1,8 +1,8 @@
 //! Gathers what a file's own conversation learns of its file at its start: the history and a summary. It asks the model for
 //! summaries that are not cached, and prints nothing but a progress line on a terminal.
 //!
-//! Nothing here stops a run: what is missing is left out or said to be missing, with a note on stderr. What the conversation
-//! has already is repeated word for word, so that it gets no update without news.
+//! A conversation that has the section already gets only what is new. Nothing here stops a run: what is missing is left out
+//! or said to be missing, with a note on stderr.
 
 mod commits;
 mod report;
@@ -11,7 +11,6 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use self::commits::CommitSummaries;
 pub use self::report::report_history;
 use super::call::Call;
 use super::progress::Progress;
@@ -22,6 +21,7 @@ use crate::context;
 use crate::drive::ProgressEvent;
 use crate::format::conversation::Piece;
 use crate::history::History;
+use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
@@ -44,29 +44,58 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What is shown where the model gave no summary. The reason is on stderr: here it would be an update each time it differs.
 const REFUSED: &str =
     "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
+/// What is shown where the conversation has a summary of an older content, and nobody was asked for a new one.
+const OUTDATED: &str = "the file has changed since the last summary";
 
 #[derive(Default)]
 struct PreviousMemory {
-    section: Option<String>,
-    /// The SHA-256 of the content that the conversation knew last.
-    sha256: Option<String>,
+    /// All texts of the section, the oldest first.
+    sections: String,
+    /// The SHA-256 of the content that the conversation knew last; its first digits are enough.
+    known: Option<String>,
+    /// Of the contents that it wrote.
+    written: Vec<String>,
 }
 
 impl PreviousMemory {
-    /// Finds the content in the attributes of the conversation's blocks (see [`crate::memory`]).
+    /// Finds the contents in the attributes of the conversation's blocks (see [`crate::memory`]).
     fn new(text: &str, pieces: &[Piece]) -> Self {
-        let mut sections = context::known_sections(text, pieces).into_iter().rev();
-        let section = sections.find(|section| section.title == context::MEMORY);
+        let sections = context::known_sections(text, pieces).into_iter();
+        let sections = sections.filter(|section| section.title == context::MEMORY);
+        let sections: Vec<String> = sections.map(|section| section.text).collect();
         let mut contents = pieces.iter().rev();
-        let sha256 = contents.find_map(|piece| piece.get("after").or_else(|| piece.get("before")));
-        Self { section: section.map(|section| section.text), sha256: sha256.map(str::to_owned) }
+        let known = contents.find_map(|piece| piece.get("after").or_else(|| piece.get("before")));
+        let written = pieces.iter().filter_map(|piece| piece.get("after"));
+        Self {
+            sections: sections.join("\n\n"),
+            known: known.map(str::to_owned),
+            written: written.map(str::to_owned).collect(),
+        }
+    }
+
+    /// Whether this is the content that the conversation knew last.
+    fn knows(&self, sha256: &str) -> bool {
+        self.known.as_deref().is_some_and(|known| is_hash_of(known, sha256))
+    }
+
+    /// Whether the conversation wrote this content: the model knows what it did.
+    fn has_written(&self, sha256: &str) -> bool {
+        self.written.iter().any(|written| is_hash_of(written, sha256))
     }
 }
+
+/// Whether an attribute has this hash, or its first digits.
+fn is_hash_of(attribute: &str, sha256: &str) -> bool {
+    attribute.len() >= MIN_DIGITS && sha256.starts_with(attribute)
+}
+
+/// A hash is recognized by at least this many digits.
+const MIN_DIGITS: usize = 12;
 
 /// The section on the file, and what it cost.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileMemory {
-    /// The text of the section; empty where there is nothing to say.
+    /// The text of the section, or what is new in it; empty where there is nothing to say.
     pub text: String,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -80,8 +109,8 @@ pub struct FileMemory {
 enum ContentBlock {
     /// Nothing: the file is short, empty or missing.
     None,
-    /// The block that the conversation has already.
-    Unchanged(String),
+    /// Nothing new: the conversation has a summary, and knows what was changed since.
+    Known,
     /// A new summary.
     Summary,
     /// Why there is no summary.
@@ -89,11 +118,12 @@ enum ContentBlock {
 }
 
 /// Gathers the section on the file; empty in a conversation that does not belong to a file. `run` has the conversation and
-/// the model; without it a conversation is only begun, and no model is asked. After a signal it is the section that the
-/// conversation has already.
+/// the model; without it a conversation is only begun, and no model is asked. `redact` masks credentials. After a signal
+/// there is nothing new.
 pub(super) fn gather_memory(
     call: &Call<'_>,
     run: Option<(&ConversationFile, &str)>,
+    redact: &dyn Fn(String) -> String,
     progress: &mut Progress,
 ) -> FileMemory {
     let Some(Ok(file)) = call.which.file_edit.as_ref().map(|file| call.env.absolute_path(file))
@@ -101,7 +131,7 @@ pub(super) fn gather_memory(
         return FileMemory::default();
     };
     let file = fs::real_path(&file).unwrap_or(file);
-    let memory = gather_sections(call, &file, run);
+    let memory = gather_sections(call, &file, run, redact);
     for note in &memory.notes {
         progress.show(ProgressEvent::Note(note));
     }
@@ -112,79 +142,121 @@ fn gather_sections(
     call: &Call<'_>,
     file: &Path,
     run: Option<(&ConversationFile, &str)>,
+    redact: &dyn Fn(String) -> String,
 ) -> FileMemory {
     let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
         PreviousMemory::new(journal.text(), journal.pieces())
     });
     let root = call.root();
-    let is_interrupted = || call.interrupts.pending().is_some();
     let mut line = (!call.quiet).then(|| ProgressLine::new(call.tool));
+    let (history, mut notes) = read_history(call, file, line.as_mut());
+    let (mut commits, missing) =
+        commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
+    let block = choose_block(file, &previous);
+    let may_ask = run.is_some() && may_ask(call);
+    let settings = request_settings(&call.settings, run.map(|(_, model)| model));
+    let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
+    let writers = Writers { tool, settings: &settings, env, interrupts };
+    let wants_file = matches!(block, ContentBlock::Summary);
+    let missing = if may_ask { missing.as_slice() } else { &[] };
+    let unknown = commits::read_texts(&writers, &history, missing).unwrap_or_else(|problem| {
+        notes.push(commits::failure_note(&problem));
+        Vec::new()
+    });
+    let is_own = |commit: &CommitToSummarize<'_>| {
+        commit.text.content.as_ref().is_some_and(|content| previous.has_written(content))
+    };
+    let unknown: Vec<CommitToSummarize<'_>> =
+        unknown.into_iter().filter(|commit| !is_own(commit)).collect();
+    if let Some(line) = line.as_mut().filter(|_| !unknown.is_empty() || wants_file && may_ask) {
+        line.show_now(&format!("asking for summaries of {} and its commits", shown(file)));
+    }
+    let (asked_commits, asked_file) = thread::scope(|scope| {
+        let ask_commits = || commits::request_summaries(&writers, &unknown);
+        let commits = (!unknown.is_empty()).then(|| scope.spawn(ask_commits));
+        let file = wants_file.then(|| summarize_file(&writers, file, may_ask));
+        (commits.and_then(|thread| thread.join().ok()), file)
+    });
+    drop(line);
+    let asked = asked_commits.unwrap_or_default();
+    let (summary, totals) = asked_file.unwrap_or_default();
+    let mut memory = FileMemory { notes, ..FileMemory::default() };
+    memory.requests = asked.requests + totals.requests;
+    memory.usage = asked.usage;
+    memory.usage.add(&totals.usage);
+    if interrupts.pending().is_some() {
+        return memory;
+    }
+    memory.notes.extend(asked.notes);
+    commits.extend(asked.summaries);
+    let summary = format_summary(file, (block, summary), &previous, &mut memory.notes);
+    let told = previous.sections.as_str();
+    let history = if told.is_empty() {
+        redact(text::format_history(&history, &commits, Extent::Latest))
+    } else {
+        text::format_news(&history, &commits, told, redact)
+    };
+    let summary = summary.map(redact).filter(|new| text::find_summary(told) != Some(new));
+    let blocks: Vec<String> =
+        [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
+    memory.text = blocks.join("\n\n");
+    memory
+}
+
+/// Reads the history of the file, with notes for the user.
+fn read_history(
+    call: &Call<'_>,
+    file: &Path,
+    mut line: Option<&mut ProgressLine>,
+) -> (History, Vec<String>) {
     let words = format!("reading the history of {}", shown(file));
     let mut keep_waiting = || {
         if let Some(line) = &mut line {
             line.show_text(&words);
         }
-        !is_interrupted()
+        call.interrupts.pending().is_none()
     };
-    let lookup = git::read_history(file, &root.history(), ReadingTime::START, &mut keep_waiting);
+    let cache = call.root().history();
+    let lookup = git::read_history(file, &cache, ReadingTime::START, &mut keep_waiting);
     let history = lookup.history.unwrap_or_default();
     // A file outside of a repository, or one that was never committed, needs no note.
-    let notes = if lookup.is_trouble { lookup.notes } else { Vec::new() };
-    let mut memory = FileMemory { notes, ..FileMemory::default() };
-    memory.notes.extend(history.notes.iter().cloned());
+    let mut notes = if lookup.is_trouble { lookup.notes } else { Vec::new() };
+    notes.extend(history.notes.iter().cloned());
+    (history, notes)
+}
 
-    let (mut commits, missing) =
-        commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
-    let block = choose_block(file, &history, &previous);
-    // A recording has answers to the run's own requests only; a request for a summary would show the file unmasked.
+/// Whether the model may be asked for summaries. A conversation that another one started has a full prompt, and reads what
+/// it needs of the file: summaries would cost more than they spare it. A recording has answers to the run's own requests
+/// only; with `--redact` a request would show the file unmasked.
+fn may_ask(call: &Call<'_>) -> bool {
     let (config, provider) = (&call.settings.config, call.settings.provider);
     let is_allowed = config.file_summaries && !config.redact && !call.args.show_request;
-    let may_ask = run.is_some() && is_allowed && provider.is_some_and(|p| p != Provider::Replay);
-    let settings = request_settings(&call.settings, run.map(|(_, model)| model));
-    let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
-    let writers = Writers { tool, settings: &settings, env, interrupts };
-    let wants_file = matches!(block, ContentBlock::Summary);
-    let wants_commits = may_ask && !missing.is_empty();
-    if let Some(line) = line.as_mut().filter(|_| wants_commits || wants_file && may_ask) {
-        line.show_now(&format!("asking for summaries of {} and its commits", shown(file)));
-    }
-    let (asked_commits, asked_file) = thread::scope(|scope| {
-        let ask_commits = || commits::request_summaries(&writers, &history, &missing);
-        let commits = wants_commits.then(|| scope.spawn(ask_commits));
-        let file = wants_file.then(|| summarize_file(&writers, file, may_ask));
-        (commits.and_then(|thread| thread.join().ok()), file)
-    });
-    drop(line);
-    let CommitSummaries { summaries, notes, requests, usage } = asked_commits.unwrap_or_default();
-    let (summary, totals) = asked_file.unwrap_or_default();
-    memory.requests = requests + totals.requests;
-    memory.usage = usage;
-    memory.usage.add(&totals.usage);
-    if is_interrupted() {
-        memory.text = previous.section.unwrap_or_default();
-        return memory;
-    }
-    memory.notes.extend(notes);
-    commits.extend(summaries);
+    is_allowed && !call.delegated && provider.is_some_and(|p| p != Provider::Replay)
+}
 
-    let path = file.as_os_str().as_encoded_bytes();
-    let summary = match (block, summary) {
-        (ContentBlock::Unchanged(block), _) => Some(block),
-        (ContentBlock::Unavailable(why), _) => Some(text::format_summary(path, Err(&why))),
-        (ContentBlock::Summary, Some(Ok(summary))) => {
-            Some(text::format_summary(path, Ok(&summary)))
-        }
-        (ContentBlock::Summary, Some(Err(why))) => {
-            memory.notes.push(format!("no summary of {} this time: {why}", shown(file)));
-            Some(text::format_summary(path, Err(REFUSED)))
-        }
-        (ContentBlock::None | ContentBlock::Summary, _) => None,
+/// The block on the content of the file, with a note where the model gave none.
+fn format_summary(
+    file: &Path,
+    (block, summary): (ContentBlock, Option<Result<String, String>>),
+    previous: &PreviousMemory,
+    notes: &mut Vec<String>,
+) -> Option<String> {
+    let format = |summary: Result<&str, &str>| {
+        Some(text::format_summary(file.as_os_str().as_encoded_bytes(), summary))
     };
-    let history = text::format_history(&history, &commits, Extent::Latest);
-    let blocks: Vec<String> =
-        [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
-    memory.text = blocks.join("\n\n");
-    memory
+    match (block, summary) {
+        (ContentBlock::Unavailable(why), _) => format(Err(&why)),
+        (ContentBlock::Summary, Some(Ok(summary))) => format(Ok(&summary)),
+        (ContentBlock::Summary, Some(Err(why))) => {
+            notes.push(format!("no summary of {} this time: {why}", shown(file)));
+            format(Err(REFUSED))
+        }
+        (ContentBlock::Summary, None) => {
+            let last = text::find_summary(&previous.sections);
+            last.filter(|block| text::has_summary(block)).and_then(|_| format(Err(OUTDATED)))
+        }
+        (ContentBlock::None | ContentBlock::Known, _) => None,
+    }
 }
 
 /// Returns the settings for these requests: with the run's model, and little patience.
@@ -197,7 +269,8 @@ fn request_settings(settings: &Settings, model: Option<&str>) -> Settings {
     settings
 }
 
-fn choose_block(file: &Path, history: &History, previous: &PreviousMemory) -> ContentBlock {
+/// Decides what the section says about the content of the file.
+fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     // If the file cannot be read, the run itself reports it.
     let Ok((size, head)) = read::read_range(file, 0, content::HEAD) else {
         return ContentBlock::None;
@@ -215,16 +288,12 @@ fn choose_block(file: &Path, history: &History, previous: &PreviousMemory) -> Co
             out::bytes(MIN_LONG)
         ));
     }
-    find_unchanged(file, history, previous).map_or(ContentBlock::Summary, ContentBlock::Unchanged)
-}
-
-/// Finds the summary that the conversation has, if nobody else has changed the file and no commit has touched it since.
-fn find_unchanged(file: &Path, history: &History, previous: &PreviousMemory) -> Option<String> {
-    let section = previous.section.as_deref()?;
-    let block = text::find_summary(section, file.as_os_str().as_encoded_bytes())?;
-    let is_known = history.commits.first().is_none_or(|commit| text::lists_commit(section, commit));
-    let (_, bytes) = read::read_range(file, 0, MIN_LONG).ok()?;
-    (is_known && previous.sha256.as_deref() == Some(&fs::sha256(&bytes))).then(|| block.to_owned())
+    let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);
+    let is_known = |(_, bytes): (u64, Vec<u8>)| previous.knows(&fs::sha256(&bytes));
+    if has_summary && read::read_range(file, 0, MIN_LONG).is_ok_and(is_known) {
+        return ContentBlock::Known;
+    }
+    ContentBlock::Summary
 }
 
 /// The file's summary, or why there is none, and what it cost. Without `may_ask` it can come from the cache only.
@@ -255,17 +324,26 @@ mod tests {
     use crate::format::conversation::parse;
 
     #[test]
-    fn what_the_conversation_last_knew_of_the_file() {
-        let check = |text: &str, expect: Option<&str>| {
+    fn what_the_conversation_knew_and_wrote_of_the_file() {
+        let [a, b] = ["a".repeat(64), "b".repeat(64)];
+        let check = |text: &str, known: Option<&str>, written: &[&str]| {
             let previous = PreviousMemory::new(text, &parse(text).pieces);
-            assert_eq!(previous.sha256.as_deref(), expect, "{text}");
+            assert_eq!(known.is_some(), previous.known.is_some());
+            assert!(known.is_none_or(|known| previous.knows(known)), "{text}");
+            for hash in [&a, &b] {
+                let expect = written.contains(&hash.as_str());
+                assert_eq!(previous.has_written(hash), expect, "{text}");
+            }
         };
-        let prompt = "<user-prompt at=\"t\" before=\"a\">\nx\n</user-prompt>\n\n";
-        let edit = "<nagent-edit-result status=\"ok\" after=\"b\">\n</nagent-edit-result>\n\n";
-        let undo = "<system change=\"undo\" before=\"b\" after=\"a\" count=\"1\">\nx\n</system>\n";
-        check("", None);
-        check(prompt, Some("a"));
-        check(&format!("{prompt}{edit}"), Some("b"));
-        check(&format!("{prompt}{edit}{undo}"), Some("a"));
+        let prompt = format!("<user-prompt at=\"t\" before=\"{a}\">\nx\n</user-prompt>\n\n");
+        // The first digits are enough, but not a few.
+        let edit = format!("<nagent-edit-result after=\"{}\">\n</nagent-edit-result>\n\n", &b[..12]);
+        let undo = format!("<system change=\"undo\" before=\"{b}\" after=\"{a}\" count=\"1\">\nx\n</system>\n");
+        check("", None, &[]);
+        check(&prompt, Some(&a), &[]);
+        check(&format!("{prompt}{edit}"), Some(&b), &[&b]);
+        check(&format!("{prompt}{edit}{undo}"), Some(&a), &[&a, &b]);
+        let short = "<nagent-edit-result after=\"bbb\">\n</nagent-edit-result>\n";
+        assert!(!PreviousMemory::new(short, &parse(short).pieces).has_written(&b));
     }
 }

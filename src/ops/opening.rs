@@ -174,7 +174,7 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
     let mut progress = Progress::new(call.tool, call.quiet);
     let (mut facts, ..) = gather_facts(call, &mut progress)?;
-    facts.memory = file_memory::gather_memory(call, None, &mut progress).text;
+    facts.memory = file_memory::gather_memory(call, None, &|text| text, &mut progress).text;
     let block = Block::new("initial_context").body(context::format(&context::sections(&facts)));
     Ok(drive::format_block(&block))
 }

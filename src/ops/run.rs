@@ -121,7 +121,6 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     };
     let mut progress = Progress::new(call.tool, call.quiet);
     let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
-    let memory = gather_memory(call, Some((&conversation, &model_id)), &mut progress);
     let redactor = make_redactor(
         &call.env,
         &settings.config.pass_env,
@@ -129,7 +128,9 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
         settings.config.redact,
         args.show_request,
     )?;
-    facts.memory = redactor.redact_text(memory.text).0;
+    let redact = |text: String| redactor.redact_text(text).0;
+    let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
+    facts.memory.clone_from(&memory.text);
     let splits = call.root().splits(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);

@@ -29,7 +29,7 @@ pub fn summarize_conversation(
     pieces: &[Piece],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Summary, Problem> {
-    let sizes = RequestSizes::for_window(queue.rules.window, plan::SMALL)?;
+    let sizes = RequestSizes::for_window(queue.rules.window)?;
     let parts = cut_conversation(text, pieces, sizes.small);
     if parts.is_empty() {
         let message = format!("conversation {name} is empty, there is nothing to summarize");

@@ -51,21 +51,24 @@ pub fn summarize_file(
         let summary = Summary { text: limit.truncate(&text), by: None };
         return Ok(FileSummary { summary, bytes, split: None });
     }
-    let sizes = RequestSizes::for_window(queue.rules.window, split::TARGET)?;
+    let sizes = RequestSizes::for_window(queue.rules.window)?;
     if bytes <= sizes.small {
         let source = Source::new(queue, kind);
+        let (_, content) = read_range(path, 0, sizes.small)?;
         let request = SummaryRequest {
             kind: SummaryKind::File,
             limit,
             place: format!("File: {}", shown(path)),
             subject: shown(path),
-            text: source.decode(&head),
+            text: source.decode(&content),
         };
         return Ok(FileSummary { summary: queue.summarize(&request)?, bytes, split: None });
     }
     let temporary = if output.is_none() { Some(fs::empty_folder()?) } else { None };
     let folder = output.or(temporary.as_ref().map(tempfile::TempDir::path));
-    let mut split = split_source(queue, path, folder.unwrap_or(path), sizes.target)?;
+    // Segments that stay are for editing.
+    let target = if output.is_some() { split::TARGET.min(sizes.small) } else { sizes.small };
+    let mut split = split_source(queue, path, folder.unwrap_or(path), target)?;
     let index_path = output.is_some().then_some(split.index_path.as_path());
     let summary = summarize_segments(queue, index_path, &mut split.index, progress)?;
     Ok(FileSummary { summary, bytes: split.index.source_size_bytes, split: Some(split) })
@@ -120,7 +123,7 @@ fn fill_index(
         what: "File",
         name: &name,
         lines: index.source_line_count,
-        sizes: RequestSizes::for_window(queue.rules.window, index.target_bytes)?,
+        sizes: RequestSizes::for_window(queue.rules.window)?,
     };
     let source = Source::new(queue, kind);
     let summarize = |at: usize| source.summarize_segment(&whole, &path, index, at);

@@ -13,8 +13,12 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::sys::fs::hex;
 
-/// Files up to this many bytes are summarised in one request.
+/// Files up to this many bytes are summarised in one request, where the window of the model is not known.
 pub const SMALL: u64 = 64 * 1024;
+/// All that one request has where the window is not known, in bytes.
+const WHOLE: u64 = 128 * 1024;
+/// Where it is known, and large enough. A summary of more text would say too little of it.
+pub const MAX_SMALL: u64 = 256 * 1024;
 /// The summaries that one request joins have this many bytes together.
 pub const JOIN: u64 = 48 * 1024;
 /// Default word limit of a summary.
@@ -27,19 +31,24 @@ const LEAST: u64 = 1_024;
 /// Maximum sizes of what goes into one request, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSizes {
-    /// Content of a file or segment that is sent whole.
+    /// Content of a file or segment that is sent whole. Larger ones are split into segments of this size: each request
+    /// repeats the instructions, and each summary is sent once more when they are joined.
     pub small: u64,
-    /// A segment.
-    pub target: u64,
     /// Summaries that are joined.
     pub join: u64,
+    /// Everything that fits into one request.
+    pub whole: u64,
 }
 
 impl RequestSizes {
-    /// The sizes for a window in tokens; `target` is the size of a segment without one. A token counts as three bytes: code
-    /// has more, and so have most scripts.
-    pub fn for_window(window: Option<u64>, target: u64) -> Result<Self, Problem> {
-        let Some(window) = window else { return Ok(Self { small: SMALL, target, join: JOIN }) };
+    /// The sizes for a window in tokens. A token counts as three bytes: code has more, and so have most scripts.
+    ///
+    /// # Errors
+    /// The window is too small for anything.
+    pub fn for_window(window: Option<u64>) -> Result<Self, Problem> {
+        let Some(window) = window else {
+            return Ok(Self { small: SMALL, join: JOIN, whole: WHOLE });
+        };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
         if room < LEAST {
             let message = format!(
@@ -47,7 +56,7 @@ impl RequestSizes {
             );
             return Err(Problem::new(Exit::Provider, message));
         }
-        Ok(Self { small: SMALL.min(room), target: target.min(room), join: JOIN.min(room) })
+        Ok(Self { small: MAX_SMALL.min(room), join: JOIN.min(room), whole: room })
     }
 }
 
@@ -275,21 +284,16 @@ mod tests {
     #[test]
     fn sizes_follow_the_window() {
         let check = |window, expect: (u64, u64, u64)| {
-            let sizes = RequestSizes::for_window(window, 32 << 10).unwrap();
-            assert_eq!((sizes.small, sizes.target, sizes.join), expect);
+            let sizes = RequestSizes::for_window(window).unwrap();
+            assert_eq!((sizes.small, sizes.join, sizes.whole), expect);
         };
-        check(None, (SMALL, 32 << 10, JOIN));
-        check(Some(1_000_000), (SMALL, 32 << 10, JOIN));
-        check(Some(32_768), (SMALL, 32 << 10, JOIN));
+        check(None, (SMALL, JOIN, WHOLE));
+        check(Some(1_000_000), (MAX_SMALL, JOIN, 2_993_856));
+        check(Some(32_768), (92_160, JOIN, 92_160));
         check(Some(8_192), (18_432, 18_432, 18_432));
         check(Some(1_000), (1_500, 1_500, 1_500));
-        assert!(
-            RequestSizes::for_window(Some(600), 32 << 10)
-                .unwrap_err()
-                .message
-                .contains("too small")
-        );
-        assert!(RequestSizes::for_window(Some(0), 32 << 10).is_err());
+        assert!(RequestSizes::for_window(Some(600)).unwrap_err().message.contains("too small"));
+        assert!(RequestSizes::for_window(Some(0)).is_err());
     }
 
     #[test]

@@ -485,7 +485,7 @@ fn the_figures_of_memory_on_files_are_those_of_the_code() {
     let rate = |together: u64, alone: u64, files: u64| {
         let mut counts = CoChangeCounts::default();
         for at in 0..together + alone {
-            counts.add_commit(files, (at < together).then_some(b"other".as_slice()));
+            counts.add_commit(0, files, (at < together).then_some(b"other".as_slice()));
         }
         counts.list_files()[0].likelihood.label().to_owned()
     };

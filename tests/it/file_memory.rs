@@ -122,11 +122,10 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
         "\n\n# File memory\n{file-history}\nFile: a.txt\nRepository: ".to_owned(),
         "\nIndividuals who edited this file:\n- Ann <a@example.com>: 2 commits\n".to_owned(),
         format!(
-            "\nStep-by-step history:\n- 2026-05-01 {one} (added) Ann: Did {one}.\n\
+            "(dates are the authors'):\n- 2026-05-01 {one} (added) Ann: Did {one}.\n\
              - 2026-05-01 {two} Ann: Did {two}.\n"
         ),
         "| --- | ---: | --- |\n| b.txt | 2 | high (".to_owned(),
-        format!("\nSummarized commits:\n- {second} ({two}): Did {two}.\n- {first} ({one}): Did"),
         "{/file-history}\n\n{file-summary}\nFile: ".to_owned(),
     ] {
         assert!(context.contains(&expect), "{expect}\n---\n{context}");
@@ -136,6 +135,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
             "/a.txt\nSource: nagent-file-summarize\n\nHolds many lines.\n{/file-summary}"
         )
     );
+    assert_eq!(context.matches("Did ").count(), 2, "no sentence twice: {context}");
     let turn = sandbox.requests().into_iter().find(|request| kind(request) == "turn").unwrap();
     assert!(turn.system().contains("{/file-history}"));
 
@@ -158,7 +158,9 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
     assert_eq!(asked(request), std::slice::from_ref(&third));
     let update = sandbox.block("context-update");
     assert_eq!(update.get("section"), "File memory");
-    assert!(update.body.contains(&format!("Did {}.", &third[..7])), "{}", update.body);
+    let third = &third[..7];
+    let expect = format!("New commits:\n- 2026-05-01 {third} Ann: Did {third}.\n");
+    assert_eq!(update.body, format!("{{file-history}}\n{expect}{{/file-history}}"));
     assert_eq!(edit(&sandbox, &["and now?"]).0, ["turn"]);
 }
 
@@ -170,9 +172,10 @@ fn the_request_has_what_commits_say_and_did() {
     edit(&sandbox, &["task"]);
     let requests = sandbox.requests();
     let request = requests.iter().find(|request| kind(request) == "commits").unwrap().last();
-    for expect in ["\nSubject: Subject\n", "A reason in the body.", "\n+a line of its own\n"] {
+    for expect in ["\nPath: a.txt\n\nSubject\n\nA reason in the body.\n\n@@ ", "\n+a line of its own\n"] {
         assert!(request.contains(expect), "{expect}\n---\n{request}");
     }
+    assert!(!request.contains("diff --git"), "{request}");
 }
 
 #[test]
@@ -185,8 +188,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     let run = sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
     run.stdout_is("done\n").stderr_has(&["no summaries of commits", "no summary of", "a.txt"]);
     let context = sandbox.block("initial_context").body;
-    for expect in ["Ann: Begins\n", "Ann: Goes on\n", "commits:\n- None yet.", "\n\nUnavailable: "]
-    {
+    for expect in ["Ann: Begins\n", "Ann: Goes on\n", "\n\nUnavailable: "] {
         assert!(context.contains(expect), "{expect}\n---\n{context}");
     }
     assert_eq!(summaries(&sandbox), 0, "a failure is never kept");
@@ -202,7 +204,7 @@ fn a_failing_provider_leaves_subjects_and_notes_and_the_run_goes_on() {
     run.stderr_has(&["no summary of 1 of 2 commits"]);
     assert_eq!(kinds(&sandbox, from), ["commits", "file", "turn"]);
     let update = sandbox.block("context-update").body;
-    assert!(update.contains("Ann: Begins\n") && update.contains("Ann: Only this.\n"), "{update}");
+    assert!(!update.contains("Ann: Begins\n") && update.contains("Ann: Only this.\n"), "{update}");
     assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "turn"]);
     // An answer without any.
     sandbox.write("a.txt", long("three"));
@@ -325,32 +327,81 @@ fn summaries_count_against_the_limits() {
 }
 
 #[test]
-fn a_child_that_edits_a_file_is_told_the_same_and_its_requests_count() {
+fn a_child_that_edits_a_file_gets_the_history_and_asks_for_no_summaries() {
     let (sandbox, _) = repository();
     sandbox.llm.push("<nagent-conversation file=\"a.txt\">change it</nagent-conversation>");
     let run = sandbox.run(&["--json", "task"]).assert_exit(0);
-    assert_eq!(kinds(&sandbox, 0), ["commits", "file", "turn", "turn", "turn"]);
-    let child = sandbox.requests();
-    let child = child.iter().find(|request| request.system().contains("{/file-summary}"));
-    assert!(child.unwrap().user().contains("change it"));
+    assert_eq!(kinds(&sandbox, 0), ["turn", "turn", "turn"]);
     assert_eq!(run.json()["recursive_turn_count"], 3);
-    let (asked_for, _) = edit(&sandbox, &["--clear", "task"]);
-    assert_eq!(asked_for, ["turn"], "what one conversation paid for, all have");
+    let child = sandbox.requests();
+    let child = child.iter().find(|request| request.system().contains("{/file-history}"));
+    let child = child.unwrap();
+    assert!(child.user().contains("change it") && child.system().contains("Ann: Goes on\n"));
+    assert!(!child.system().contains("{file-summary}"), "{}", child.system());
+    // The user's own prompt is worth them, and what it paid for, children have too.
+    assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "file", "turn"]);
+    let update = sandbox.block("context-update").body;
+    assert!(update.contains("Ann: Did ") && update.ends_with("{/file-summary}"), "{update}");
+    let from = sandbox.requests().len();
+    let other = "<nagent-conversation file=\"a.txt\">and that</nagent-conversation>";
+    sandbox.llm.push(other);
+    sandbox.run(&["task"]).assert_exit(0);
+    assert_eq!(kinds(&sandbox, from), ["turn", "turn", "turn"]);
 }
 
-#[test]
-fn a_summary_stays_while_only_the_conversation_itself_changed_the_file() {
-    let (sandbox, _) = repository();
-    edit(&sandbox, &["task"]);
-    sandbox.write("a.txt", long("mine"));
-    let hash = nagent::sys::fs::sha256(long("mine").as_bytes());
+/// A block that says that a run of the conversation gave the file this content.
+fn record_write(sandbox: &Sandbox, content: &str) {
+    sandbox.write("a.txt", content);
+    let hash = nagent::sys::fs::sha256(content.as_bytes());
     sandbox.edit_conversation(|text| {
         format!("{text}\n<system change=\"run\" path=\"a.txt\" before=\"x\" after=\"{hash}\">\nx\n</system>\n")
     });
+}
+
+#[test]
+fn nothing_is_asked_about_content_that_the_conversation_wrote() {
+    let (sandbox, _) = repository();
+    edit(&sandbox, &["task"]);
+    record_write(&sandbox, &long("mine"));
     assert_eq!(edit(&sandbox, &["task"]).0, ["turn"], "it wrote that itself");
     assert!(sandbox.blocks_of("context-update").is_empty(), "{}", sandbox.conversation());
+    // Nor when it is committed: the commit is listed with its subject.
+    let mine = commit(&sandbox, "Mine");
+    assert_eq!(edit(&sandbox, &["task"]).0, ["turn"], "it wrote that itself");
+    let update = sandbox.block("context-update").body;
+    let expect = format!("New commits:\n- 2026-05-01 {} Ann: Mine\n", &mine[..7]);
+    assert_eq!(update, format!("{{file-history}}\n{expect}{{/file-history}}"));
     sandbox.write("a.txt", long("theirs"));
     assert_eq!(edit(&sandbox, &["task"]).0, ["file", "turn"], "somebody else did");
+    commit(&sandbox, "Theirs");
+    assert_eq!(edit(&sandbox, &["task"]).0, ["commits", "turn"], "of their commit only");
+    let requests = sandbox.requests();
+    let last = requests.iter().rfind(|request| kind(request) == "commits").unwrap();
+    assert!(last.last().contains("\nTheirs\n") && !last.last().contains("\nMine\n"));
+    // Without leave to ask, a summary that is out of date is not left to be believed.
+    sandbox.write("a.txt", long("others"));
+    assert_eq!(edit(&sandbox, &["--no-summaries", "task"]).0, ["turn"]);
+    let updates = sandbox.blocks_of("context-update");
+    assert!(updates.last().unwrap().body.contains("\n\nUnavailable: the file has changed"));
+}
+
+#[test]
+fn five_cycles_of_edit_and_commit_add_little() {
+    let (sandbox, _) = repository();
+    for at in 0..30 {
+        sandbox.write(&format!("{at}.txt"), "x");
+        sandbox.write("a.txt", long(&format!("they {at}")));
+        commit(&sandbox, &format!("They {at}"));
+    }
+    edit(&sandbox, &["task"]);
+    for at in 0..5 {
+        record_write(&sandbox, &long(&format!("mine {at}")));
+        commit(&sandbox, &format!("A subject as long as most of them are, number {at}"));
+        assert_eq!(edit(&sandbox, &["task"]).0, ["turn"]);
+    }
+    let updates = sandbox.blocks_of("context-update");
+    let sizes: Vec<usize> = updates.iter().map(|update| update.body.len()).collect();
+    assert!(sizes.len() == 5 && sizes.iter().all(|size| *size < 300), "{sizes:?}");
 }
 
 /// What somebody might put into a commit, a name or a path.
@@ -414,7 +465,7 @@ fn the_report_has_all_that_the_repository_says() {
     edit(&sandbox, &["task"]);
     let report = history(&sandbox, "a.txt").unwrap();
     assert!(report.text.starts_with("{file-history}\nFile: a.txt\n"), "{}", report.text);
-    assert!(report.text.contains(&format!("- {second} ({}): Did", &second[..7])));
+    assert!(report.text.contains(&format!(" {} Ann: Did ", &second[..7])), "{}", report.text);
     let json = Value::Object(report.json);
     assert_eq!(json["head"], json!(second));
     assert_eq!(json["commits"][0]["subject"], "Goes on");

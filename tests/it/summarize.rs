@@ -94,7 +94,7 @@ fn a_small_file_is_one_request_and_the_same_content_costs_nothing_again() {
 
 #[test]
 fn a_large_file_goes_by_segments_that_are_joined() {
-    let sandbox = large(100_000);
+    let sandbox = large(224_000);
     let json = summarize(&sandbox, &["--json"]).run().assert_exit(0).json();
     assert_eq!(asked(&sandbox), 5);
     let join = sandbox.requests().into_iter().find(is_join).unwrap();
@@ -102,7 +102,7 @@ fn a_large_file_goes_by_segments_that_are_joined() {
     for (key, expect) in [
         ("mode", Value::from("split")),
         ("file", sandbox.work().join("f.txt").display().to_string().into()),
-        ("size_bytes", 100_000.into()),
+        ("size_bytes", 224_000.into()),
         ("index_path", Value::Null),
         ("summary", "the whole".into()),
         ("provider", "openai".into()),
@@ -120,7 +120,7 @@ fn a_large_file_goes_by_segments_that_are_joined() {
     let summaries: Vec<&str> =
         segments.iter().map(|segment| segment["summary"].as_str().unwrap()).collect();
     assert_eq!(summaries, ["part 1", "part 2", "part 3", "part 4"]);
-    assert_eq!((&segments[0]["path"], &segments[3]["end_byte"]), (&Value::Null, &100_000.into()));
+    assert_eq!((&segments[0]["path"], &segments[3]["end_byte"]), (&Value::Null, &224_000.into()));
     assert_eq!(std::fs::read_dir(sandbox.tmp()).unwrap().count(), 0, "nothing is left behind");
 
     let json = summarize(&sandbox, &["--json"]).run().assert_exit(0).json();
@@ -130,7 +130,7 @@ fn a_large_file_goes_by_segments_that_are_joined() {
     let bytes =
         segments[1]["start_byte"].as_u64().unwrap()..segments[1]["end_byte"].as_u64().unwrap();
     let part =
-        &text(100_000)[usize::try_from(bytes.start).unwrap()..usize::try_from(bytes.end).unwrap()];
+        &text(224_000)[usize::try_from(bytes.start).unwrap()..usize::try_from(bytes.end).unwrap()];
     sandbox.write("f.txt", part);
     summarize(&sandbox, &[]).run().answers("part 2");
     assert_eq!(asked(&sandbox), 5);
@@ -161,7 +161,7 @@ fn each_segment_is_summed_up_by_its_own_text() {
 
 #[test]
 fn the_segments_stay_where_a_folder_is_named() {
-    let sandbox = large(100_000);
+    let sandbox = large(224_000);
     let json = summarize(&sandbox, &["--json", "--output", "out"]).run().assert_exit(0).json();
     let path = sandbox.work().join("out/index.json");
     assert_eq!(json["index_path"], path.display().to_string());
@@ -196,7 +196,7 @@ fn as_many_at_once_as_jobs_and_no_more() {
 
 #[test]
 fn when_one_segment_fails_the_others_are_kept() {
-    let sandbox = Sandbox::new().file("f.txt", text(100_000));
+    let sandbox = Sandbox::new().file("f.txt", text(224_000));
     // It fails when all four run.
     let (latch, mut count) = (Latch::default(), 0);
     sandbox.llm.choose(move |request| {
@@ -290,7 +290,7 @@ fn the_usual_limit_is_a_wish() {
 
 #[test]
 fn of_a_large_file_the_limit_is_for_the_whole() {
-    let sandbox = large(100_000);
+    let sandbox = large(224_000);
     summarize(&sandbox, &["--max-words", "7"]).run().answers("the whole");
     for request in sandbox.requests() {
         let limit = if is_join(&request) { "at most 7 words" } else { "at most 300 words" };
@@ -302,11 +302,11 @@ fn of_a_large_file_the_limit_is_for_the_whole() {
 
 #[test]
 fn many_summaries_are_joined_in_levels() {
-    let sandbox = Sandbox::new().file("f.txt", text(1_000_000));
+    let sandbox = Sandbox::new().file("f.txt", text(2_000_000));
     let long = "word ".repeat(500);
     sandbox.llm.choose(move |request| {
         let user = request.user();
-        if is_join(request) && user.contains("lines 1 to 31250") && !user.contains("word word") {
+        if is_join(request) && user.contains("lines 1 to 62500") && !user.contains("word word") {
             "the whole".into()
         } else if is_join(request) {
             "some".into()
@@ -330,7 +330,7 @@ fn again_asks_anew_and_replaces() {
     summarize(&sandbox, &["--again"]).run().answers("new");
     summarize(&sandbox, &[]).run().answers("new");
     // Equal segments are asked for once all the same.
-    let sandbox = Sandbox::new().file("f.txt", "y".repeat(4 * 32 * 1024));
+    let sandbox = Sandbox::new().file("f.txt", "y".repeat(4 * 64 * 1024));
     sandbox.llm.choose(usual);
     for _ in 0..2 {
         let json = summarize(&sandbox, &["--again", "--json"]).run().assert_exit(0).json();
@@ -363,7 +363,7 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
 
 #[test]
 fn progress_is_for_terminals_and_for_what_takes_long() {
-    let sandbox = Sandbox::new().file("f.txt", text(100_000));
+    let sandbox = Sandbox::new().file("f.txt", text(224_000));
     let latch = Latch::default();
     let held = latch.clone();
     sandbox.llm.choose(move |request| match segment(request) {
@@ -383,7 +383,7 @@ fn progress_is_for_terminals_and_for_what_takes_long() {
 
 #[test]
 fn a_recording_is_played_in_its_order() {
-    let sandbox = large(100_000);
+    let sandbox = large(224_000);
     let lines: String = (1..=5)
         .map(|n| {
             format!(

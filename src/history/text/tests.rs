@@ -53,28 +53,26 @@ fn example() -> History {
 #[test]
 fn a_history_as_text() {
     let summaries = Summaries::from([("c".repeat(40), "Checks the\nlength too.".to_owned())]);
-    let c = "c".repeat(40);
     let expect = format!(
         "{{file-history}}\nFile: src/a.rs\nRepository: /home/u/p\n\n\
          Individuals who edited this file:\n- Ann <Ann@example.com>: 1 commit\n- Bo <Bo@example.com>: 2 commits\n\n\
-         Step-by-step history:\n\
+         Step-by-step history, in the order of the branch (dates are the authors'):\n\
          - 2026-05-01 bbbbbbb (merge, renamed from old|name.rs) Bo: Moves it\n\
          - 2026-05-01 ccccccc Ann: Checks the length too.\n\n\
          Files edited in the same commits:\n\
          | file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n\
-         | src/b\\|b.rs | 2 | high (75%) |\n| $'c\\nd' | 1 | low (5%) |\n\n{GUIDANCE}\n\n\
-         Summarized commits:\n- {c} (ccccccc): Checks the length too.\n{{/file-history}}"
+         | src/b\\|b.rs | 2 | high (75%) |\n| $'c\\nd' | 1 | low (5%) |\n\n{GUIDANCE}\n{{/file-history}}"
     );
     assert_eq!(format_history(&example(), &summaries, Extent::Latest), expect);
     let (people, co_changed) = (Vec::new(), Vec::new());
     let lonely = History { people, co_changed, is_shallow: true, ..example() };
     let text = format_history(&lonely, &Summaries::new(), Extent::Latest);
     assert!(text.contains("edited this file:\n- Not known.\n\nStep"), "{text}");
-    assert!(text.contains("same commits:\n- None found.\n\nSummarized commits:\n- None yet.\n"));
-    assert!(text.contains("history:\n- earlier commits are not in this clone"), "{text}");
+    assert!(text.contains("same commits:\n- None found.\n{/file-history}"));
+    assert!(text.contains("authors'):\n- earlier commits are not in this clone"), "{text}");
     let partial = History { read_back_to: Some(951_782_400), ..example() };
     let text = format_history(&partial, &Summaries::new(), Extent::Latest);
-    let expect = "history:\n- history read back to 2000-02-29; the next start continues\n- 2026";
+    let expect = "authors'):\n- history read back to 2000-02-29; the next start continues\n- 2026";
     assert!(text.contains(expect), "{text}");
     assert_eq!(format_history(&History::default(), &summaries, Extent::Whole), "");
 }
@@ -127,12 +125,44 @@ fn a_summary_that_was_told_is_found_again() {
     );
     let section =
         format!("{}\n\n{block}", format_history(&example(), &Summaries::new(), Extent::Latest));
-    assert_eq!(find_summary(&section, b"/f"), Some(block.as_str()));
-    assert_eq!(find_summary(&section, b"/g"), None);
-    assert_eq!(find_summary(&format_summary(b"/f", Err("no\nnet")), b"/f"), None);
-    assert!(lists_commit(&section, &example().commits[0]));
-    assert!(!lists_commit(&section, &commit("e", "x", "y")));
-    assert!(lists_commit(&section, &example().commits[1]));
+    let none = format_summary(b"/f", Err("no\nnet"));
+    assert_eq!(find_summary(&section), Some(block.as_str()));
+    assert_eq!(find_summary(&format!("{section}\n\n{none}")), Some(none.as_str()));
+    assert!(has_summary(&block) && !has_summary(&none));
+    assert_eq!(find_summary("none"), None);
+}
+
+#[test]
+fn only_what_is_new_is_told_again() {
+    let check = |history: &History, summaries: &Summaries, told: &str, expect: &str| {
+        assert_eq!(format_news(history, summaries, told, &|line| line), expect);
+    };
+    let summaries = Summaries::new();
+    let all = example();
+    let told = format_history(&all, &summaries, Extent::Latest);
+    check(&all, &summaries, &told, "");
+    // Figures alone are no news, nor is a file whose rate is low.
+    let mut later = all.clone();
+    later.co_changed[0].together = 9;
+    later.co_changed[0].share = 0.5;
+    later.co_changed.push(CoChangedFile { path: b"z".to_vec(), ..later.co_changed[1].clone() });
+    check(&later, &summaries, &told, "");
+    later.commits.insert(0, commit("d", "Ann", "Checks all"));
+    let step = "New commits:\n- 2026-05-01 ddddddd Ann: Checks all\n";
+    check(&later, &summaries, &told, &format!("{{file-history}}\n{step}{{/file-history}}"));
+    later.co_changed[0].likelihood = Likelihood::Medium;
+    later.co_changed[1].likelihood = Likelihood::High;
+    let rows = "Changed rates:\n| src/b\\|b.rs | 9 | medium (50%) |\n| $'c\\nd' | 1 | high (5%) |\n";
+    let news = format!("{{file-history}}\n{step}\n{rows}{{/file-history}}");
+    check(&later, &summaries, &told, &news);
+    let told = format!("{told}\n{news}");
+    check(&later, &summaries, &told, "");
+    // A rate that is as it was first is news again; so is a summary of a commit that had none.
+    later.co_changed[0].likelihood = Likelihood::High;
+    let summaries = Summaries::from([("d".repeat(40), "Checks each.".to_owned())]);
+    let news = "{file-history}\nNew commits:\n- 2026-05-01 ddddddd Ann: Checks each.\n\n\
+                Changed rates:\n| src/b\\|b.rs | 9 | high (50%) |\n{/file-history}";
+    check(&later, &summaries, &told, news);
 }
 
 /// What a commit, an author, a path or a model might say.
@@ -193,7 +223,7 @@ proptest! {
             prop_assert!(!text.chars().any(|c| c != '\n' && c != '\t' && harmless::is_hidden(c)));
         }
         // Each of our own lines, and no other.
-        prop_assert_eq!(text.lines().count(), 21, "{}", text);
+        prop_assert_eq!(text.lines().count(), 18, "{}", text);
         let row = text.lines().find(|line| line.ends_with("%) |")).unwrap();
         let bars = row.match_indices('|').filter(|(at, _)| !row[..*at].ends_with('\\')).count();
         prop_assert_eq!(bars, 4, "{}", row);

@@ -12,7 +12,6 @@ use crate::history::{FileCommit, History};
 use crate::llm::{Message, Role, Usage};
 use crate::ops::summaries::Writers;
 use crate::problem::Problem;
-use crate::segments::split;
 use crate::segments::summary_cache::{Summary, read_summary, write_summary};
 use crate::segments::summary_plan::RequestSizes;
 use crate::sys::{fs, git};
@@ -50,30 +49,32 @@ pub(super) fn read_cached<'a>(
 /// Asks the model for summaries of these commits, newest first, and caches the answer.
 pub(super) fn request_summaries(
     writers: &Writers<'_>,
-    history: &History,
-    missing: &[&FileCommit],
+    commits: &[CommitToSummarize<'_>],
 ) -> CommitSummaries {
     let mut result = CommitSummaries::default();
-    if let Err(problem) = result.request(writers, history, missing) {
-        result.notes.push(format!(
-            "no summaries of commits this time, their subjects are shown instead: {}",
-            problem.message
-        ));
+    if let Err(problem) = result.request(writers, commits) {
+        result.notes.push(failure_note(&problem));
     }
     result
+}
+
+/// Says that there are no summaries of commits.
+pub(super) fn failure_note(problem: &Problem) -> String {
+    format!(
+        "no summaries of commits this time, their subjects are shown instead: {}",
+        problem.message
+    )
 }
 
 impl CommitSummaries {
     fn request(
         &mut self,
         writers: &Writers<'_>,
-        history: &History,
-        missing: &[&FileCommit],
+        commits: &[CommitToSummarize<'_>],
     ) -> Result<(), Problem> {
-        let sizes = RequestSizes::for_window(writers.window(), split::TARGET)?;
-        let commits = read_texts(writers, history, missing)?;
-        let room = usize::try_from(sizes.join).unwrap_or(usize::MAX);
-        let Some(request) = build_request(&commits, room) else { return Ok(()) };
+        let sizes = RequestSizes::for_window(writers.window())?;
+        let room = usize::try_from(sizes.whole).unwrap_or(usize::MAX);
+        let Some(request) = build_request(commits, room) else { return Ok(()) };
         // Nothing is paid for before it is clear that the answer can be stored.
         let folder = writers.settings.root.summaries();
         fs::create_private_folder(&folder)?;
@@ -84,7 +85,7 @@ impl CommitSummaries {
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
         self.add_notes(&request)?;
-        for CommitToSummarize { commit, .. } in &commits {
+        for CommitToSummarize { commit, .. } in commits {
             let Some(summary) = self.summaries.get(&commit.id) else { continue };
             let by = Some((voice.provider.clone(), voice.model.clone()));
             let new = Summary { text: summary.clone(), by };
@@ -121,11 +122,18 @@ impl CommitSummaries {
     }
 }
 
-fn read_texts<'a>(
+/// Reads what these commits say and did.
+///
+/// # Errors
+/// A signal came, or the repository cannot be read.
+pub(super) fn read_texts<'a>(
     writers: &Writers<'_>,
     history: &History,
     missing: &[&'a FileCommit],
 ) -> Result<Vec<CommitToSummarize<'a>>, Problem> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
     let wanted = missing.iter().map(|commit| (*commit).clone()).collect();
     let mut keep_waiting = || writers.interrupts.pending().is_none();
     let texts = git::read_commit_texts(&history.toplevel, wanted, &mut keep_waiting);

@@ -20,7 +20,7 @@ use crate::limits;
 const MAX_HEADS: usize = 4;
 
 /// The version of the format; files of another version count as missing.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The history of a file at one head. Names and addresses are as in the commits: the mailmap is applied later.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

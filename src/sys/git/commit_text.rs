@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use git2::{Commit, DiffFindOptions, Oid, Patch};
 
+use super::super::fs;
 use super::super::names::shown;
 use super::repository::{Objects, open_repository};
 use super::tree_diff::diff_trees;
@@ -62,10 +63,31 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
         .deltas()
         .position(|delta| delta.new_file().path_bytes() == Some(&file.path))
         .ok_or("the commit does not touch the file")?;
+    let blob = diff.get_delta(at).map(|delta| delta.new_file().id());
+    let content = blob.and_then(|id| hash_content(objects, id));
     let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
     let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
-    let diff = patch.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok(CommitText { message, diff: diff.unwrap_or_else(|| "Binary contents differ\n".to_owned()) })
+    let diff = patch.map_or_else(
+        || "Binary contents differ\n".to_owned(),
+        |text| cut_header(&String::from_utf8_lossy(&text)).to_owned(),
+    );
+    Ok(CommitText { message, diff, content })
+}
+
+/// The hunks of a patch; git's own lines before them name the path four times.
+fn cut_header(patch: &str) -> &str {
+    let is_binary = patch.lines().any(|line| line.starts_with("Binary files "));
+    match patch.find("\n@@ ") {
+        Some(at) => &patch[at + 1..],
+        None if is_binary => "Binary contents differ\n",
+        None => "",
+    }
+}
+
+/// The SHA-256 of a content, where it is of a size that is kept in a conversation's outputs.
+fn hash_content(objects: &Objects<'_>, id: Oid) -> Option<String> {
+    objects.read_size(id).ok().filter(|size| *size as u64 <= limits::TRACKED_FILE)?;
+    Some(fs::sha256(objects.repository.find_blob(id).ok()?.content()))
 }
 
 /// Decodes a text of a commit. Latin-1 is known beside UTF-8; invalid bytes become U+FFFD.

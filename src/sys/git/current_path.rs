@@ -64,7 +64,7 @@ pub(super) fn update_paths(
     for (path, counts) in &mut counts.files {
         counts.is_gone = !head.contains(path);
         if counts.is_gone {
-            missing.push((counts.weight, path.clone()));
+            missing.push((counts.weight(), path.clone()));
         }
     }
     missing.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));

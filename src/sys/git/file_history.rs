@@ -125,6 +125,7 @@ fn read_in_worker(
         // Names need less time than commits, and get a quarter more.
         let must_stop = || time.is_some_and(|time| started.elapsed() >= time + time / 4);
         walk.update_paths(path, &must_stop);
+        walk.count_older_commits(&must_stop);
     }
     let (frontier, read_back_to) = walk.frontier();
     let history = CachedHistory {

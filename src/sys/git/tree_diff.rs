@@ -126,6 +126,8 @@ pub(super) fn diff_trees<'repository>(
     let (old, new) = (read(old)?, read(new)?);
     let mut options = DiffOptions::new();
     options.include_typechange(true).disable_pathspec_match(true).max_size(8 << 20);
+    // A model that reads what a commit did sees the function in the hunk's head.
+    options.context_lines(1);
     for path in paths {
         options.pathspec(*path);
     }

@@ -21,7 +21,9 @@ use super::repository::{FileEntry, Objects, PathTrace};
 use super::tree_diff::{Side, TreeDiff};
 use super::worker::Progress;
 use crate::format::harmless::truncate;
-use crate::history::co_change::{CoChangeCounts, LARGEST_COMMIT};
+use crate::history::co_change::{
+    CoChange, CoChangeCounts, LARGEST_COMMIT, MAX_LISTED, add_weight, weight,
+};
 use crate::history::{CommitKind, FileChange, FileCommit};
 use crate::limits;
 
@@ -125,6 +127,34 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         self.co_changes.files.remove(path);
     }
 
+    /// Counts for each of the other files the commits that are older than it: they tell nothing of the two together. A path
+    /// that a commit lacks is taken to be missing from all older ones, so a few trees are read for each file.
+    pub(super) fn count_older_commits(&mut self, must_stop: &dyn Fn() -> bool) {
+        let files = self.co_changes.files.iter_mut();
+        let mut files: Vec<(&Vec<u8>, &mut CoChange)> =
+            files.filter(|(_, counts)| counts.together > 1 && !counts.is_gone).collect();
+        files.sort_by_key(|(_, counts)| Reverse(counts.weight()));
+        for (path, counts) in files.into_iter().take(MAX_LISTED) {
+            if must_stop() {
+                return;
+            }
+            self.progress.advance();
+            let lacks_file = |commit: &FileCommit| {
+                let commit = self.objects.read_commit(Oid::from_str(&commit.id).ok()?).ok()?;
+                let trace = self.objects.trace(commit.tree_id(), path, None).ok()?;
+                Some(trace.entry.is_none())
+            };
+            let with_file =
+                self.commits.partition_point(|commit| !lacks_file(commit).unwrap_or(false));
+            counts.before.clear();
+            for commit in &self.commits[with_file..] {
+                if commit.kind == CommitKind::Plain {
+                    add_weight(&mut counts.before, commit.committed, weight(commit.files));
+                }
+            }
+        }
+    }
+
     /// Takes over what is cached for this commit. Returns whether the cache knows all below it.
     fn resume_from_cache(
         &mut self,
@@ -147,7 +177,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
         let paths = history.commits.iter().map(|commit| commit.path.clone());
         self.cached = Some(ids.zip(paths).collect());
         self.commits.extend(history.commits);
-        self.co_changes.total += history.co_changes.total;
+        self.co_changes.add_total(&history.co_changes.total);
         for (path, counts) in history.co_changes.files {
             self.co_changes.add_file(&path, counts);
             self.last_seen.entry(path).or_insert(state);
@@ -258,7 +288,7 @@ impl<'a, 'repository> Walk<'a, 'repository> {
             for other in &others {
                 self.last_seen.entry(other.to_vec()).or_insert(state);
             }
-            self.co_changes.add_commit(files, others);
+            self.co_changes.add_commit(commit.time().seconds(), files, others);
         }
         let described = describe(commit, path, change, kind, files);
         let is_newer = |other: &FileCommit| other.committed >= described.committed;

@@ -4,7 +4,7 @@ use super::input::Input;
 use nagent::history::co_change::CoChangeCounts;
 use nagent::history::people::Person;
 use nagent::history::text::{
-    Extent, Summaries, find_summary, format_date, format_history, lists_commit,
+    Extent, Summaries, find_summary, format_date, format_history, format_news,
 };
 use nagent::history::{FileChange, FileCommit, History, summaries};
 
@@ -32,6 +32,11 @@ fn commit(input: &mut Input<'_>) {
     };
     let people = vec![Person { name, commits: 1, ..Person::default() }];
     let told = History { path: b"x".to_vec(), commits: vec![commit], people, ..History::default() };
+    let first = format_history(&told, &Summaries::new(), Extent::Latest);
+    let news = format_news(&told, &Summaries::new(), &first, &|line| line);
+    // An id is hexadecimal digits.
+    let id = &told.commits[0].id;
+    assert!(news.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{news}");
     for extent in [Extent::Latest, Extent::Whole] {
         let text = format_history(&told, &Summaries::new(), extent);
         // One marker opens and one closes, whatever the commit says.
@@ -55,8 +60,8 @@ fn answer(text: &str) {
     let asked = ["0123456789abcdef".to_owned(), "0123456aaaaaaaaa".to_owned()];
     let found = summaries::parse_answer(text, &asked);
     assert!(found.keys().all(|id| asked.contains(id)));
-    if let Some(block) = find_summary(text, b"x") {
+    if let Some(block) = find_summary(text) {
         assert!(text.contains(block));
     }
-    lists_commit(text, &FileCommit::default());
+    format_news(&History::default(), &Summaries::new(), text, &|line| line);
 }

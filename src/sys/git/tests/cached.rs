@@ -97,7 +97,7 @@ fn what_is_damaged_or_cannot_be_written_is_none() {
     }
     // Another version.
     let text = fs::read_to_string(kept(&world)).unwrap();
-    let (from, to) = ("\"basis\":\"3 ", "\"basis\":\"2 ");
+    let (from, to) = ("\"basis\":\"4 ", "\"basis\":\"3 ");
     assert!(text.contains(from), "{text}");
     fs::write(kept(&world), text.replacen(from, to, 1)).unwrap();
     check(&world, "a", 2);

@@ -52,8 +52,8 @@ fn renames_are_followed_twice_and_into_folders() {
     assert_eq!(changes[5], FileChange::Added);
     assert_eq!(history.commits[1].files, 2);
     let text = patch(&world, &history.commits[1]);
-    assert!(text.contains("rename from dir/two.txt\nrename to dir/deep/er/three.txt\n"), "{text}");
     assert!(text.contains("\n+changed at") && !text.contains("\n-c"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with(' ')).count(), 1, "{text}");
     assert_eq!(history.commits[1].id, before);
     assert_eq!(neighbours(&history), ["other.txt 2 medium"]);
 }
@@ -95,8 +95,8 @@ fn a_file_that_came_back_has_both_lives() {
     for commit in &world.history("a").commits {
         let text = patch(&world, commit);
         let is_gone = commit.change == FileChange::Deleted;
-        assert_eq!(text.contains("+++ /dev/null"), is_gone, "{text}");
-        assert_eq!(text.contains("--- /dev/null"), !is_gone, "{text}");
+        assert_eq!(text.contains("+0,0 @@\n-"), is_gone, "{text}");
+        assert_eq!(text.contains("@@ -0,0 +"), !is_gone, "{text}");
     }
 }
 
@@ -331,7 +331,7 @@ fn any_name_is_only_a_name() {
         let (first, later) = (world.look(os(name)), world.look(os(name)));
         assert_eq!((first.history, later.commits_read), (later.history, 0));
         let text = patch(&world, &history.commits[0]);
-        assert!(text.starts_with("diff --git ") && text.contains("\n@@"), "{text}");
+        assert!(text.starts_with("@@ -1,12 +1,12 @@\n"), "{text}");
     }
 }
 
@@ -351,7 +351,7 @@ fn neighbours_bear_todays_name() {
     world.commit("Remove one");
     world.change(&["a", "tests/test"]);
     let history = world.history("a");
-    assert_eq!(neighbours(&history), ["tests/test 3 high", "same 2 high", "tests/twice3 2 high"]);
+    assert_eq!(neighbours(&history), ["tests/test 3 high", "tests/twice3 2 high", "same 2 high"]);
     // A rename in a commit that touched the file, with the change in it, is one file.
     world.rename("tests/test", "t");
     world.change(&["a", "t"]);
@@ -399,8 +399,7 @@ fn patches_have_modes_and_binary_contents() {
     world.git(["commit", "--quiet", "-m", "Mode\n\nlong body"]);
     let history = world.history("a");
     let patch = |at: usize| commit_text(&world, &history.commits[at]).unwrap().diff;
-    assert!(patch(0).starts_with("diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"));
-    assert!(patch(1).contains("Binary files a/a and b/a differ\n"), "{}", patch(1));
+    assert_eq!([patch(0), patch(1)], ["", "Binary contents differ\n"]);
     let whole = patch(2);
     assert!(whole.contains("@@ -0,0 +1,13 @@\n+a has line 0 of a\n"), "{whole}");
     let text = commit_text(&world, &history.commits[0]).unwrap();
