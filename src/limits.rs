@@ -217,6 +217,8 @@ limits! {
         bytes PACKED_REFS: u64 = 64 << 20, "the repository is not read, with a note";
         /// List of the last commits of a shallow clone
         bytes SHALLOW_COMMITS: u64 = 16 << 20, "the repository is not read, with a note";
+        /// Index of a repository, which says what is staged
+        bytes REPOSITORY_INDEX: u64 = 256 << 20, "a staged rename is not followed";
         /// `HEAD`, list of alternates, and other short files of a repository
         bytes REPOSITORY_FILE: u64 = 64 << 10, "the repository is not read, with a note";
         /// Contents that are read to find a rename

@@ -23,5 +23,5 @@ pub mod truncate;
 pub use commands::ShellRules;
 pub use progress_event::ProgressEvent;
 pub use result_block::format_block;
-pub use run::run;
+pub use run::{fork_block, run};
 pub use runner::Runner;

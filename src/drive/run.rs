@@ -77,11 +77,11 @@ impl Runner<'_> {
             let old = self.conversation.name().to_owned();
             if let Some(name) = self.conversation.append(&texts.join("\n"))? {
                 let note = format!(
-                    "another program changed conversation {old} while this run was using it; it was left as it is, and \
-                     the run goes on in {name}"
+                    "another program changed conversation {old} while this run was using it; the run goes on in {name}"
                 );
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.rename_conversation(&name);
+                self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
             }
         }
@@ -171,6 +171,14 @@ impl Runner<'_> {
         };
         Event::Checked { passed, block }
     }
+}
+
+/// The block that leads from a conversation that was changed during a run to the one in which the run went on.
+pub fn fork_block(name: &str) -> Block {
+    Block::new("system").with("fork", name).body(format!(
+        "this conversation was changed while a run was using it; the run went on in conversation {name}, and what it did is \
+         recorded there"
+    ))
 }
 
 fn interrupted(signal: Signal) -> Event {

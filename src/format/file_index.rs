@@ -6,7 +6,8 @@
 //! ```
 //! The id is device, inode and time of birth together, since inodes are reused; the time is 0 where the file system has
 //! none. A file that does not exist yet is noted under `path:PATH`. A path that is not UTF-8 is beside its readable
-//! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept.
+//! form as `path_bytes`, in hexadecimal digits. Keys that nobody knows are kept. An entry whose file was replaced by a file
+//! that has a conversation already stays, with `"gone": true`.
 //!
 //! Older forms are read too: ids of device and inode alone, and one flat object of paths and conversations.
 
@@ -165,6 +166,15 @@ impl FileIndex {
         self.by_file_id.insert(entry.file_id.clone(), entry);
     }
 
+    /// Keeps an entry whose path or identity belongs to another one now.
+    pub fn put_gone(&mut self, mut entry: Entry) {
+        entry.set_gone(true);
+        if self.by_file_id.contains_key(&entry.file_id) || !is_made(&entry.file_id) {
+            entry.file_id = format!("gone:{}", entry.conversation);
+        }
+        self.put(entry);
+    }
+
     /// The entries whose file was last at a path.
     pub fn at(&self, path: &Path) -> impl Iterator<Item = &Entry> {
         self.by_file_id.values().filter(move |entry| entry.path == path)
@@ -185,11 +195,28 @@ impl Entry {
         self.path.to_str().is_none().then(|| hex(self.path.as_os_str().as_bytes()))
     }
 
+    /// Whether the path belongs to another entry now: this one's file was replaced by that one's.
+    pub fn is_gone(&self) -> bool {
+        self.other.get(GONE).is_some_and(|value| *value == Value::Bool(true))
+    }
+
+    /// Says that it is gone, or not.
+    pub fn set_gone(&mut self, is_gone: bool) {
+        if is_gone {
+            self.other.insert(GONE.to_owned(), true.into());
+        } else {
+            self.other.remove(GONE);
+        }
+    }
+
     /// Whether the id distinguishes this file from one that got its inode later.
     pub fn is_certain(&self) -> bool {
         is_certain(&self.file_id)
     }
 }
+
+/// The key of an entry that is gone.
+const GONE: &str = "gone";
 
 /// Whether an id has a time of birth.
 pub fn is_certain(id: &str) -> bool {

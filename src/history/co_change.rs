@@ -183,7 +183,8 @@ impl CoChangeCounts {
             let weight = counts.weight() as f64 / ONE;
             let likelihood = judge(counts.together, share, weight);
             let together = counts.together;
-            listed.push((CoChangedFile { path: path.clone(), together, share, likelihood }, weight));
+            listed
+                .push((CoChangedFile { path: path.clone(), together, share, likelihood }, weight));
         }
         listed.sort_by(|(a, _), (b, _)| {
             let by_share = b.share.total_cmp(&a.share);

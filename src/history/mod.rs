@@ -23,6 +23,8 @@ pub struct History {
     pub toplevel: PathBuf,
     /// The file's path from there, as bytes.
     pub path: Vec<u8>,
+    /// Its path at `HEAD`, where it was renamed since and that is not committed yet.
+    pub path_at_head: Option<Vec<u8>>,
     /// The commit id of `HEAD`.
     pub head: String,
     /// The commits that touched the file, newest first, through renames.

@@ -88,7 +88,8 @@ pub fn build_request(commits: &[CommitToSummarize<'_>], room: usize) -> Option<S
     let mut left = room;
     // Each commit gets a little room before any gets more.
     let has_room = |(head, commit): &(&String, &CommitToSummarize<'_>)| {
-        let least = head.len() + MARK_LINE + ANSWER + commit.text.diff.len().min(MIN_DIFF + MIN_CUT);
+        let least =
+            head.len() + MARK_LINE + ANSWER + commit.text.diff.len().min(MIN_DIFF + MIN_CUT);
         left.checked_sub(least).map(|rest| left = rest).is_some()
     };
     let count = heads.iter().zip(commits).take_while(has_room).count();

@@ -79,7 +79,10 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
         return String::new();
     }
     let limit = |bound: usize| if extent == Extent::Whole { usize::MAX } else { bound };
-    let mut text = format!("{{file-history}}\nFile: {}\n", show_path(&history.path));
+    let renamed = history.path_at_head.as_deref().map_or_else(String::new, |old| {
+        format!(" (renamed from {}, not committed yet)", show_path(old))
+    });
+    let mut text = format!("{{file-history}}\nFile: {}{renamed}\n", show_path(&history.path));
     let toplevel = history.toplevel.as_os_str().as_encoded_bytes();
     let _ = writeln!(text, "Repository: {}", show_path(toplevel));
     add_people(&mut text, history, limit(MAX_PEOPLE));

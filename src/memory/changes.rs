@@ -31,8 +31,24 @@ impl RunChange {
     }
 }
 
+/// Reads the text and the blocks of another conversation, by its name.
+pub type ReadFork<'a> = &'a dyn Fn(&str) -> Option<(String, Vec<Piece>)>;
+
+/// Runs that went on in a fork are followed through at most this many forks.
+const MAX_FORKS: usize = 16;
+
 /// Lists the changes that were not undone, oldest first. A run that was killed has no block at its end; then its results count.
-pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
+/// A run that went on in a fork has its changes there.
+pub fn list_changes(text: &str, pieces: &[Piece], read_fork: ReadFork<'_>) -> Vec<RunChange> {
+    list_with_forks(text, pieces, read_fork, MAX_FORKS)
+}
+
+fn list_with_forks(
+    text: &str,
+    pieces: &[Piece],
+    read_fork: ReadFork<'_>,
+    left: usize,
+) -> Vec<RunChange> {
     let mut changes: Vec<RunChange> = Vec::new();
     // The last run, while no block says what it changed.
     let mut open: Option<RunChange> = None;
@@ -50,6 +66,17 @@ pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
                 if let (Some(before), Some(after)) = (piece.get("before"), piece.get("after")) {
                     changes.push(RunChange::new(prompt, at, before, after));
                     open = None;
+                }
+            }
+            (Some("system"), None) if piece.get("fork").is_some() && left > 0 => {
+                let fork = piece.get("fork").and_then(read_fork);
+                if let Some((text, pieces)) = fork {
+                    // The fork has the run whole, and what was there before it too.
+                    open = None;
+                    let others = list_with_forks(&text, &pieces, read_fork, left - 1);
+                    let is_known = |change: &RunChange| changes.contains(change);
+                    let new = others.iter().rposition(is_known).map_or(0, |at| at + 1);
+                    changes.extend_from_slice(&others[new..]);
                 }
             }
             (Some("system"), Some("undo")) => {
@@ -73,7 +100,9 @@ pub fn list_changes(text: &str, pieces: &[Piece]) -> Vec<RunChange> {
 pub fn find_killed_run(text: &str, pieces: &[Piece]) -> Option<RunChange> {
     let at = pieces.iter().rposition(|piece| piece.name() == Some("user-prompt"))?;
     let (prompt, run) = (&pieces[at], &pieces[at + 1..]);
-    if run.iter().any(|piece| piece.get("change").is_some() || piece.get("exit").is_some()) {
+    let has_end =
+        |piece: &Piece| ["change", "exit", "fork"].iter().any(|key| piece.get(key).is_some());
+    if run.iter().any(has_end) {
         return None;
     }
     let reply = run.iter().rfind(|piece| piece.name() == Some("agent-response"))?;
@@ -109,7 +138,7 @@ mod tests {
         let parsed = parse(text);
         assert_eq!(parsed.trouble, None);
         let show = |content: &Option<String>| content.clone().unwrap_or_else(|| "-".into());
-        let found: Vec<_> = list_changes(text, &parsed.pieces)
+        let found: Vec<_> = list_changes(text, &parsed.pieces, &|_| None)
             .iter()
             .map(|change| (change.prompt.clone(), show(&change.before), show(&change.after)))
             .collect();
@@ -156,6 +185,35 @@ mod tests {
         check(&format!("{IDLE}{shell}<user-prompt>\nnext\n</user-prompt>\n"), false);
         check(IDLE, false);
         check("", false);
+    }
+
+    #[test]
+    fn a_run_that_went_on_in_a_fork_is_found_there() {
+        let fork = format!(
+            "{FIRST}{SECOND}<system change=\"run\" before=\"b\" after=\"c\">\nx\n</system>\n\n"
+        );
+        let block = "<system fork=\"f\">\nx\n</system>\n\n";
+        let started = "<user-prompt at=\"t\" before=\"b\">\ntwo\n</user-prompt>\n\n";
+        let read_fork = |name: &str| (name == "f").then(|| (fork.clone(), parse(&fork).pieces));
+        let check = |text: &str, expect: &[&str]| {
+            let parsed = parse(text);
+            assert_eq!(parsed.trouble, None);
+            let found = list_changes(text, &parsed.pieces, &read_fork);
+            let found: Vec<&str> = found.iter().map(|change| change.prompt.as_str()).collect();
+            assert_eq!(found, expect, "{text}");
+        };
+        check(&format!("{FIRST}{started}{block}"), &["one", "two"]);
+        let undo =
+            "<system change=\"undo\" before=\"c\" after=\"b\" count=\"1\">\nx\n</system>\n\n";
+        check(&format!("{FIRST}{started}{block}{undo}"), &["one"]);
+        // What was removed from the edited conversation, and a fork that is not there.
+        check(block, &["one", "two"]);
+        check(&format!("{FIRST}{}", block.replace("\"f\"", "\"g\"")), &["one"]);
+        // One that names itself.
+        let own = format!("{FIRST}{block}");
+        let parsed = parse(&own);
+        let read_own = |_: &str| Some((own.clone(), parsed.pieces.clone()));
+        assert_eq!(list_changes(&own, &parsed.pieces, &read_own).len(), 1);
     }
 
     #[test]

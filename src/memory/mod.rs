@@ -9,6 +9,7 @@
 //!                                                  changes of others
 //! <system change="undo" path="P" before="SHA256" after="SHA256" count="N">…    the user undid the last N; 0: only what a
 //!                                                  killed run did, which has no block
+//! <system fork="NAME">…                            the file of the conversation was changed during a run, which went on in NAME
 //! ```
 
 pub mod changes;

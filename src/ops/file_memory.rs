@@ -337,8 +337,11 @@ mod tests {
         };
         let prompt = format!("<user-prompt at=\"t\" before=\"{a}\">\nx\n</user-prompt>\n\n");
         // The first digits are enough, but not a few.
-        let edit = format!("<nagent-edit-result after=\"{}\">\n</nagent-edit-result>\n\n", &b[..12]);
-        let undo = format!("<system change=\"undo\" before=\"{b}\" after=\"{a}\" count=\"1\">\nx\n</system>\n");
+        let edit =
+            format!("<nagent-edit-result after=\"{}\">\n</nagent-edit-result>\n\n", &b[..12]);
+        let undo = format!(
+            "<system change=\"undo\" before=\"{b}\" after=\"{a}\" count=\"1\">\nx\n</system>\n"
+        );
         check("", None, &[]);
         check(&prompt, Some(&a), &[]);
         check(&format!("{prompt}{edit}"), Some(&b), &[&b]);

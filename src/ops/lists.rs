@@ -97,7 +97,8 @@ pub fn list_file_edits(call: &Call<'_>) -> Result<Report, Problem> {
     let mut files = Vec::new();
     for entry in loaded.index.by_file_id.values() {
         let fields = [shown(&entry.file_id), shown(&entry.path), shown(&entry.conversation)];
-        text.push_str(&format!("{}\n", fields.join("\t")));
+        let gone = if entry.is_gone() { "\tgone" } else { "" };
+        text.push_str(&format!("{}{gone}\n", fields.join("\t")));
         files.push(describe_entry(call, entry));
     }
     Ok(Report::done(text).with("file_index_path", path).with("files", files))
@@ -116,7 +117,7 @@ fn describe_entry(call: &Call<'_>, entry: &Entry) -> Value {
         "path": entry.path.to_string_lossy(),
         "conversation": entry.conversation,
         "conversation_path": conversation,
-        "exists": fs::file_size(&entry.path).is_some(),
+        "exists": !entry.is_gone() && fs::file_size(&entry.path).is_some(),
         "repository": repository,
     });
     if let Some(bytes) = entry.path_bytes() {

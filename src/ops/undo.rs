@@ -48,10 +48,17 @@ pub fn undo_changes(
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let path = file_conversation::resolve_target(call, file)?;
     let mut journal = open_own(call, &path)?;
+    // The file may have been renamed, and gets another identity when it is written.
+    file_conversation::register(call, &path)?;
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
     let opened = boundary.open_for_write(&path)?;
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
-    let mut all = list_changes(journal.text(), journal.pieces());
+    let read_fork = |name: &str| {
+        crate::sys::root::check_name(name).ok()?;
+        let fork = ConversationFile::read_only(root, name).ok()?;
+        Some((fork.text().to_owned(), fork.pieces().to_vec()))
+    };
+    let mut all = list_changes(journal.text(), journal.pieces(), &read_fork);
     // What a killed run changed is not recorded: only the user can say whether the change is the run's.
     let guess = find_killed_run(journal.text(), journal.pieces())
         .filter(|change| change.before != now.sha256);
@@ -314,6 +321,7 @@ fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyh
     blocks.push(block);
     let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
     if let Some(name) = journal.append(&texts.join("\n"))? {
+        journal.append_to_left(&drive::format_block(&drive::fork_block(&name)));
         call.print_note(&format!(
             "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
         ));

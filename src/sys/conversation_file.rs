@@ -1,8 +1,8 @@
 //! The file of a conversation: opened under its lock, read whole, appended to durably.
 //!
-//! Append is one write and one `fdatasync`; a torn tail that an earlier run left is moved aside first; a file that
-//! another program has changed meanwhile is left alone, and the run goes on in a fork. It takes
-//! text, and does not know what blocks mean.
+//! Append is one write and one `fdatasync`; a torn tail that an earlier run left is moved aside first. Where another program
+//! has added text to the file meanwhile, the run goes on with that; a file that it has changed otherwise is left alone, and
+//! the run goes on in a fork. It takes text, and does not know what blocks mean.
 
 // No panic: what is read here, anybody may have written.
 #![deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
@@ -37,6 +37,8 @@ pub struct ConversationFile {
     /// Where the torn tail that was found at the start is now.
     torn: Option<PathBuf>,
     lock: Option<Lock>,
+    /// The conversation that a fork has left, with its lock.
+    left: Option<(String, Option<Lock>)>,
     /// Whether the names of the file and of the lock's note are durable. Without the note, a torn tail would look like damage.
     is_noted: bool,
 }
@@ -86,6 +88,7 @@ impl ConversationFile {
             pieces: Vec::new(),
             torn: None,
             lock: None,
+            left: None,
             is_noted: false,
         }
     }
@@ -235,10 +238,13 @@ impl ConversationFile {
     }
 
     /// Appends text, durably. On a failed write the file is cut back to its old length. If another program has changed the
-    /// file, the run continues in a fork, whose name is returned.
+    /// file, and not only added text to it, the run continues in a fork, whose name is returned; what
+    /// [`Self::append_to_left`] then writes leads there.
     pub fn append(&mut self, blocks: &str) -> Result<Option<String>> {
         let mut forked = None;
-        if self.was_changed() {
+        // Whoever edited what was left behind may go on there.
+        self.left = None;
+        if self.was_changed() && !self.take_additions() {
             self.continue_in_fork()?;
             forked = Some(self.name.clone());
         }
@@ -307,14 +313,52 @@ impl ConversationFile {
             .is_none_or(|(ours, now)| !ours.same_file(&now) || now.size() != self.text.len() as u64)
     }
 
+    /// Takes over what another program has added to the file, wherever. Returns whether that was all it did, and what there is
+    /// now is a whole conversation.
+    fn take_additions(&mut self) -> bool {
+        if self.file.is_none() {
+            return false;
+        }
+        let Ok(Some((file, text, pieces))) = self.read_whole() else { return false };
+        if !has_only_additions(&self.text, &text) {
+            return false;
+        }
+        (self.file, self.text, self.pieces) = (Some(file), text, pieces);
+        // An editor that replaced the file need not have made its name durable.
+        self.is_noted = false;
+        true
+    }
+
+    /// Opens and reads the file if it is a conversation without a fault.
+    fn read_whole(&self) -> Result<Option<(File, String, Vec<Piece>)>> {
+        let Some((file, bytes)) = self.open_file(false)? else { return Ok(None) };
+        let (text, tail) = split_text(bytes);
+        let parsed = conversation::parse(&text);
+        let is_whole = tail.is_empty() && parsed.trouble.is_none();
+        Ok(is_whole.then_some((file, text, parsed.pieces)))
+    }
+
+    /// Appends a block to the file that the last append left for a fork, if that is a conversation still: who goes on there
+    /// finds the fork by it. A failure is not an error: the fork has everything.
+    pub fn append_to_left(&mut self, block: &str) {
+        let Some((name, _lock)) = self.left.take() else { return };
+        let left = Self::without_text(&self.root, &name);
+        if let Ok(Some((mut file, text, pieces))) = left.read_whole()
+            && pieces.iter().any(|piece| piece.kind != Kind::Note)
+        {
+            let gap = if text.ends_with('\n') { "\n" } else { "\n\n" };
+            let _ = file.write_all(format!("{gap}{block}").as_bytes());
+            let _ = file.sync_data();
+        }
+    }
+
     /// Continues in a new file, with the text that this run knows.
     fn continue_in_fork(&mut self) -> Result<()> {
         let stem: String = self.name.chars().take(60).collect();
         let name = format!("{stem}-{}", uuid::Uuid::new_v4().simple());
-        // The lock of what was left behind goes: whoever edited it may go on there.
-        self.lock = Some(lock::lock_new_conversation(&self.root, &name)?);
+        let lock = self.lock.replace(lock::lock_new_conversation(&self.root, &name)?);
         self.path = self.root.conversation(&name);
-        self.name = name;
+        self.left = Some((std::mem::replace(&mut self.name, name), lock));
         self.file = None;
         self.is_noted = false;
         if !self.text.is_empty() {
@@ -325,6 +369,15 @@ impl ConversationFile {
         }
         Ok(())
     }
+}
+
+/// Whether a text is another one with additions: at one place, or whole lines anywhere.
+fn has_only_additions(old: &str, new: &str) -> bool {
+    let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+    let rest = old.as_bytes().get(same..).unwrap_or_default();
+    let is_one = new.len() > old.len() && new.as_bytes().ends_with(rest);
+    let mut lines = new.lines();
+    is_one || old.lines().all(|line| lines.any(|other| other == line))
 }
 
 /// Splits bytes into the longest beginning that is text without zeros, and the rest.

@@ -5,6 +5,8 @@
 //! 2. where no file has taken the place of an entry's own, by the path in the repository: a clone that was moved;
 //! 3. by the absolute path: an editor that saves by renaming, a file that was created again.
 //!
+//! No entry is dropped: one whose path another entry's file has taken is kept as gone, and the user is told.
+//!
 //! An entry whose file is still there is nobody else's: two clones, worktrees and copies are as many files. Where the file
 //! system tells no time of birth, an inode may have been given to another file, so it counts only while the path says the
 //! same. What the index looks like is [`crate::format::file_index`]'s; this prints nothing and starts no program.
@@ -135,8 +137,12 @@ pub fn register(
     });
     loaded.index.by_file_id.remove(&old.file_id);
     let entry = file.updated_entry(&old);
-    free_path(&mut loaded.index, path);
+    let same_id = loaded.index.by_file_id.remove(&entry.file_id);
+    loaded.notes.extend(free_path(&mut loaded.index, path));
     loaded.index.put(entry.clone());
+    if let Some(other) = same_id.filter(has_usable_name) {
+        loaded.index.put_gone(other);
+    }
     save_index(root, &loaded)?;
     Ok((entry, loaded.notes))
 }
@@ -149,6 +155,7 @@ pub fn update_identity(
 ) -> Result<(), LockError> {
     let is_outdated = |entry: &&Entry| {
         entry.conversation == conversation
+            && !entry.is_gone()
             && fs::file_id(&entry.path).is_some_and(|id| id != entry.file_id)
     };
     if !load_index(root)?.index.by_file_id.values().any(|entry| is_outdated(&entry)) {
@@ -234,7 +241,7 @@ impl<'a> IndexedFile<'a> {
     }
 
     fn entry<'i>(&self, root: &Root, index: &'i FileIndex) -> Option<&'i Entry> {
-        let may_be_used = |entry: &&Entry| root::check_name(&entry.conversation).is_ok();
+        let may_be_used = |entry: &&Entry| has_usable_name(entry);
         let by_id = self.id.as_ref().and_then(|id| index.by_file_id.get(id)).filter(|entry| {
             // A hard link: the other name is still there.
             let is_linked = || fs::file_id(&entry.path).as_ref() == self.id.as_ref();
@@ -245,7 +252,9 @@ impl<'a> IndexedFile<'a> {
         }
         // One that was never made cannot have been moved, and one whose path has another file was saved there.
         let same_place = |entry: &&Entry| {
-            let is_moved = || is_made(&entry.file_id) && fs::file_id(&entry.path).is_none();
+            let is_moved = || {
+                is_made(&entry.file_id) && !entry.is_gone() && fs::file_id(&entry.path).is_none()
+            };
             self.spot.is_some()
                 && entry.repository == self.spot
                 && (entry.path == self.path || is_moved())
@@ -254,7 +263,10 @@ impl<'a> IndexedFile<'a> {
         let latest = |is_meant: &dyn Fn(&&Entry) -> bool| {
             let entries = index.by_file_id.values().filter(is_meant).filter(may_be_used);
             let free = entries.filter(|entry| find_moved_file(entry).is_none());
-            free.max_by_key(|entry| (entry.path == self.path, last_used(root, entry)))
+            let rank = |entry: &&Entry| {
+                (entry.path == self.path, !entry.is_gone(), last_used(root, entry))
+            };
+            free.max_by_key(rank)
         };
         latest(&same_place).or_else(|| latest(&same_path))
     }
@@ -262,29 +274,44 @@ impl<'a> IndexedFile<'a> {
     /// The entry as it is when it is this file's.
     fn updated_entry(&self, entry: &Entry) -> Entry {
         let known = entry.repository.as_ref().filter(|_| entry.path == self.path);
-        Entry {
+        let mut entry = Entry {
             file_id: self.id.clone().unwrap_or_else(|| path_id(self.path)),
             path: self.path.to_owned(),
             // A repository that cannot be opened just now is still the same one.
             repository: self.spot.as_ref().or(known).cloned(),
             ..entry.clone()
-        }
+        };
+        entry.set_gone(false);
+        entry
     }
 }
 
-/// Takes the path from entries that had it before. They get the path where their file is now, or are removed.
-fn free_path(index: &mut FileIndex, path: &Path) {
-    let others: Vec<Entry> = index.at(path).cloned().collect();
+/// Whether the entry leads to a conversation; a name that somebody forged does not.
+fn has_usable_name(entry: &Entry) -> bool {
+    root::check_name(&entry.conversation).is_ok()
+}
+
+/// Takes the path from entries that had it before. They get the path where their file is now, or are gone. Returns what the
+/// user should know.
+fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
+    let others: Vec<Entry> = index.at(path).filter(|entry| !entry.is_gone()).cloned().collect();
+    let mut notes = Vec::new();
     for mut other in others {
-        match find_moved_file(&other) {
-            Some(now) => {
-                other.path = now;
-                other.repository = None;
-                index.put(other);
-            }
-            None => drop(index.by_file_id.remove(&other.file_id)),
+        index.by_file_id.remove(&other.file_id);
+        if let Some(now) = find_moved_file(&other) {
+            other.path = now;
+            other.repository = None;
+            index.put(other);
+        } else if has_usable_name(&other) {
+            let (file, name) = (path.display(), &other.conversation);
+            notes.push(format!(
+                "{file} is another file now; the one before had conversation {name}, which \
+                 --file-edit {file} --load-conversation {name} continues"
+            ));
+            index.put_gone(other);
         }
     }
+    notes
 }
 
 /// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.

@@ -99,10 +99,56 @@ fn a_file_that_took_anothers_path_leaves_one_entry_there() {
     sandbox.write("a.txt", "other\n");
     assert_ne!(open(&sandbox, "a.txt"), name);
     std::fs::rename(at("sub/b.txt"), at("a.txt")).unwrap();
+    let run = sandbox.run(&["--json", "--file-edit", "a.txt", "task"]).assert_exit(0);
+    run.stderr_has(&["a.txt is another file now", "--load-conversation a-"]);
     assert_eq!(open(&sandbox, "a.txt"), name);
-    assert_eq!(entries(&sandbox).len(), 1);
+    // The entry of the file that was replaced stays, and does not stand in the way.
+    let gone = |entry: &serde_json::Value| entry["gone"] == true;
+    assert_eq!(entries(&sandbox).iter().map(gone).filter(|gone| *gone).count(), 1);
+    assert_eq!(entries(&sandbox).len(), 2);
     save(&at("a.txt"), "new\n");
     assert_eq!(open(&sandbox, "a.txt"), name);
+    let list = sandbox.run(&["--list-file-edits", "--json"]).assert_exit(0).json();
+    let files = list["files"].as_array().unwrap();
+    assert_eq!(files.iter().filter(|file| file["exists"] == false).count(), 1, "{list}");
+}
+
+#[test]
+fn no_entry_is_dropped_whatever_is_renamed() {
+    let sandbox = world().file("f", "f\n").file("b", "b\n");
+    let at = |name: &str| sandbox.work().join(name);
+    let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).unwrap();
+    let (f, b) = (open(&sandbox, "f"), open(&sandbox, "b"));
+    rename("b", "f");
+    assert_eq!(open(&sandbox, "f"), b);
+    let mut names: Vec<String> =
+        entries(&sandbox).iter().map(|e| e["conversation"].as_str().unwrap().into()).collect();
+    names.sort();
+    let mut expect = [f, b];
+    expect.sort();
+    assert_eq!(names, expect);
+    // As an editor or a script does it: the copy takes the name of the original.
+    let sandbox = world().file("f", "f\n");
+    let at = |name: &str| sandbox.work().join(name);
+    let rename = |from: &str, to: &str| std::fs::rename(at(from), at(to)).unwrap();
+    let first = open(&sandbox, "f");
+    rename("f", "g");
+    std::fs::copy(at("g"), at("t")).unwrap();
+    rename("t", "g");
+    let second = open(&sandbox, "g");
+    assert_ne!(first, second);
+    rename("g", "f");
+    assert_eq!(open(&sandbox, "f"), second);
+    assert!(entries(&sandbox).iter().any(|entry| entry["conversation"] == first.as_str()));
+    // A file that never existed, and whose path another one takes.
+    let never = open(&sandbox, "never");
+    rename("f", "never");
+    assert_eq!(open(&sandbox, "never"), second);
+    assert!(entries(&sandbox).iter().any(|entry| entry["conversation"] == never.as_str()));
+    // Once the path is free again, it leads to the last one that had it.
+    rename("never", "f");
+    assert_eq!(open(&sandbox, "f"), second);
+    assert_eq!(open(&sandbox, "never"), never);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 
-use crate::answers::Answer;
+use crate::answers::{Answer, Latch};
 use crate::file_edit::{change, edit, text, undo, write};
 use crate::sandbox::{Sandbox, answer};
 
@@ -54,6 +54,59 @@ fn undo_brings_back_what_the_file_held_and_says_what_it_undid() {
     sandbox.llm.push(answer("I see"));
     sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
     assert!(sandbox.requests().pop().unwrap().last().contains("the user took back a change"));
+}
+
+#[test]
+fn undo_follows_a_renamed_file() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
+    change(&sandbox, "to 1", "one", "1");
+    change(&sandbox, "to 2", "two", "2");
+    std::fs::create_dir(sandbox.work().join("sub")).unwrap();
+    std::fs::rename(sandbox.work().join("a.txt"), sandbox.work().join("sub/b.txt")).unwrap();
+    let undo = || sandbox.file_edit(&["--file", "sub/b.txt", "--undo"]).run().assert_exit(0);
+    assert!(undo().stdout.contains("to 2"));
+    assert_eq!(sandbox.read("sub/b.txt"), "1\ntwo\n");
+    // The undo has given the file another identity.
+    assert!(undo().stdout.contains("to 1"));
+    assert_eq!(sandbox.read("sub/b.txt"), "one\ntwo\n");
+}
+
+/// A run that changes a line while somebody edits its conversation.
+fn change_while(sandbox: &Sandbox, edit_conversation: impl Fn(&str) -> String) {
+    let latch = Latch::default();
+    sandbox.llm.push(Answer::held(&latch, edit("a.txt", "one", "1")));
+    sandbox.llm.push(answer("done"));
+    let running = sandbox.file_edit(&["--file", "a.txt", "to 1"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    sandbox.edit_conversation(|text| edit_conversation(&text));
+    latch.release();
+    running.wait().assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "1\n");
+}
+
+#[test]
+fn a_run_whose_conversation_was_edited_meanwhile_can_be_undone() {
+    // Something was added: the run is in the same conversation.
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change_while(&sandbox, |text| format!("{text}\nA note.\n"));
+    assert_eq!(sandbox.conversation_paths().len(), 1);
+    assert!(sandbox.conversation().contains("\nA note.\n\n<agent-response"));
+    assert!(undo(&sandbox, &[]).assert_exit(0).stdout.contains("to 1"));
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+
+    // Something was changed: it is in a fork, to which a block leads.
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    change_while(&sandbox, |text| text.replace("to 1", "to one"));
+    assert_eq!(sandbox.conversation_paths().len(), 2);
+    assert!(undo(&sandbox, &[]).assert_exit(0).stdout.contains("to 1"));
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    // The next prompt goes on in the conversation of the file, and the model knows of both.
+    sandbox.llm.push(answer("I see"));
+    sandbox.file_edit(&["--file", "a.txt", "and now?"]).run().assert_exit(0);
+    let last = sandbox.requests().pop().unwrap();
+    let seen = last.user();
+    assert!(seen.contains("the run went on in conversation a-"), "{seen}");
 }
 
 #[test]

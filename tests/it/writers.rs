@@ -72,11 +72,16 @@ fn an_editor_that_saves_during_a_run_makes_it_go_on_in_a_fork() {
         }
         latch.release();
         running.wait().assert_exit(0).stdout_is("done\n").stderr_has(&["mine"]);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), edited, "what the editor saved stands");
         let fork =
             sandbox.conversation_paths().into_iter().find(|other| *other != path).expect("a fork");
+        let name = fork.file_name().unwrap().to_str().unwrap().to_owned();
+        // What the editor saved stays, and leads to the fork.
+        let left = std::fs::read_to_string(&path).unwrap();
+        let added = left.strip_prefix(&edited).expect("what the editor saved");
+        assert!(added.starts_with(&format!("\n<system fork=\"{name}\"")), "{added}");
         let text = std::fs::read_to_string(fork).unwrap();
         assert!(text.contains("done") && text.contains("<user-prompt"), "{text}");
+        assert!(!text.contains("an edited task"), "{text}");
     }
 }
 

@@ -152,7 +152,8 @@ fn only_what_is_new_is_told_again() {
     check(&later, &summaries, &told, &format!("{{file-history}}\n{step}{{/file-history}}"));
     later.co_changed[0].likelihood = Likelihood::Medium;
     later.co_changed[1].likelihood = Likelihood::High;
-    let rows = "Changed rates:\n| src/b\\|b.rs | 9 | medium (50%) |\n| $'c\\nd' | 1 | high (5%) |\n";
+    let rows =
+        "Changed rates:\n| src/b\\|b.rs | 9 | medium (50%) |\n| $'c\\nd' | 1 | high (5%) |\n";
     let news = format!("{{file-history}}\n{step}\n{rows}{{/file-history}}");
     check(&later, &summaries, &told, &news);
     let told = format!("{told}\n{news}");

@@ -63,8 +63,11 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
         .deltas()
         .position(|delta| delta.new_file().path_bytes() == Some(&file.path))
         .ok_or("the commit does not touch the file")?;
-    let blob = diff.get_delta(at).map(|delta| delta.new_file().id());
-    let content = blob.and_then(|id| hash_content(objects, id));
+    let blobs = diff.get_delta(at).map(|delta| (delta.old_file().id(), delta.new_file().id()));
+    let content = blobs.and_then(|(_, new)| hash_content(objects, new));
+    if blobs.is_some_and(|(old, new)| old == new) {
+        return Ok(CommitText { message, diff: String::new(), content });
+    }
     let mut patch = Patch::from_diff(&diff, at).map_err(failure)?;
     let patch = patch.as_mut().map(|patch| patch.to_buf().map_err(failure)).transpose()?;
     let diff = patch.map_or_else(
@@ -76,12 +79,7 @@ fn read_text(objects: &Objects<'_>, file: &FileCommit) -> Result<CommitText, Str
 
 /// The hunks of a patch; git's own lines before them name the path four times.
 fn cut_header(patch: &str) -> &str {
-    let is_binary = patch.lines().any(|line| line.starts_with("Binary files "));
-    match patch.find("\n@@ ") {
-        Some(at) => &patch[at + 1..],
-        None if is_binary => "Binary contents differ\n",
-        None => "",
-    }
+    patch.find("\n@@ ").map_or("Binary contents differ\n", |at| &patch[at + 1..])
 }
 
 /// The SHA-256 of a content, where it is of a size that is kept in a conversation's outputs.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use git2::{ErrorCode, Mailmap, Repository, Signature, Time};
+use git2::{ErrorCode, Mailmap, Oid, Repository, Signature, Time};
 
 use super::super::clock::Stopwatch;
 use super::super::fs;
@@ -13,6 +13,7 @@ use super::super::names::shown;
 use super::cache::{Cache, CachedHistory};
 use super::facts::find_toplevel;
 use super::repository::{Objects, open_repository, read_shallow, unreadable};
+use super::tree_diff::find_staged_source;
 use super::walk::Walk;
 use super::worker::{Patience, Progress, run_in_worker};
 use crate::history::people::list_people;
@@ -117,6 +118,9 @@ fn read_in_worker(
         }
         Err(error) => return Err(unreadable(&top, &error)),
     };
+    let new_path = path;
+    let staged_source = find_source(&objects, head, path);
+    let path = staged_source.as_deref().unwrap_or(path);
     let (shallow, shallow_hash) = read_shallow(&repository)?;
     let mut cache = Cache::new(cache, repository.commondir(), &shallow_hash);
     let mut walk = Walk::new(&objects, shallow, progress, (head, path));
@@ -154,7 +158,8 @@ fn read_in_worker(
     apply_mailmap(&mut commits, &read_mailmap(&repository, &top));
     lookup.history = Some(History {
         toplevel: top,
-        path: path.to_owned(),
+        path: new_path.to_owned(),
+        path_at_head: staged_source,
         head: head.to_string(),
         people: list_people(&commits),
         co_changed: history.co_changes.list_files(),
@@ -164,6 +169,15 @@ fn read_in_worker(
         notes,
     });
     Ok(lookup)
+}
+
+/// The path at `HEAD` of a file that is not there under this path, if it was renamed since and the rename is staged.
+fn find_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
+    let tree = objects.read_commit(head).ok()?.tree_id();
+    if objects.trace(tree, path, None).ok()?.entry.is_some() {
+        return None;
+    }
+    find_staged_source(objects, tree, path)
 }
 
 /// Reads the mailmap in the working tree, and then the user's own from git's configuration.

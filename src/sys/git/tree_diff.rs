@@ -115,6 +115,28 @@ impl TreeDiff {
     }
 }
 
+/// Finds the path at `HEAD` of a file that was renamed in git's index and is not committed yet (`git mv`). `None` where the
+/// index says nothing of the kind, or cannot be read.
+pub(super) fn find_staged_source(objects: &Objects<'_>, head: Oid, path: &[u8]) -> Option<Vec<u8>> {
+    let repository = objects.repository;
+    let file = std::fs::metadata(repository.path().join("index")).ok()?;
+    if !file.is_file() || file.len() > limits::REPOSITORY_INDEX {
+        return None;
+    }
+    let index = repository.index().ok()?;
+    let tree = objects.read_tree(head).ok()?;
+    let mut diff = repository.diff_tree_to_index(Some(&tree), Some(&index), None).ok()?;
+    let deltas = list_deltas(&diff);
+    let own = deltas.iter().find(|delta| delta.status == Delta::Added && delta.path == path)?;
+    if !is_within_bounds(objects, &deltas) {
+        // A folder of thousands of files was moved: only what is the same is found.
+        let mut deleted = deltas.iter().filter(|delta| delta.status == Delta::Deleted);
+        return deleted.find(|delta| delta.id == own.id).map(|delta| delta.path.clone());
+    }
+    diff.find_similar(Some(DiffFindOptions::new().renames(true))).ok()?;
+    find_renamed(&list_deltas(&diff), path, Side::New)
+}
+
 /// Compares two trees, at these paths only if there are any.
 pub(super) fn diff_trees<'repository>(
     objects: &Objects<'repository>,

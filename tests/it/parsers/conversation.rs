@@ -12,7 +12,7 @@ pub(crate) fn run(data: &[u8]) {
     let parsed = parse(&text);
     in_order(&text, &parsed);
     prompt::messages(&text, &parsed.pieces);
-    let changes = memory::changes::list_changes(&text, &parsed.pieces);
+    let changes = memory::changes::list_changes(&text, &parsed.pieces, &|_| None);
     assert!(changes.len() <= parsed.pieces.len());
     memory::changes::find_killed_run(&text, &parsed.pieces);
 

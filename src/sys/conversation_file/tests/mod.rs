@@ -202,15 +202,65 @@ fn a_file_that_another_program_changed_is_left_and_the_run_goes_on_in_a_fork() {
     forks(|path| std::fs::write(path, "").unwrap());
     forks(|path| std::fs::write(path, "<system>\nlonger by much\n</system>\n").unwrap());
     forks(|path| std::fs::remove_file(path).unwrap());
-    forks(|path| {
-        let new = path.with_file_name(".c.swp");
-        std::fs::copy(path, &new).unwrap();
+    // An addition that is not whole, and one that is not text.
+    for added in [&b"<system>\nx\n"[..], b"\xff\n"] {
+        forks(|path| {
+            let mut file = OpenOptions::new().append(true).open(path).unwrap();
+            file.write_all(added).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_what_another_program_has_added() {
+    let check = |edited: &str, by_rename: bool| {
+        let (_folder, root) = world();
+        put(&root, "<system>\none\n</system>\n\n<system>\ntwo\n</system>\n");
+        let mut journal = open(&root, "c").unwrap();
+        let path = root.conversation("c");
+        let new = if by_rename { path.with_file_name(".c.swp") } else { path.clone() };
+        std::fs::write(&new, edited).unwrap();
         std::fs::rename(new, path).unwrap();
-    });
-    forks(|path| {
-        let mut file = OpenOptions::new().append(true).open(path).unwrap();
-        file.write_all(b"a note\n").unwrap();
-    });
+        for number in ["three", "four"] {
+            let block = format!("<system>\n{number}\n</system>\n");
+            assert_eq!(journal.append(&block).unwrap(), None, "{edited}");
+        }
+        let expect = format!("{edited}\n<system>\nthree\n</system>\n\n<system>\nfour\n</system>\n");
+        assert_eq!(get(&root, "c"), expect);
+        assert_eq!(journal.text(), expect);
+        drop(journal);
+        assert_eq!(open(&root, "c").unwrap().text(), expect);
+    };
+    for by_rename in [false, true] {
+        check("a note\n\n<system>\none\n</system>\n\n<system>\ntwo\n</system>\n", by_rename);
+        check("<system>\none\n</system>\n\n<system>\ntwo\n</system>\n\na note\n", by_rename);
+        check("<system>\none\nmore\n</system>\n\n<system>\ntwo\n</system>\nnote\n", by_rename);
+        check("<system>\none and a half\n</system>\n\n<system>\ntwo\n</system>\n", by_rename);
+    }
+}
+
+#[test]
+fn what_was_left_behind_leads_to_the_fork() {
+    let check = |edited: Option<&str>, expect: Option<&str>| {
+        let (_folder, root) = world();
+        put(&root, "<system>\none\n</system>\n");
+        let mut journal = open(&root, "c").unwrap();
+        let path = root.conversation("c");
+        match edited {
+            Some(text) => std::fs::write(&path, text).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        assert!(journal.append("<system>\ntwo\n</system>\n").unwrap().is_some());
+        journal.append_to_left("<system fork=\"x\" />\n");
+        assert_eq!(std::fs::read_to_string(path).ok().as_deref(), expect);
+        drop(open(&root, "c").unwrap());
+    };
+    let other = "<system>\nanother\n</system>\n";
+    check(Some(other), Some(&format!("{other}\n<system fork=\"x\" />\n")));
+    // It is not written to what is no conversation any more.
+    check(Some(""), Some(""));
+    check(None, None);
+    check(Some("<system>\nhalf"), Some("<system>\nhalf"));
 }
 
 #[test]

@@ -94,18 +94,23 @@ proptest! {
                 }
                 Step::Edit | Step::Replace if !model.is_empty() => {
                     let path = root.conversation(&name);
-                    let edited = format!("{}\na note {number}\n", get(&root, &name));
+                    let text = block(number, 10, false);
                     if matches!(step, Step::Edit) {
+                        // Something is added: the run goes on with it.
+                        let edited = format!("{}\na note {number}\n", get(&root, &name));
                         std::fs::write(&path, &edited).unwrap();
+                        prop_assert_eq!(journal.append(&text).unwrap(), None);
+                        prop_assert!(get(&root, &name).starts_with(&edited));
+                        model.push(format!("a note {number}"));
                     } else {
+                        // The run goes on in a fork, with what it has seen; what the editor saved stays.
+                        let edited = format!("a note {number}\n");
                         std::fs::write(path.with_extension("swp"), &edited).unwrap();
                         std::fs::rename(path.with_extension("swp"), &path).unwrap();
+                        let forked = journal.append(&text).unwrap();
+                        prop_assert_eq!(&forked, &Some(journal.name().to_owned()));
+                        prop_assert_eq!(get(&root, &name), edited);
                     }
-                    // The run goes on in a fork, with what it has seen; what the editor saved stands.
-                    let text = block(number, 10, false);
-                    let forked = journal.append(&text).unwrap();
-                    prop_assert_eq!(&forked, &Some(journal.name().to_owned()));
-                    prop_assert_eq!(get(&root, &name), edited);
                     model.push(body(&text));
                 }
                 Step::Lock => {
