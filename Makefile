@@ -9,7 +9,7 @@ TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-sp
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live bench quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live model bench quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -74,6 +74,10 @@ dist: build
 # One real exchange with every provider whose key is set.
 live: build
 	@demo/live $(TARGET_DIR)/release
+
+# Six tasks on small repositories with a model, and what each took. MODEL="--provider anthropic" or other flags choose it.
+model: build
+	@model/run $(TARGET_DIR)/release $(MODEL)
 
 # The figures of speed, beside curl and a bare loop, beside cat, sha256sum, diff and a bare parse, and beside git log, as
 # tables.

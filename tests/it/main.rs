@@ -44,6 +44,7 @@ mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, and which files a patch may write
 mod llm_text; // nagent-llm-text
 mod r#loop; // malformed and cut-off replies, limits, checks, children
+mod model; // the six tasks of model/, with recorded replies
 mod package; // what cargo and make install
 mod parsers; // every parser on the inputs that fuzzing collected, and on variations of them
 mod patch; // patching a source with edited segments: bad splits, merges, kills
