@@ -175,7 +175,9 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     let report = finish(call, &mut runner, outcome, turn.totals());
     let seconds = runner.watch.elapsed().as_secs_f64();
     drop(runner);
+    // Many servers say nothing of their cache: no share is shown where none is known.
     let last_line = progress.status(turn.totals(), seconds);
+    let last_line = last_line.map(|line| line.replace(" (0 % cached)", ""));
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
 }
 
