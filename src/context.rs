@@ -24,6 +24,8 @@ pub struct Facts {
     pub sandbox: String,
     /// Seconds that a command may run, unless its tag says otherwise.
     pub shell_timeout: u64,
+    /// The folder of nagent's own tools.
+    pub own_tools: Option<String>,
     /// The tools found.
     pub tools: Vec<Tool>,
     /// System, host name and machine.
@@ -86,7 +88,7 @@ pub fn sections(facts: &Facts) -> Vec<Section> {
         role_text(&facts.part),
         protocol::protocol_text(),
         rules(facts),
-        tools(&facts.tools),
+        tools(facts),
         environment(facts),
         files(&facts.files),
         facts.memory.clone(),
@@ -255,16 +257,26 @@ fn rules(facts: &Facts) -> String {
 }
 
 /// The folder is written once for all the programs in it: eight long paths would be a tenth of a first request.
-fn tools(tools: &[Tool]) -> String {
-    if tools.is_empty() {
-        return String::new();
+fn tools(facts: &Facts) -> String {
+    let mut text = String::new();
+    let (own, users): (Vec<&Tool>, Vec<&Tool>) = facts.tools.iter().partition(|tool| {
+        let folder = tool.path.rsplit_once('/').map(|(folder, _)| folder);
+        folder.is_some() && folder == facts.own_tools.as_deref()
+    });
+    if let (Some(folder), false) = (&facts.own_tools, own.is_empty()) {
+        let _ = write!(
+            text,
+            "nagent's own programs (nagent-*, in {}/) explain themselves with --help; the tags do most of what they do.",
+            escaped(folder)
+        );
     }
-    let mut text = String::from(
-        "Run these in the shell by their full path. With --description one explains itself, with --help it lists its \
-         flags.",
-    );
+    if users.is_empty() {
+        return text;
+    }
+    text.push_str(if text.is_empty() { "" } else { "\n" });
+    text.push_str("The user's tools, for the shell, by their full path; --help lists flags.");
     let mut last_folder = None;
-    for tool in tools {
+    for tool in users {
         let (folder, name) = tool.path.rsplit_once('/').unwrap_or(("", &tool.path));
         if last_folder != Some(folder) {
             let _ = write!(text, "\nIn {}/:", escaped(folder));
@@ -352,6 +364,7 @@ mod tests {
             part: Part::File(evil.clone()),
             writable: vec![evil.clone()],
             tools: vec![tool],
+            own_tools: Some(evil.clone()),
             host: evil.clone(),
             toplevel: Some(evil.clone()),
             remotes: vec![(evil.clone(), evil.clone())],

@@ -92,7 +92,7 @@ limits! {
         /// Tags in a reply
         count REPLY_TAGS: usize = 1_000, "the reply is malformed";
         /// Value of an attribute. A path has at most 4,096 bytes
-        bytes ATTRIBUTE_VALUE: usize = 16 << 10, "the reply is malformed";
+        bytes ATTRIBUTE_VALUE: usize = 16 << 10, "an error as the result of the action";
         /// Malformed replies in a row
         count MALFORMED_REPLIES: u32 = 3, "exit 4";
         /// Failures of `--check`

@@ -7,6 +7,8 @@ use clap::Parser;
 
 use crate::cli::Tool;
 use crate::client::upload;
+use crate::drive;
+use crate::format::harmless;
 use crate::limits::UPLOADED_FILE;
 use crate::llm::attachment::{self, Attachment, Payload, RemoteFile};
 use crate::llm::route::FileRoute;
@@ -135,11 +137,19 @@ fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// A text file as a part of the prompt, with its name around it. The bytes were found to be UTF-8.
+/// A text file as a part of the prompt, with its name around it, and a fence where the text could end it. The bytes were
+/// found to be UTF-8.
 fn as_text(name: &str, bytes: &[u8]) -> String {
-    let name = name.replace('"', "'");
-    format!(
-        "<file name=\"{name}\">\n{}\n</file>",
-        String::from_utf8_lossy(bytes).trim_end_matches('\n')
-    )
+    let name = harmless::escape_name(name.as_bytes()).replace(['"', '<', '>'], "'");
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_end_matches('\n');
+    let lower = text.to_lowercase();
+    if !(lower.contains('<') && lower.contains("file")) {
+        return format!("<file name=\"{name}\">\n{text}\n</file>");
+    }
+    let mut fence = drive::fence_word();
+    while text.contains(&fence) {
+        fence = drive::fence_word();
+    }
+    format!("<file name=\"{name}\" fence=\"{fence}\">\n{text}\n</file {fence}>")
 }

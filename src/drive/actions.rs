@@ -25,6 +25,9 @@ impl Runner<'_> {
     /// Runs an action that is not a conversation: its result, and the signal that ended it, if one did.
     pub fn run_action(&mut self, action: &Action) -> Result<(Block, Option<Signal>)> {
         let block = Block::new(action.result_block());
+        if let Action::Wrong { why, .. } = action {
+            return Ok((self.context.redactor.redact_block(error(block, why)), None));
+        }
         if let Some(why) = check_for_masks(action, &self.context) {
             let block = error(with_target(block, action), why);
             return Ok((self.context.redactor.redact_block(block), None));
@@ -85,7 +88,7 @@ impl Runner<'_> {
                 show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
             }
             // Conversations are run in groups, by super::children.
-            Action::Conversation { .. } => {
+            Action::Conversation { .. } | Action::Wrong { .. } => {
                 error(block, "a conversation cannot be run as a plain action")
             }
         };

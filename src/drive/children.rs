@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -36,6 +36,8 @@ pub struct Children {
     started: u64,
     /// How many the last reply has asked for so far.
     in_reply: u64,
+    /// The files of the conversations that it has asked for.
+    files_in_reply: Vec<PathBuf>,
     jobs: Jobs,
     /// The group that is running, in the order of its tags.
     slots: VecDeque<Slot>,
@@ -78,6 +80,7 @@ impl Children {
             lineage,
             started: 0,
             in_reply: 0,
+            files_in_reply: Vec::new(),
             jobs: Jobs::new(),
             slots: VecDeque::new(),
             left: None,
@@ -96,6 +99,7 @@ impl Children {
 
     pub(super) fn begin_reply(&mut self) {
         self.in_reply = 0;
+        self.files_in_reply.clear();
     }
 
     /// Why no child may be started any more: the limits of the run are used up.
@@ -119,7 +123,7 @@ impl Children {
 
     fn refuse(&self, slot: &Slot) -> Option<String> {
         let Slot { name, file, .. } = slot;
-        let same_file = |other: &Slot| file.is_some() && *file == other.file;
+        let is_taken = |file: &PathBuf| self.files_in_reply.contains(file);
         Some(if self.in_reply > limits::CHILDREN_PER_REPLY {
             format!(
                 "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \
@@ -135,12 +139,14 @@ impl Children {
             )
         } else if *name == self.name || self.parents.contains(name) {
             format!("{name} is this conversation or one that it was started from; use another name")
-        } else if self.slots.iter().any(|other| other.name == *name || same_file(other)) {
-            let why = "a conversation beside this one in the same reply has this name or file; put both tasks into one \
+        } else if file.as_ref().is_some_and(is_taken)
+            || self.slots.iter().any(|other| other.name == *name)
+        {
+            let why = "a conversation before this one in the same reply has this name or file; put both tasks into one \
                        prompt, or send the second one after the first one's result";
             why.to_owned()
         } else {
-            return root::check_name(name).err().or_else(|| self.refuse_spent());
+            return self.refuse_spent();
         })
     }
 
@@ -156,14 +162,18 @@ impl Children {
                 Action::Conversation { name, file, .. } => (name.clone(), file.as_deref()),
                 _ => (None, None),
             };
-            let name = name.unwrap_or_else(|| format!("child-{}", uuid::Uuid::new_v4().simple()));
-            let path = file.map(|file| context.resolve(file));
-            let file = path.map(|path| fs::real_path(&path).unwrap_or(path));
+            let bad_name = name.as_deref().and_then(|name| root::check_name(name).err());
+            let name = match name {
+                Some(name) => child_name(&self.name, &name),
+                None => format!("child-{}", uuid::Uuid::new_v4().simple()),
+            };
+            let file = file.map(|file| true_path(&context.resolve(file)));
             self.started += 1;
             self.in_reply += 1;
             let lineage = format!("{}.{}", self.lineage, self.started);
             let mut slot = Slot { action, name, lineage, file, job: None, result: None };
-            slot.result = self.refuse(&slot).map(|why| slot.error(why));
+            slot.result = bad_name.or_else(|| self.refuse(&slot)).map(|why| slot.error(why));
+            self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
         }
     }
@@ -285,6 +295,21 @@ impl Children {
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())
     }
+}
+
+/// The conversation of the child that its parent calls `name`. Where it would be too long, it is named by its hash.
+fn child_name(parent: &str, name: &str) -> String {
+    let whole = format!("{parent}.{name}");
+    match root::check_name(&whole) {
+        Ok(()) => whole,
+        Err(_) => format!("child-{}", &fs::sha256(whole.as_bytes())[..32]),
+    }
+}
+
+/// The true path of a file that may have to be created.
+fn true_path(path: &Path) -> PathBuf {
+    let created = || Some(fs::real_path(path.parent()?)?.join(path.file_name()?));
+    fs::real_path(path).or_else(created).unwrap_or_else(|| path.to_owned())
 }
 
 fn result_block(name: &str, status: &str) -> Block {

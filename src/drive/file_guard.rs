@@ -48,7 +48,9 @@ impl FileGuard {
         conversation: &ConversationFile,
     ) -> Result<Block> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
-        if let Some(seen) = self.known_to_reply(conversation.pieces(), opened.path()) {
+        let shown = self.last_seen.known_to_reply(conversation.pieces(), opened.path());
+        let begun = self.changes.begun_with(opened.path());
+        if let Some(seen) = shown.clone().or_else(|| begun.cloned()) {
             let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
             if seen != now && now == NO_FILE {
                 return Ok(removed_since(block, &opened));
@@ -58,6 +60,18 @@ impl FileGuard {
                 let then = "Send the write again with these changes in it, or edit only the lines that matter.";
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
             }
+        }
+        // A file in its own conversation is known as it was when the run began, and can be undone.
+        let is_own = begun.is_some() || opened.is_target();
+        let is_unseen = shown.is_none() && !is_own && !opened.is_empty();
+        if let Some(now) = replace::hash_target(&opened)?.filter(|_| is_unseen) {
+            let why = format!(
+                "nothing was written: the file exists ({} bytes), and you have not read it whole. Read it and send the \
+                 write again, or change parts of it with <nagent-edit>; the same write sent again replaces it",
+                opened.bytes()
+            );
+            let block = block.with("resolved", opened.path().display());
+            return Ok(with_shown(error(block, why), &now));
         }
         let path = opened.path().to_owned();
         let block = self.replace_content(block, opened, text.as_bytes())?;

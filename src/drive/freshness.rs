@@ -2,7 +2,8 @@
 //!
 //! The result of a read of a whole file, of a write and of an edit records the hash of the content that the model knows from
 //! then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
-//! deletes a result from the conversation takes its record back. Where there is no record, every write is allowed.
+//! deletes a result from the conversation takes its record back. Where there is no record, the first write over the whole file
+//! is refused, and its result is the record; a file in its own conversation is known as the run found it.
 //!
 //! The model writes a reply before it has read the results of that reply's own actions: what these record counts from the
 //! next reply on. What the reply has written itself counts at once.

@@ -22,6 +22,6 @@ pub mod truncate;
 
 pub use commands::ShellRules;
 pub use progress_event::ProgressEvent;
-pub use result_block::format_block;
+pub use result_block::{fence_word, format_block};
 pub use run::{fork_block, run};
 pub use runner::Runner;

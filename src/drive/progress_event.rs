@@ -21,6 +21,8 @@ pub enum ProgressEvent<'a> {
     ActionEnded(&'a Block),
     /// A response beside actions.
     Response(&'a str),
+    /// Why a reply, or a part of it, was not used.
+    BadReply(&'a str),
     /// A wait before the next try.
     Waiting(Duration, &'a ApiError),
     /// A note that is shown even where progress is not.

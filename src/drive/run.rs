@@ -28,7 +28,10 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             // What is to be kept is kept, signal or not.
             (Effect::Done(outcome), _) => return Ok(outcome),
             (Effect::Append(blocks), _) => runner.append(blocks)?,
-            (Effect::Keep(text), _) => runner.keep_reply(&text)?,
+            (Effect::Keep { text, note }, _) => {
+                (runner.on_progress)(ProgressEvent::BadReply(&note));
+                runner.keep_reply(&text)?
+            }
             (Effect::Act(actions), Some(signal)) => Event::Interrupted {
                 signal,
                 results: actions

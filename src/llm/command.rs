@@ -71,14 +71,15 @@ fn system_by_flag(preset: Preset, system: Option<&str>, from_config: &[String]) 
     }
 }
 
-/// What the program reads. A single user message is unchanged; several have their roles before them, in marks of their own.
+/// What the program reads: the messages with their roles before them, in marks of their own. A single message that belongs to
+/// no conversation is unchanged.
 pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> Vec<u8> {
     let mut out = String::with_capacity(ask.text_bytes() + 64 * ask.messages.len() + 256);
     if let Some(system) = ask.system.filter(|_| !system_by_flag(preset, ask.system, from_config)) {
         out.push_str(system);
         out.push_str("\n\n");
     }
-    if let [one] = ask.messages.as_slice() {
+    if let ([one], None) = (ask.messages.as_slice(), ask.cache_key) {
         out.push_str(&one.parts.join("\n\n"));
         return out.into_bytes();
     }
@@ -92,20 +93,20 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
     out.into_bytes()
 }
 
-/// Maximum length of a mark that is a run of `=`.
-const MAX_MARK: usize = 16;
-
-/// A run of `=` that is longer than every run in the texts, three at least, so that no text can contain a mark; where that is
-/// too long, a word from the hash of the texts.
+/// A word from the hash of the conversation's first words, so that each request begins with the one before it. Where a text
+/// contains it, another one.
 fn role_marker(ask: &ChatRequest<'_>) -> String {
-    let runs = ask.texts().flat_map(|text| text.split(|c| c != '=').map(str::len));
-    let longest = runs.max().unwrap_or(0);
-    if longest < MAX_MARK {
-        return "=".repeat((longest + 1).max(3));
-    }
     let mut hash = Sha256::new();
-    ask.texts().for_each(|text| hash.update(text));
-    format!("=== {}", &hex(&hash.finalize())[..16])
+    hash.update(ask.cache_key.unwrap_or_default());
+    let first = ask.messages.first().and_then(|message| message.parts.first());
+    hash.update(first.copied().unwrap_or_default());
+    loop {
+        let word = hex(&hash.finalize_reset())[..16].to_owned();
+        if !ask.texts().any(|text| text.contains(&word)) {
+            return format!("=== {word}");
+        }
+        hash.update(word);
+    }
 }
 
 /// Reads the reply from what the program printed. `exit` is `None` when a signal ended it.

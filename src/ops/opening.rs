@@ -60,11 +60,13 @@ pub(super) fn gather_facts(
     if let Some(sandbox) = &sandbox {
         boundary.restrict(sandbox);
     }
+    let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
         sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
+        own_tools: own_tools.map(|path| path.display().to_string()),
         tools: found.tools,
         host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),

@@ -55,6 +55,7 @@ impl Progress {
             ProgressEvent::ActionStarted(action) => out::line(&started(action, terminal::width())),
             ProgressEvent::ActionEnded(block) => out::line(&ended(block, terminal::width())),
             ProgressEvent::Response(text) => out::line(text),
+            ProgressEvent::BadReply(text) => out::line(&cut(&format!("  {text}"), terminal::width())),
         }
     }
 
@@ -90,6 +91,7 @@ fn started(action: &Action, width: usize) -> String {
             Some(file) => format!("{file}: {}", prompt.trim()),
             None => prompt.trim().to_owned(),
         },
+        Action::Wrong { why, .. } => why.clone(),
     };
     action_line(kind, &what, width)
 }
@@ -133,11 +135,14 @@ fn ended(block: &Block, width: usize) -> String {
             .or_else(|| lines.clone().next());
         parts.push(why.unwrap_or_default().to_owned());
     }
-    let text = format!("  {}", parts.join(", "));
-    if text.chars().count() <= width {
-        return text;
+    cut(&format!("  {}", parts.join(", ")), width)
+}
+
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`

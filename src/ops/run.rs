@@ -77,6 +77,7 @@ pub fn run_call(
         prompt_input::report_unread(call);
         return report;
     }
+    check_parent(call)?;
     let managed = manage::manage(call)?;
     if prompt.is_none() && args.read.is_empty() {
         return Ok(match &target {
@@ -102,6 +103,26 @@ pub fn run_call(
     }
     prompt_input::report_unread(call);
     Ok(report)
+}
+
+/// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
+fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
+    let Some(parent) = call.which.parent_conversation.as_deref() else { return Ok(()) };
+    if call.which.file_edit.is_some() || !fs::exists(&call.root().conversation(&call.name)) {
+        return Ok(());
+    }
+    let conversation = ConversationFile::read_only(call.root(), &call.name)?;
+    let is_by_parent = |piece: &conversation::Piece| {
+        piece.name() == Some("user-prompt") && piece.get("from") == Some(parent)
+    };
+    let pieces = conversation.pieces();
+    if pieces.is_empty() || pieces.iter().any(is_by_parent) {
+        return Ok(());
+    }
+    Err(Problem::failed(format!(
+        "conversation {} exists, and {parent} did not start it; use another name",
+        call.name
+    )))
 }
 
 /// Runs the loop, or shows the request that it would send first.

@@ -122,6 +122,7 @@ fn describe_action(action: Action) -> (String, String) {
         Action::Conversation { prompt, name, file, .. } => {
             (file.or(name).unwrap_or_default(), Some(prompt))
         }
+        Action::Wrong { why, .. } => (why, None),
     };
     let title = format!("{verb} {what}").trim_end().to_owned();
     (title, text.unwrap_or_default().trim_matches('\n').to_owned())

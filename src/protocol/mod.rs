@@ -6,7 +6,7 @@
 //! conversations, runs anything, or repairs a reply. What does not parse does not run.
 //!
 //! ```text
-//! reply     = [BOM] space* (tag space*)+             at most 1,000 tags
+//! reply     = [BOM] space* [prose] (tag space*)+ [LF prose]     at most 1,000 tags
 //! tag       = "<" name attribute* space* "/>"        also "<" name attribute* space* ">" space* "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name " " word ">"   with fence="word"
@@ -14,7 +14,8 @@
 //! space     = " " | "\t" | "\r" | "\n"
 //! ```
 //!
-//! In values `&quot; &apos; &amp; &lt; &gt;` are decoded, once, and nothing else is. A body is raw up to
+//! Prose is words before the first tag or after the last, beside an action: a message to the user. It has no `<` at the start
+//! of a line, no code fence and no tag or block of nagent in it. In values `&quot; &apos; &amp; &lt; &gt;` are decoded, once, and nothing else is. A body is raw up to
 //! the first closing tag that matches.
 
 // No panic: what is read here, anybody may have written.
@@ -81,6 +82,11 @@ pub enum Action {
         from: Option<String>,
         file: Option<String>,
     },
+    /// A tag whose form is right and one of whose values is not. Its result is an error that says why.
+    Wrong {
+        kind: TagKind,
+        why: String,
+    },
 }
 
 impl Action {
@@ -98,6 +104,7 @@ impl Action {
             Self::Shell { .. } => TagKind::Shell,
             Self::Next { .. } => TagKind::Next,
             Self::Conversation { .. } => TagKind::Conversation,
+            Self::Wrong { kind, .. } => *kind,
         }
     }
 

@@ -1,4 +1,5 @@
-//! The parser of replies. It is strict: one mistake, and nothing in the reply counts.
+//! The parser of replies. It is strict: one mistake in the form, and nothing in the reply counts. A wrong value costs its
+//! action alone, and words before the first tag or after the last are a message, beside an action.
 //!
 //! It makes one pass from left to right, with regular expressions that are anchored at the current position, so that the
 //! time grows linearly with the reply's length. It never guesses: the complaint says what would be right, and the model
@@ -62,24 +63,43 @@ struct Values {
     tag: &'static Tag,
     given: Vec<(&'static str, String)>,
     closed: bool,
+    /// What is wrong with a value.
+    wrong: Option<String>,
 }
 
 impl<'a> Parser<'a> {
     /// Parses all items, up to the first block that only nagent writes, if there is one.
     fn parse_items(&mut self) -> Result<(Vec<Item>, Option<String>), Malformed> {
         let mut items = Vec::new();
+        self.skip_space();
+        // Where words outside of tags begin.
+        let mut prose = None;
+        if let Some(words) = self.prose_before() {
+            prose = Some(self.at);
+            self.at += words.len();
+            items.push(Item::Response(words.trim_matches(SPACE).to_owned()));
+        }
+        let first_tag = items.len();
         loop {
+            let end = self.at;
             self.skip_space();
             if self.remaining().is_empty() {
+                break;
+            }
+            if items.len() > first_tag && is_prose(self.remaining()) && self.reply[end..self.at].contains('\n') {
+                prose = prose.or(Some(self.at));
+                items.push(Item::Response(self.remaining().trim_matches(SPACE).to_owned()));
+                self.at = self.reply.len();
                 break;
             }
             if let Some(block) = self.driver_block() {
                 if items.is_empty() {
                     return Err(self.wrong(self.at, complaint::forged(&block)));
                 }
+                self.check_prose(prose, &items)?;
                 return Ok((items, Some(block)));
             }
-            if items.len() == limits::REPLY_TAGS {
+            if items.len() - first_tag == limits::REPLY_TAGS {
                 let message =
                     format!("more than {REPLY_TAGS} tags in one reply: send fewer at a time");
                 return Err(self.wrong(self.at, message));
@@ -91,7 +111,36 @@ impl<'a> Parser<'a> {
                 "the reply is empty: answer with <nagent-response>, or use another tag to act";
             return Err(self.wrong(self.at, message.to_owned()));
         }
+        self.check_prose(prose, &items)?;
         Ok((items, None))
+    }
+
+    /// The words before the first tag. On the line of the tag they count only where nothing follows it there: a tag in the
+    /// middle of a sentence is a mention.
+    fn prose_before(&self) -> Option<&'a str> {
+        let rest = self.remaining();
+        let tag = ANYWHERE.captures(rest).filter(|tag| tags::find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
+        let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
+        let words = &rest[..tag];
+        if !is_prose(words) {
+            return None;
+        }
+        let is_line = words.trim_end_matches([' ', '\t']).ends_with('\n');
+        let mut after = Parser { reply: self.reply, at: self.at + tag, bodies: Vec::new() };
+        if is_line || after.parse_tag().is_err() {
+            return Some(words);
+        }
+        let next = after.remaining().trim_start_matches([' ', '\t', '\r']);
+        (next.is_empty() || next.starts_with(['\n', '<'])).then_some(words)
+    }
+
+    /// Refuses words outside of tags where there is no action beside them.
+    fn check_prose(&self, prose: Option<usize>, items: &[Item]) -> Result<(), Malformed> {
+        let has_action = items.iter().any(|item| matches!(item, Item::Action(_)));
+        match prose.filter(|_| !has_action) {
+            Some(at) => Err(self.wrong(at, complaint::stray_text(&self.reply[at..]))),
+            None => Ok(()),
+        }
     }
 
     fn remaining(&self) -> &'a str {
@@ -172,7 +221,7 @@ impl<'a> Parser<'a> {
     }
 
     fn parse_attributes(&mut self, tag: &'static Tag, start: usize) -> Result<Values, Malformed> {
-        let mut values = Values { tag, given: Vec::new(), closed: false };
+        let mut values = Values { tag, given: Vec::new(), closed: false, wrong: None };
         while let Some(found) = ATTRIBUTE.captures(self.remaining()) {
             let key = found.get(1).map_or(self.at, |key| self.at + key.start());
             self.parse_attribute(&mut values, &found, key)?;
@@ -209,37 +258,38 @@ impl<'a> Parser<'a> {
         let key = &found[1];
         let raw = found.get(2).or_else(|| found.get(3)).map_or("", |raw| raw.as_str());
         let value = attributes::decode(raw);
-        if value.len() > ATTRIBUTE_VALUE {
-            let message = format!(
-                "the value of {key} in <{}> has {} bytes; the maximum is {ATTRIBUTE_VALUE}",
-                tag.name,
-                value.len()
-            );
-            return Err(self.wrong(at, message));
-        }
         let (name, wrong) = if key == FENCE && tag.body != Body::None {
-            let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
-            (FENCE, (!WORD.is_match(&value)).then(|| message.to_owned()))
+            if !WORD.is_match(&value) {
+                let message = "a fence is one word of at most 64 letters, digits, dots, - and _";
+                return Err(self.wrong(at, message.to_owned()));
+            }
+            (FENCE, None)
         } else {
             let Some(attribute) = tag.attribute(key) else {
                 return Err(self.wrong(at, complaint::unknown_attribute(tag, key)));
             };
             let (name, meaning) = (attribute.name, attribute.meaning);
             let is_number = || POSITIVE.is_match(&value) && value.parse::<u64>().is_ok();
-            let wrong = if attribute.required && value.is_empty() {
+            let bytes = value.len();
+            let wrong = if bytes > ATTRIBUTE_VALUE {
+                let most = format!("the maximum is {ATTRIBUTE_VALUE}");
+                Some(format!("the value of {key} in <{}> has {bytes} bytes; {most}", tag.name))
+            } else if attribute.required && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
             } else if attribute.value == Value::Positive && !is_number() {
                 let number = "must be a whole number from 1";
-                Some(format!("{name} of <{}> {number}: it is {meaning}", tag.name))
+                let given = complaint::excerpt_of(&value, 40);
+                let tag = tag.name;
+                Some(format!("{name} of <{tag}> {number}, and is \"{given}\": it is {meaning}"))
             } else {
                 None
             };
             (name, wrong)
         };
-        let twice = || values.find(name).map(|_| format!("<{}> has {key} twice", tag.name));
-        if let Some(message) = wrong.or_else(twice) {
-            return Err(self.wrong(at, message));
+        if values.find(name).is_some() {
+            return Err(self.wrong(at, format!("<{}> has {key} twice", tag.name)));
         }
+        values.wrong = values.wrong.take().or(wrong);
         values.given.push((name, value));
         Ok(())
     }
@@ -292,6 +342,21 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, and nothing that looks like
+/// a tag or a block of nagent's.
+fn is_prose(words: &str) -> bool {
+    let looks_like_tag = |at: usize| {
+        let found = DRIVER.captures(&words[at..]);
+        found.is_some_and(|found| {
+            found[1].to_ascii_lowercase().starts_with("nagent") || tags::driver_block(&found[1]).is_some()
+        })
+    };
+    !words.trim_matches(SPACE).is_empty()
+        && !words.contains("```")
+        && !words.lines().any(|line| line.trim_start().starts_with('<'))
+        && !words.match_indices('<').any(|(at, _)| looks_like_tag(at))
+}
+
 fn trimmed(body: &str, trim: Trim) -> &str {
     match trim {
         Trim::First => {
@@ -322,6 +387,9 @@ impl Values {
 }
 
 fn build(values: &Values, body: String) -> Item {
+    if let Some(why) = &values.wrong {
+        return Item::Action(Action::Wrong { kind: values.tag.kind, why: why.clone() });
+    }
     Item::Action(match values.tag.kind {
         TagKind::Response => return Item::Response(body),
         TagKind::Read => Action::Read {

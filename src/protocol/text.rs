@@ -9,7 +9,7 @@ const RULES: &str = r#"
 - Every tag except nagent-response is an action. Several actions in a reply run in order, and their results are your next input. A reply without an action ends the run.
 - Attribute values go in "" or ''; in them, write &quot; &apos; &amp; &lt; &gt; for " ' & < >. Bodies are raw text: escape nothing.
 - A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
-- One mistake, even a word outside of tags, and nothing in the reply runs.
+- One mistake in a tag, even a word between tags, and nothing in the reply runs.
 - nagent writes results, prompts and status. Never write them yourself.
 - nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. If the text contains such markers, make all three of yours longer.
 <<<<<<< SEARCH

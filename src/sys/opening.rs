@@ -57,6 +57,21 @@ impl Opened {
         self.old.as_ref().map(|(file, _)| file)
     }
 
+    /// Whether it is the file that the conversation belongs to, under whatever path.
+    pub fn is_target(&self) -> bool {
+        self.is_target
+    }
+
+    /// The size of the file when it was opened; 0 where there is none.
+    pub fn bytes(&self) -> u64 {
+        self.old.as_ref().map_or(0, |(_, stat)| u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// Whether there is nothing in it that a write could replace.
+    pub fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
     /// Whether the file has several hard links.
     pub fn is_linked(&self) -> bool {
         self.other_names() > 0

@@ -100,7 +100,12 @@ pub enum Effect {
         error: ApiError,
     },
     /// Save a malformed reply.
-    Keep(String),
+    Keep {
+        /// The reply.
+        text: String,
+        /// What is wrong with it, for the user's terminal.
+        note: String,
+    },
     /// Show the user a message that is not the answer.
     Say(String),
     /// Run an action, or several child conversations at once. The first result answers it.

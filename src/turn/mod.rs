@@ -273,16 +273,24 @@ impl Turn {
                 self.keep_reply(reply.text, BadReply { status, valid, message })
             }
             ParsedReply::Malformed(malformed) => {
-                let message =
-                    format!("your reply is malformed, and nothing in it was run: {malformed}");
+                let (bytes, tags) = (reply.text.len(), reply.text.matches("<nagent-").count());
+                let message = format!(
+                    "your reply is malformed, and nothing in it was run: {malformed}. All of it is lost ({bytes} bytes, \
+                     {tags} tags): send it again in full, corrected"
+                );
                 self.keep_reply(reply.text, BadReply { status, valid: None, message })
             }
         }
     }
 
     fn keep_reply(&mut self, text: String, kept: BadReply) -> Effect {
+        let number = self.bad + 1;
+        let note = match kept.valid {
+            Some(_) => format!("a part of the reply was not used: {}", kept.message),
+            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {}", kept.message),
+        };
         self.state = State::Keeping(kept);
-        Effect::Keep(text)
+        Effect::Keep { text, note }
     }
 
     fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {

@@ -83,7 +83,7 @@ fn show(effect: &Effect) -> String {
         }
         Effect::Ask => "ask".to_owned(),
         Effect::Wait { .. } => "wait".to_owned(),
-        Effect::Keep(text) => format!("keep {text}"),
+        Effect::Keep { text, .. } => format!("keep {text}"),
         Effect::Say(text) => format!("say {text}"),
         Effect::Act(actions) => {
             let tags: Vec<&str> =

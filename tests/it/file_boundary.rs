@@ -259,7 +259,7 @@ fn a_hard_link_that_a_command_plants_in_a_temp_folder_carries_no_write_out() {
     );
     let at = |name: &str| tmp.join(name).display().to_string();
     let replies = [
-        shell(&plant),
+        shell(&plant) + &format!("<nagent-read path=\"{}\"/>", at("one")),
         write(&at("one"), "new\n"),
         edit(&at("two"), "outside", "new"),
         format!("<nagent-file-read path=\"{}\"/>", at("three.py")),

@@ -175,11 +175,11 @@ fn while_children_run_side_by_side() {
         .map(|b| (b.get("conversation").to_owned(), b.get("status").to_owned()))
         .collect();
     let expect: Vec<_> = (1..=6)
-        .map(|n| (format!("child{n}"), if n <= 3 { "error" } else { "not-run" }.to_owned()))
+        .map(|n| (format!("c.child{n}"), if n <= 3 { "error" } else { "not-run" }.to_owned()))
         .collect();
     assert_eq!(states, expect);
     for n in 1..=3 {
-        assert!(read(&format!("child{n}")).last().unwrap().body.contains("interrupted by SIGTERM"));
+        assert!(read(&format!("c.child{n}")).last().unwrap().body.contains("interrupted by SIGTERM"));
     }
 }
 

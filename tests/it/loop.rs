@@ -299,14 +299,50 @@ fn a_child_is_a_conversation_of_its_own() {
 }
 
 #[test]
-fn a_named_child_is_gone_on_with() {
+fn a_named_child_belongs_to_its_parent() {
     let sandbox = Sandbox::new();
     let named = "<nagent-conversation name=\"helper\">look into it</nagent-conversation>";
     sandbox.llm.choose(with_children(named.into()));
-    sandbox.run(&["--conversation", "a", "task"]).assert_exit(0);
-    sandbox.run(&["--conversation", "b", "task"]).assert_exit(0);
-    let text = std::fs::read_to_string(sandbox.root().join("conversations/helper")).unwrap();
-    assert_eq!(text.matches("look into it").count(), 2, "{text}");
+    for parent in ["a", "a", "b"] {
+        sandbox.run(&["--conversation", parent, "task"]).assert_exit(0);
+    }
+    sandbox.run(&["--conversation", "helper", "mine"]).assert_exit(0);
+    let read = |name: &str| {
+        std::fs::read_to_string(sandbox.root().join("conversations").join(name)).unwrap()
+    };
+    let count = |name: &str| read(name).matches("look into it").count();
+    assert_eq!([count("a.helper"), count("b.helper"), count("helper")], [2, 1, 0]);
+    // A conversation of the user's that happens to have such a name.
+    sandbox.run(&["--conversation", "d.helper", "mine"]).assert_exit(0);
+    let before = read("d.helper");
+    sandbox.run(&["--conversation", "d", "task"]).assert_exit(0);
+    assert_eq!(read("d.helper"), before);
+    assert!(read("d").contains("d did not start it; use another name"), "{}", read("d"));
+}
+
+#[test]
+fn bad_names_of_children_cost_one_action() {
+    let sandbox = Sandbox::new();
+    let child = |name: &str| format!("<nagent-conversation name=\"{name}\">look into it</nagent-conversation>");
+    let tags = [child("a/b"), child(&"x".repeat(300)), child(&"y".repeat(99)), child("fine")].concat();
+    sandbox.llm.choose(with_children(tags));
+    sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
+    let mut blocks = crate::blocks::blocks(&text);
+    blocks.retain(|block| block.name == "nagent-conversation-result");
+    let status: Vec<&str> = blocks.iter().map(|block| block.get("status")).collect();
+    assert_eq!(status, ["error", "error", "ok", "ok"], "{blocks:?}");
+}
+
+#[test]
+fn a_file_has_one_child_in_a_reply() {
+    let sandbox = Sandbox::new().file("f.txt", "x\n");
+    let child = |file: &str| format!("<nagent-conversation file=\"{file}\">look into it</nagent-conversation>");
+    let tags = [child("f.txt"), "<nagent-list path=\".\"/>".into(), child("./f.txt"), child("new.txt"), child("./new.txt")];
+    sandbox.llm.choose(with_children(tags.concat()));
+    sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
+    let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
+    assert_eq!(text.matches("in the same reply has this name or file").count(), 2, "{text}");
 }
 
 #[test]
@@ -329,11 +365,9 @@ fn a_child_from_a_saved_conversation_starts_with_a_copy_of_it() {
 }
 
 #[test]
-fn an_ancestor_or_a_running_sibling_cannot_be_named() {
-    for tags in [
-        "<nagent-conversation name=\"top\">look into it</nagent-conversation>".to_owned(),
-        "<nagent-conversation name=\"x\">look into it</nagent-conversation>".repeat(2),
-    ] {
+fn a_running_sibling_cannot_be_named() {
+    {
+        let tags = "<nagent-conversation name=\"x\">look into it</nagent-conversation>".repeat(2);
         let sandbox = Sandbox::new();
         sandbox.llm.choose(with_children(tags));
         sandbox.run(&["--conversation", "top", "task"]).assert_exit(0).within(10.0);

@@ -156,7 +156,7 @@ fn a_child_of_a_killed_run_says_so_and_ends_with_its_own_commands() {
     running.signal(Signal::KILL);
     running.wait();
     all_end(&sandbox, &word, "SIGKILL");
-    let child = std::fs::read_to_string(sandbox.root().join("conversations/child")).unwrap();
+    let child = std::fs::read_to_string(sandbox.root().join("conversations/c.child")).unwrap();
     let last = crate::blocks::blocks(&child).pop().unwrap();
     assert!(last.body.contains("interrupted by SIGTERM"), "{child}");
 }
@@ -252,7 +252,7 @@ fn no_key_stands_in_the_environment_of_what_started_a_command() {
     let sandbox = Sandbox::new().env("HEADER", format!("Bearer {CANARY}"));
     by_child(&sandbox, LOOK_UP.to_owned());
     sandbox.cmd(&["--conversation", "c", "task"]).run().assert_exit(0);
-    let child = std::fs::read_to_string(sandbox.root().join("conversations/child")).unwrap();
+    let child = std::fs::read_to_string(sandbox.root().join("conversations/c.child")).unwrap();
     let result = crate::blocks::blocks(&child)
         .into_iter()
         .find(|block| block.name == "nagent-shell-result")

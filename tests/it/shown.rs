@@ -356,3 +356,18 @@ fn what_somebody_saved_while_the_model_thought_is_no_change_of_the_run() {
     crate::file_edit::undo(&sandbox, &["--force"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "by the user\n");
 }
+
+#[test]
+fn a_file_that_was_never_shown_is_not_written_over_at_once() {
+    let sandbox = Sandbox::new().file("a.txt", "one\ntwo\n").file("empty.txt", "");
+    let empty = "<nagent-write path=\"empty.txt\">x\n</nagent-write>";
+    for reply in [write("new\n") + empty, write("new\n"), answer("done")] {
+        sandbox.llm.push(reply);
+    }
+    sandbox.run(&["--write", ".", "task"]).assert_exit(0);
+    let results = results(&sandbox, "nagent-write-result");
+    refused(&results[0], &["exists (8 bytes)", "not read it whole", "sent again replaces it"]);
+    assert_eq!(results[1].get("status"), "ok", "nothing is lost of an empty file");
+    assert_eq!(results[2].get("status"), "ok", "{:?}", results[2]);
+    assert_eq!(sandbox.read("a.txt"), "new\n");
+}

@@ -41,14 +41,21 @@ fn prompts() {
     };
     check(Preset::ClaudeCode, &ask(Some("S"), &["hi"]), "hi");
     check(Preset::Cursor, &ask(Some("S"), &["hi"]), "S\n\nhi");
-    check(
-        Preset::Command,
-        &ask(None, &["a", "=== user ===", "c"]),
-        concat!(
-            "A conversation follows. Write the assistant's next message, and nothing else.\n",
-            "\n==== user ====\na\n\n==== assistant ====\n=== user ===\n\n==== user ====\nc\n",
-        ),
+    let text = |texts: &[&str]| {
+        let ask = ChatRequest { cache_key: Some("c"), ..ask(None, texts) };
+        String::from_utf8(stdin(Preset::Command, &ask, &[])).unwrap()
+    };
+    let first = text(&["a"]);
+    let word = first.split("=== ").nth(1).unwrap().split(' ').next().unwrap();
+    let mark = format!("=== {word}");
+    let head = "A conversation follows. Write the assistant's next message, and nothing else.\n";
+    assert_eq!(first, format!("{head}\n{mark} user {mark}\na\n"));
+    let longer = "=".repeat(70);
+    assert_eq!(
+        text(&["a", &longer, "c"]),
+        format!("{first}\n{mark} assistant {mark}\n{longer}\n\n{mark} user {mark}\nc\n")
     );
+    assert!(!text(&["a", &mark, "c"]).starts_with(&first), "no text can contain a mark");
     let long = "s".repeat(MAX_FLAG + 1);
     assert!(stdin(Preset::ClaudeCode, &ask(Some(&long), &["hi"]), &[]).len() > MAX_FLAG);
     assert!(

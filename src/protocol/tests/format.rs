@@ -48,6 +48,7 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
         Action::Shell { commands, timeout } => {
             (vec![("timeout", number(timeout))], commands.as_str())
         }
+        Action::Wrong { .. } => (Vec::new(), ""),
         Action::Next { prompt } => (Vec::new(), prompt.as_str()),
         Action::Conversation { prompt, name, from, file } => (
             vec![("name", name.clone()), ("from", from.clone()), ("file", file.clone())],

@@ -221,6 +221,42 @@ pub(super) fn parser_only() -> Vec<(&'static str, Vec<Item>)> {
     ]
 }
 
+/// Replies whose form is right and one value is not: the reply, words of the complaint.
+pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
+    ("<nagent-grep pattern=\"\"/>", "pattern of <nagent-grep> is empty"),
+    ("<nagent-write path=''>x</nagent-write>", "is empty"),
+    ("<nagent-read path=\"\"/>", "path of <nagent-read> is empty: it is the file"),
+    (
+        "<nagent-read path=\"a\" offset=\"0\"/>",
+        "offset of <nagent-read> must be a whole number from 1, and is \"0\": it is the first line",
+    ),
+    ("<nagent-read path=\"a\" offset=\"-1\"/>", "whole number"),
+    ("<nagent-read path=\"a\" offset=\"+1\"/>", "whole number"),
+    ("<nagent-read path=\"a\" offset=\"01\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"1.5\"/>", "limit of <nagent-read> must be"),
+    ("<nagent-read path=\"a\" limit=\" 1\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"ten\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"٣\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"18446744073709551616\"/>", "whole number"),
+    ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", "whole number"),
+    ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
+];
+
+/// Words around tags, which are a message where there is an action.
+pub(super) fn prose() -> Vec<(&'static str, Vec<Item>)> {
+    vec![
+        ("Sure!\n<nagent-shell>ls</nagent-shell>", vec![say("Sure!"), shell("ls")]),
+        (" a < b\n\nso\n <nagent-shell>ls</nagent-shell>", vec![say("a < b\n\nso"), shell("ls")]),
+        ("Let me look. <nagent-shell>ls</nagent-shell>", vec![say("Let me look."), shell("ls")]),
+        ("<nagent-shell>ls</nagent-shell>\nDone.\n", vec![shell("ls"), say("Done.")]),
+        (
+            "Look:\n<nagent-shell>ls</nagent-shell><nagent-response>x</nagent-response>\n\nThen x > y.",
+            vec![say("Look:"), shell("ls"), say("x"), say("Then x > y.")],
+        ),
+    ]
+}
+
 /// Replies that nothing accepts: the reply, the offset of what is wrong, words of the complaint.
 pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("", 0, "the reply is empty"),
@@ -228,8 +264,16 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("\u{feff}", 3, "the reply is empty"),
     // Text outside tags.
     ("hello", 0, "text outside of tags: put it in <nagent-response>"),
-    ("Sure!\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
-    ("<nagent-shell>ls</nagent-shell>\nDone.", 32, "text outside of tags"),
+    ("I am done.\n<nagent-response>hi</nagent-response>", 0, "text outside of tags"),
+    ("<nagent-response>hi</nagent-response>\nbye", 38, "text outside of tags"),
+    ("Not <nagent-shell>rm</nagent-shell> but", 0, "text outside of tags"),
+    ("First <b>\n<b>\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
+    ("See </nagent-shell>\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
+    ("I was sent <system> and\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
+    ("Run ```ls```\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
+    ("<nagent-shell>ls</nagent-shell> Done.", 32, "text outside of tags"),
+    ("<nagent-shell>ls</nagent-shell>\n  <b>", 34, "there is no tag <b>"),
+    ("<nagent-shell>ls</nagent-shell>\n```", 32, "a code fence outside of tags"),
     (
         "<nagent-shell>ls</nagent-shell>\nyes, go ahead\n<nagent-shell>rm</nagent-shell>",
         32,
@@ -282,9 +326,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-list/>", 0, "needs path"),
     ("<nagent-glob path=\"x\"/>", 0, "needs pattern"),
     ("<nagent-grep glob=\"x\"/>", 0, "needs pattern"),
-    ("<nagent-read path=\"\"/>", 13, "path of <nagent-read> is empty: it is the file"),
-    ("<nagent-write path=''>x</nagent-write>", 14, "is empty"),
-    ("<nagent-grep pattern=\"\"/>", 13, "pattern of <nagent-grep> is empty"),
     ("<nagent-read path=\"a\" path=\"b\"/>", 22, "<nagent-read> has path twice"),
     ("<nagent-read path=\"a\" path=\"a\"/>", 22, "twice"),
     ("<nagent-glob pattern=\"a\" path=\"\" path=\"b\"/>", 33, "twice"),
@@ -320,22 +361,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "takes either file or from, not both",
     ),
     ("<nagent-conversation file=\"\" name=\"a\">x</nagent-conversation>", 0, "not both"),
-    (
-        "<nagent-read path=\"a\" offset=\"0\"/>",
-        22,
-        "offset of <nagent-read> must be a whole number from 1: it is the first line",
-    ),
-    ("<nagent-read path=\"a\" offset=\"-1\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" offset=\"+1\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" offset=\"01\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"1.5\"/>", 22, "limit of <nagent-read> must be"),
-    ("<nagent-read path=\"a\" limit=\" 1\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"ten\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"٣\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"18446744073709551616\"/>", 22, "whole number"),
-    ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", 22, "whole number"),
-    ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", 14, "timeout of <nagent-shell> must be"),
     ("<nagent-shell fence=\"\">ls</nagent-shell >", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a b\">ls</nagent-shell a b>", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a&gt;\">ls</nagent-shell a>>", 14, "a fence is one word"),

@@ -162,9 +162,9 @@ proptest! {
 
     /// One wrong byte anywhere between the parts of a tag: never a panic, and text is never dropped.
     #[test]
-    fn a_word_between_tags_is_never_ignored(items in items(), at in any::<prop::sample::Index>()) {
+    fn a_word_between_tags_is_never_ignored(items in prop::collection::vec(item(), 2..6), at in any::<prop::sample::Index>()) {
         let mut tags: Vec<_> = items.iter().map(|item| format(std::slice::from_ref(item))).collect();
-        tags.insert(at.index(items.len() + 1), "word".to_owned());
+        tags.insert(1 + at.index(items.len() - 1), "word".to_owned());
         prop_assert!(matches!(parse_reply(&tags.concat()), ParsedReply::Malformed(_)));
     }
 }

@@ -1,7 +1,7 @@
 //! A model's reply: every text has a verdict, and a prefix runs nothing else.
 
 use super::input::{Input, cut};
-use nagent::protocol::{ParsedReply, parse_reply};
+use nagent::protocol::{Item, ParsedReply, parse_reply};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -9,7 +9,7 @@ pub(crate) fn run(data: &[u8]) {
     let text = input.text();
     let whole = match parse_reply(&text) {
         ParsedReply::Whole(items) => {
-            assert!(!items.is_empty() && items.len() <= nagent::limits::REPLY_TAGS);
+            assert!(!items.is_empty() && items.len() <= nagent::limits::REPLY_TAGS + 2);
             Some(items)
         }
         ParsedReply::Forged { items, kept, offset, .. } => {
@@ -25,8 +25,15 @@ pub(crate) fn run(data: &[u8]) {
     };
     let Some(items) = whole else { return };
     match parse_reply(cut(&text, at * text.len() / 255)) {
-        ParsedReply::Whole(found) => assert_eq!(found, items[..found.len()]),
+        ParsedReply::Whole(found) => {
+            let (found, whole) = (actions(&found), actions(&items));
+            assert_eq!(found, whole[..found.len()]);
+        }
         ParsedReply::Forged { .. } => panic!("a prefix of a whole reply holds no forged block"),
         ParsedReply::Malformed(_) => {}
     }
+}
+
+fn actions(items: &[Item]) -> Vec<Item> {
+    items.iter().filter(|item| matches!(item, Item::Action(_))).cloned().collect()
 }
