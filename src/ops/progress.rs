@@ -55,7 +55,9 @@ impl Progress {
             ProgressEvent::ActionStarted(action) => out::line(&started(action, terminal::width())),
             ProgressEvent::ActionEnded(block) => out::line(&ended(block, terminal::width())),
             ProgressEvent::Response(text) => out::line(text),
-            ProgressEvent::BadReply(text) => out::line(&cut(&format!("  {text}"), terminal::width())),
+            ProgressEvent::BadReply(text) => {
+                out::line(&cut(&format!("  {text}"), terminal::width()))
+            }
         }
     }
 

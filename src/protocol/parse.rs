@@ -86,7 +86,10 @@ impl<'a> Parser<'a> {
             if self.remaining().is_empty() {
                 break;
             }
-            if items.len() > first_tag && is_prose(self.remaining()) && self.reply[end..self.at].contains('\n') {
+            if items.len() > first_tag
+                && is_prose(self.remaining())
+                && self.reply[end..self.at].contains('\n')
+            {
                 prose = prose.or(Some(self.at));
                 items.push(Item::Response(self.remaining().trim_matches(SPACE).to_owned()));
                 self.at = self.reply.len();
@@ -119,7 +122,9 @@ impl<'a> Parser<'a> {
     /// middle of a sentence is a mention.
     fn prose_before(&self) -> Option<&'a str> {
         let rest = self.remaining();
-        let tag = ANYWHERE.captures(rest).filter(|tag| tags::find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
+        let tag = ANYWHERE
+            .captures(rest)
+            .filter(|tag| tags::find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
         let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
         let words = &rest[..tag];
         if !is_prose(words) {
@@ -348,7 +353,8 @@ fn is_prose(words: &str) -> bool {
     let looks_like_tag = |at: usize| {
         let found = DRIVER.captures(&words[at..]);
         found.is_some_and(|found| {
-            found[1].to_ascii_lowercase().starts_with("nagent") || tags::driver_block(&found[1]).is_some()
+            found[1].to_ascii_lowercase().starts_with("nagent")
+                || tags::driver_block(&found[1]).is_some()
         })
     };
     !words.trim_matches(SPACE).is_empty()

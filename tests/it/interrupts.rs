@@ -179,7 +179,9 @@ fn while_children_run_side_by_side() {
         .collect();
     assert_eq!(states, expect);
     for n in 1..=3 {
-        assert!(read(&format!("c.child{n}")).last().unwrap().body.contains("interrupted by SIGTERM"));
+        assert!(
+            read(&format!("c.child{n}")).last().unwrap().body.contains("interrupted by SIGTERM")
+        );
     }
 }
 

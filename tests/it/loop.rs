@@ -323,8 +323,11 @@ fn a_named_child_belongs_to_its_parent() {
 #[test]
 fn bad_names_of_children_cost_one_action() {
     let sandbox = Sandbox::new();
-    let child = |name: &str| format!("<nagent-conversation name=\"{name}\">look into it</nagent-conversation>");
-    let tags = [child("a/b"), child(&"x".repeat(300)), child(&"y".repeat(99)), child("fine")].concat();
+    let child = |name: &str| {
+        format!("<nagent-conversation name=\"{name}\">look into it</nagent-conversation>")
+    };
+    let tags =
+        [child("a/b"), child(&"x".repeat(300)), child(&"y".repeat(99)), child("fine")].concat();
     sandbox.llm.choose(with_children(tags));
     sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
     let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
@@ -337,8 +340,16 @@ fn bad_names_of_children_cost_one_action() {
 #[test]
 fn a_file_has_one_child_in_a_reply() {
     let sandbox = Sandbox::new().file("f.txt", "x\n");
-    let child = |file: &str| format!("<nagent-conversation file=\"{file}\">look into it</nagent-conversation>");
-    let tags = [child("f.txt"), "<nagent-list path=\".\"/>".into(), child("./f.txt"), child("new.txt"), child("./new.txt")];
+    let child = |file: &str| {
+        format!("<nagent-conversation file=\"{file}\">look into it</nagent-conversation>")
+    };
+    let tags = [
+        child("f.txt"),
+        "<nagent-list path=\".\"/>".into(),
+        child("./f.txt"),
+        child("new.txt"),
+        child("./new.txt"),
+    ];
     sandbox.llm.choose(with_children(tags.concat()));
     sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
     let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();

@@ -171,7 +171,12 @@ fn a_text_cannot_end_its_own_frame() {
     sandbox.llm_upload(&args("a.md")).run().assert_exit(0);
     let said = sandbox.requests()[0].last();
     let fence = said.split("fence=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    assert!(said.starts_with(&format!("<file name=\"a.md\" fence=\"{fence}\">\n{text}</file {fence}>\n")), "{said}");
+    assert!(
+        said.starts_with(&format!(
+            "<file name=\"a.md\" fence=\"{fence}\">\n{text}</file {fence}>\n"
+        )),
+        "{said}"
+    );
 }
 
 #[test]
