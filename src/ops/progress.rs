@@ -56,7 +56,7 @@ impl Progress {
             ProgressEvent::ActionEnded(block) => out::line(&ended(block, terminal::width())),
             ProgressEvent::Response(text) => out::line(text),
             ProgressEvent::BadReply(text) => {
-                out::line(&cut(&format!("  {text}"), terminal::width()))
+                out::line(&cut(&format!("  {text}"), terminal::width()));
             }
         }
     }
