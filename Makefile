@@ -88,6 +88,7 @@ bench: build
 		--command "$(TARGET_DIR)/release/nagent-file-edit --history --json"
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-conversations -- --bin $(TARGET_DIR)/release
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-stream -- --nagent $(TARGET_DIR)/release/nagent
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.
 edits:

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::exit::Exit;
-use crate::out::{self, Report};
+use crate::out::{self, Form, Report};
 use crate::problem::Problem;
 
 /// What makes a tool.
@@ -56,7 +56,12 @@ pub fn main<T: Tool>() -> ExitCode {
             Err(error) => report_usage(&error),
         }
     };
-    ExitCode::from(out::emit(T::NAME, is_asked(&words, "--json"), report).code())
+    let form = match () {
+        () if is_asked(&words, "--lines") => Form::Lines,
+        () if is_asked(&words, "--json") => Form::Json,
+        () => Form::Text,
+    };
+    ExitCode::from(out::emit(T::NAME, form, report).code())
 }
 
 /// Runs a tool. A panic is a bug of nagent: it must not print a backtrace on the user's terminal, and it must not exit 0.

@@ -23,6 +23,7 @@
 //! - [`diff`]: what differs between two texts, merges, unified diffs
 //! - [`sandbox`]: the sandbox for commands: its policy, and what it is built from
 //! - [`redact`]: credentials masked: by their values, by their shapes
+//! - [`view`]: what a run shows: its events as values, and as rows for a terminal
 //! - [`config`]: the config's text → its values, or what is wrong with it
 //!
 //! The world, and what is wired to it:
@@ -66,3 +67,4 @@ pub mod sandbox;
 pub mod segments;
 pub mod sys;
 pub mod turn;
+pub mod view;

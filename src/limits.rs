@@ -145,6 +145,8 @@ limits! {
         bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
+        /// Prompt, or file of `--read`, that is shown whole
+        bytes PROMPT_WHOLE: usize = 64 << 10, "stored in `outputs`; head and tail are shown";
         /// Prompt on stdin
         bytes STDIN_PROMPT: usize = 64 << 20, "error; nothing is sent";
         /// Tools that are asked for their description
@@ -174,6 +176,8 @@ limits! {
         bytes MASKED_SEGMENT: u64 = 64 << 20, "refused while masks are on";
         /// File of a conversation whose content is stored at the start of a run
         bytes TRACKED_FILE: u64 = 64 << 20, "its changes are not recorded";
+        /// Log of changes (`changes.jsonl`)
+        bytes CHANGE_LOG: u64 = 256 << 20, "nothing can be undone";
         /// Content that is stored for undo
         bytes KEPT_CONTENT: u64 = 256 << 20, "exit 1; a tag does not write over a larger file";
         /// Cached summary

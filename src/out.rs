@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::format::harmless;
 use crate::problem::Problem;
 use crate::sys::{pager, terminal};
+use crate::view::render::Row;
 
 /// What a command reports at its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +65,14 @@ impl Report {
         self
     }
 
+    /// The document that `--json` prints.
+    fn into_document(self) -> Map<String, Value> {
+        let mut document = Map::from_iter([("exit_code".to_owned(), self.exit.code().into())]);
+        document.extend(self.error.map(|error| ("error".to_owned(), error.into())));
+        document.extend(self.json);
+        document
+    }
+
     /// Does the next thing, unless this one failed, and appends its report: what was done is reported even when what came
     /// after it failed.
     #[must_use]
@@ -98,16 +107,32 @@ impl From<Problem> for Report {
     }
 }
 
+/// The form of a report on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As text.
+    Text,
+    /// As one JSON document.
+    Json,
+    /// As the last of several JSON documents, one a line.
+    Lines,
+}
+
 /// Writes a report to stdout, its error to stderr. Returns the exit code: an answer that could not be written is a failure.
-pub fn emit(tool: &str, json: bool, report: Report) -> Exit {
+pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
+    if form == Form::Lines {
+        let exit = report.exit;
+        let mut document = Map::from_iter([("event".to_owned(), "end".into())]);
+        document.extend(report.into_document());
+        let went_out = json_line(&Value::Object(document));
+        return if went_out || exit != Exit::Done { exit } else { Exit::Failed };
+    }
     if let Some(error) = &report.error {
         line(&format!("{tool}: {error}"));
     }
-    let went_out = if json {
-        let mut document = Map::from_iter([("exit_code".to_owned(), report.exit.code().into())]);
-        document.extend(report.error.map(|error| ("error".to_owned(), error.into())));
-        document.extend(report.json);
-        let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    let (exit, last_line) = (report.exit, report.last_line.clone());
+    let went_out = if form == Form::Json {
+        let mut text = serde_json::to_string_pretty(&report.into_document()).unwrap_or_default();
         if terminal::stdout_is_terminal() {
             text = escaped(&text);
         }
@@ -119,10 +144,10 @@ pub fn emit(tool: &str, json: bool, report: Report) -> Exit {
     } else {
         true
     };
-    if let Some(last) = &report.last_line {
+    if let Some(last) = &last_line {
         line(last);
     }
-    if went_out || report.exit != Exit::Done { report.exit } else { Exit::Failed }
+    if went_out || exit != Exit::Done { exit } else { Exit::Failed }
 }
 
 /// Shows a text in the user's pager, and says whether it was shown.
@@ -190,13 +215,34 @@ pub fn line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{shown}");
 }
 
-/// Writes a line to stderr, in a colour (the number of an SGR sequence) where that is a terminal that takes colours.
-pub fn coloured_line(text: &str, colour: u8) {
-    if !terminal::stderr_is_terminal() || terminal::is_plain() {
-        return line(text);
+/// Writes a row to stderr behind an indentation, in its style where that is a terminal that takes colours.
+pub fn row(row: &Row, indent: &str) {
+    let text = format!("{indent}{}", row.text);
+    match row.style.code() {
+        Some(code) if terminal::stderr_is_terminal() && terminal::has_colours() => {
+            // Comes after everything that makes the text harmless.
+            let _ = writeln!(io::stderr().lock(), "\x1b[{code}m{}\x1b[0m", fit(&text, true));
+        }
+        _ => line(&text),
     }
-    // Comes after everything that makes the text harmless.
-    let _ = writeln!(io::stderr().lock(), "\x1b[{colour}m{}\x1b[0m", fit(text, true));
+}
+
+/// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
+pub fn piece(text: &str) {
+    let shown = fit(text, terminal::stdout_is_terminal());
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
+pub fn json_line(document: &Value) -> bool {
+    let mut text = document.to_string();
+    if terminal::stdout_is_terminal() {
+        text = escaped(&text);
+    }
+    text.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes over the current line of a terminal on stderr; an empty text clears it.
@@ -208,19 +254,6 @@ pub fn overwrite(text: &str) {
 /// The text for a stream: a terminal gets nothing that could steer it or deceive its reader, anything else gets every byte.
 fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
     if is_terminal { Cow::Owned(harmless::escape_text(text)) } else { Cow::Borrowed(text) }
-}
-
-/// A number of bytes for people: `812 B`, `4.1 KB`, `20.0 MB`.
-pub fn bytes(count: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let count_f = count as f64;
-    if count < 1000 {
-        format!("{count} B")
-    } else if count < 1_000_000 {
-        format!("{:.1} KB", count_f / 1e3)
-    } else {
-        format!("{:.1} MB", count_f / 1e6)
-    }
 }
 
 #[cfg(test)]
@@ -247,14 +280,6 @@ mod tests {
             "\\u{e0069}\\u{e0067} \\u{ad}\\u{3164}\\u{fe01}",
         );
         check("größe 世界 ❤\u{fe0f} \u{a0}x\r\r\n", "größe 世界 ❤\u{fe0f} \u{a0}x\\u{d}\n");
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(
-            [bytes(0), bytes(999), bytes(4_100), bytes(20_000_000)],
-            ["0 B", "999 B", "4.1 KB", "20.0 MB"]
-        );
     }
 
     /// Written out once more, so that the list is held against another: the general categories Cc, Cf, Zl and Zp of

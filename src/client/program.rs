@@ -78,9 +78,9 @@ impl Program {
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let failed = |message: &str| ApiError::new(ErrorKind::Other, message);
-        // The bytes may be JSON; while the program runs only their number matters.
+        let mut text = PlainText::default();
         let finished = process::run_streaming(self.build_job(ask), interrupts, &mut |bytes| {
-            on_text(&String::from_utf8_lossy(bytes));
+            text.push(bytes, on_text);
             ControlFlow::Continue(())
         })
         .map_err(|error| failed(&self.explain_start(&error.to_string())))?;
@@ -144,5 +144,32 @@ impl Program {
         job.limit = limits::PROGRAM_OUTPUT as u64;
         job.timeout = Some(self.time_left().map_or(self.timeout, |left| left.min(self.timeout)));
         job
+    }
+}
+
+/// The output of a program as text while it arrives. Output that begins like JSON is no text of a reply.
+#[derive(Default)]
+struct PlainText {
+    is_json: Option<bool>,
+    /// The beginning of a character.
+    open: Vec<u8>,
+}
+
+impl PlainText {
+    fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) {
+        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+        self.is_json = self.is_json.or(first.map(|first| *first == b'{'));
+        if self.is_json != Some(false) {
+            return;
+        }
+        self.open.extend_from_slice(bytes);
+        let whole = match str::from_utf8(&self.open) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.open.len(),
+        };
+        if whole > 0 {
+            on_text(&String::from_utf8_lossy(&self.open[..whole]));
+            self.open.drain(..whole);
+        }
     }
 }

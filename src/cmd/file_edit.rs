@@ -12,6 +12,7 @@ use crate::cli::Tool;
 use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
+use crate::ops::undo::UndoArgs;
 use crate::ops::{file_memory, many_files, run, undo};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -48,28 +49,14 @@ pub struct Args {
     /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     file: Vec<PathBuf>,
-    /// Undo the last N changes that runs of this conversation made to the file [default: 1]
-    ///
-    /// A change is what one run did. The file must be as the last of them left it. The undo is recorded in the conversation.
-    /// Needs no model.
-    #[arg(
-        long,
-        value_name = "N",
-        num_args = 0..=1,
-        default_missing_value = "1",
-        value_parser = clap::value_parser!(u64).range(1..),
-        conflicts_with_all = ["read", "check", "show_request", "record", "clear", "history"]
-    )]
-    undo: Option<u64>,
-    /// Undo even if the file has changed since; the current content is saved first
-    #[arg(long, requires = "undo")]
-    force: bool,
     /// Print the file's history in its repository: people, commits, files changed together; needs no model
     #[arg(
         long,
-        conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
+        conflicts_with_all = ["read", "check", "show_request", "record", "clear", "undo"]
     )]
     history: bool,
+    #[command(flatten)]
+    undo: UndoArgs,
     #[command(flatten)]
     run: RunArgs,
     /// Ignored; accepted for compatibility
@@ -114,8 +101,11 @@ impl Args {
         if self.file.iter().any(|file| file == Path::new("-")) {
             return Err(Problem::usage("nagent-file-edit changes a file, and - is not one"));
         }
-        if !self.run.prompt.is_empty() && (self.undo.is_some() || self.history) {
+        if !self.run.prompt.is_empty() && (self.undo.undo.is_some() || self.history) {
             return Err(Problem::usage("--undo and --history take no prompt"));
+        }
+        if self.run.lines && (self.undo.undo.is_some() || self.history || self.file.len() > 1) {
+            return Err(Problem::usage("--lines follows a run on one file"));
         }
         Ok(())
     }
@@ -143,14 +133,15 @@ impl Args {
             return file_memory::report_history(&call.settings, &call.env, &call.interrupts, file);
         }
         call.name = choose_name(&call)?;
-        match self.undo {
-            Some(count) => undo::undo_changes(&call, file, count, self.force),
-            None => run::run_call(&mut call, false, NO_PROMPT),
+        if self.undo.undo.is_some() {
+            undo::undo_file(&mut call, file, &self.undo)
+        } else {
+            run::run_call(&mut call, false, NO_PROMPT)
         }
     }
 
     fn edit_all(&self, call: &Call<'_>, files: Vec<PathBuf>) -> Result<Report, Problem> {
-        if self.undo.is_none() && !self.history {
+        if self.undo.undo.is_none() && !self.history {
             return many_files::edit_all(call, files, NO_PROMPT);
         }
         let reports = files.into_iter().map(|file| {

@@ -15,11 +15,12 @@ use crate::llm::route::FileRoute;
 use crate::llm::{Message, Role, sniff};
 use crate::ops::flags::{InputArgs, ModelArgs};
 use crate::ops::one_shot::{OneShot, print_line, report_request};
-use crate::out::{self, Report};
+use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::read;
+use crate::view::figures;
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -131,7 +132,7 @@ fn read_upload(path: &Path) -> Result<Vec<u8>, Problem> {
             "{} has {}, and files of up to 50 MB ({UPLOADED_FILE} bytes) are sent; make it smaller, or split it with \
              nagent-file-split where it is text",
             path.display(),
-            out::bytes(metadata.len().max(UPLOADED_FILE + 1))
+            figures::bytes(metadata.len().max(UPLOADED_FILE + 1))
         )));
     }
     Ok(bytes)

@@ -11,7 +11,8 @@ use crate::ops::call::Call;
 use crate::ops::conversation_name::choose_name;
 use crate::ops::flags::{ConversationArgs, RunArgs, prepare_words};
 use crate::ops::summarize_conversation::summarize_conversation;
-use crate::ops::{doctor, lists, manage, run, status};
+use crate::ops::undo::UndoArgs;
+use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::protocol;
@@ -53,6 +54,10 @@ pub struct Args {
     #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
     pub which: ConversationArgs,
+
+    #[expect(missing_docs, reason = "clap would take it for help")]
+    #[command(flatten)]
+    pub undo: UndoArgs,
 
     /// Show the conversation, the settings in force and where each came from
     #[arg(long, help_heading = "Information")]
@@ -131,6 +136,16 @@ impl Args {
     }
 
     fn run_commands(self) -> Result<Report, Problem> {
+        if self.undo.undo.is_some() && !self.run.prompt.is_empty() {
+            return Err(Problem::usage("--undo takes no prompt"));
+        }
+        if self.run.lines
+            && (self.is_query() || self.undo.undo.is_some() || self.which.edit_conversation)
+        {
+            return Err(Problem::usage(
+                "--lines follows a run, so it needs a prompt and nothing else to do",
+            ));
+        }
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
         if let Some(form) = self.print_protocol {
@@ -150,6 +165,9 @@ impl Args {
         let mut call = Call::new(Self::NAME, &self.run, &self.which)?;
         call.name = choose_name(&call)?;
         move_old_conversation(&call)?;
+        if self.undo.undo.is_some() {
+            return undo::undo_runs(&call, &self.undo);
+        }
         if self.has_work() || (report.json.is_empty() && !is_query) {
             let needs_no_prompt = is_query && !self.which.edit_conversation;
             report = report.then_try(|| run::run_call(&mut call, needs_no_prompt, NO_PROMPT));

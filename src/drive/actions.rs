@@ -12,6 +12,7 @@ use super::mask_check::check_for_masks;
 use super::result_block::error;
 use super::run_context::RunContext;
 use super::runner::Runner;
+use super::truncate;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::limits;
@@ -110,6 +111,44 @@ impl Runner<'_> {
         let path = self.context.resolve(path);
         let read = read::read_text(&path, range, limits::READ_WHOLE, &self.context.stop_check());
         self.show_text(block, &path, read)
+    }
+
+    /// The result of reading a file that the user names. One that is too long to be shown whole is stored, unless `is_dry`,
+    /// and its head and tail are shown.
+    pub fn read_for_user(&mut self, path: &str, is_dry: bool) -> Result<Block> {
+        let action = Action::Read { path: path.to_owned(), offset: None, limit: None };
+        let (block, _) = self.run_action(&action)?;
+        let resolved = self.context.resolve(path);
+        let is_allowed = self.context.check_read(&resolved, &self.splits_folder()).is_ok();
+        if block.get("status") == Some("ok") || !is_allowed {
+            return Ok(block);
+        }
+        let stop = self.context.stop_check();
+        match read::read_text(&resolved, None, limits::READ_WHOLE, &stop) {
+            Err(error) if error.kind == FileErrorKind::TooLarge => {}
+            _ => return Ok(block),
+        }
+        let Ok(Some(bytes)) = fs::read_bytes(&resolved, limits::STDIN_PROMPT as u64) else {
+            return Ok(block);
+        };
+        let new = Block::new(action.result_block()).with("path", path).with("status", "ok");
+        self.show_long(new, bytes, is_dry)
+    }
+
+    /// The block with the head and the tail of a text of the user's, which is stored whole, unless `is_dry`.
+    pub fn show_long(&self, block: Block, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
+        let masked = self.context.redactor.redact_bytes(&bytes);
+        let bytes = masked.map_or(bytes, |(masked, _)| masked);
+        let outputs = self.context.root.outputs();
+        let path = if is_dry {
+            outputs.join(format!("{}.txt", fs::sha256(&bytes)))
+        } else {
+            fs::store_output(&outputs, &bytes)?
+        };
+        let block =
+            if str::from_utf8(&bytes).is_ok() { block } else { block.with("utf8", "false") };
+        let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
+        Ok(truncate::with_head_and_tail(block, &text, &path))
     }
 
     fn read_or_split(&mut self, block: Block, path: &str) -> Result<Block> {

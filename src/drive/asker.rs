@@ -4,10 +4,11 @@ use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
-use crate::llm::ChatRequest;
-use crate::llm::error::check_window;
+use crate::llm::error::{TOO_LONG_ADVICE, check_window};
 use crate::llm::price::{self, Price};
+use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage};
 use crate::prompt;
+use crate::protocol::stream::ResponseStream;
 use crate::sys::clock;
 use crate::sys::conversation_file::ConversationFile;
 use crate::turn::event::Event;
@@ -24,6 +25,8 @@ pub struct Asker {
     pub window: Option<u64>,
     /// Maximum length of a reply in tokens, when it is set.
     pub max_output: Option<u64>,
+    /// Whether the text of an answer is reported while it arrives.
+    pub is_streaming: bool,
 }
 
 impl Asker {
@@ -45,14 +48,18 @@ impl Asker {
             window: self.window,
         };
         if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
-            return Event::Failed { error, jitter: 0.0 };
+            return Event::Failed { error: with_advice(error), jitter: 0.0 };
         }
-        let mut bytes = 0;
+        let mut arrived = String::new();
+        let mut stream = self.is_streaming.then(ResponseStream::default);
         let result = self.client.ask(
             &ask,
             &mut |text| {
-                bytes += text.len() as u64;
-                on_progress(ProgressEvent::ReplyBytes(bytes));
+                arrived.push_str(text);
+                on_progress(ProgressEvent::ReplyBytes(arrived.len() as u64));
+                if let Some(stream) = &mut stream {
+                    stream.push(text, &mut |shown| on_progress(ProgressEvent::Streamed(shown)));
+                }
             },
             context.interrupts,
         );
@@ -66,14 +73,31 @@ impl Asker {
                     self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
                 Event::Replied { reply, cost, at: clock::now() }
             }
-            Err(RequestError::Interrupted(signal)) => {
+            Err(RequestError::Interrupted(signal)) if arrived.is_empty() => {
                 Event::Interrupted { signal, results: Vec::new() }
+            }
+            Err(RequestError::Interrupted(signal)) => {
+                let usage = Usage::estimate(&arrived);
+                let stop = StopReason::Length;
+                let mut reply = Reply { text: arrived, usage, stop, model: None };
+                reply.assume_input(&ask);
+                let cost =
+                    self.price.as_ref().map(|price| price::compute_cost(price, &reply.usage));
+                Event::CutOff { signal, reply, cost, at: clock::now() }
             }
             Err(RequestError::Api(mut error)) => {
                 let message = self.client.explain(&error, &self.model_id);
                 error.message = context.redactor.redact_text(message).0;
-                Event::Failed { error, jitter: random_fraction() }
+                Event::Failed { error: with_advice(error), jitter: random_fraction() }
             }
         }
     }
+}
+
+/// The error with what a user can do about a conversation that is too long, whoever refused it.
+pub fn with_advice(mut error: ApiError) -> ApiError {
+    if error.kind == ErrorKind::TooLong {
+        error.message = format!("{}. {TOO_LONG_ADVICE}", error.message.trim_end_matches('.'));
+    }
+    error
 }

@@ -4,18 +4,20 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::commands::with_sandbox;
-use super::nagent_child::{ChildAnswer, child_job};
+use super::nagent_child::{ChildAnswer, ChildLines, child_job};
+use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use crate::protocol::Action;
-use crate::sys::env::{LINEAGE, PARENTS};
+use crate::sys::env::{LINEAGE, PARENTS, RUN};
 use crate::sys::process::Jobs;
 use crate::sys::process::job::{Finished, Job, JobId};
 use crate::sys::{fs, root};
@@ -27,6 +29,8 @@ pub struct Children {
     executable: PathBuf,
     /// Flags that every child gets: root, provider, model, config.
     flags: Vec<OsString>,
+    /// Whether they report what they do.
+    report: bool,
     at_once: usize,
     /// Conversations that this run was started from, the oldest first.
     parents: Vec<String>,
@@ -52,6 +56,7 @@ struct Slot {
     /// The file whose conversation it is, by its true path.
     file: Option<PathBuf>,
     job: Option<JobId>,
+    lines: ChildLines,
     result: Option<Acted>,
 }
 
@@ -66,6 +71,7 @@ impl Children {
     pub fn new(
         executable: PathBuf,
         flags: Vec<OsString>,
+        report: bool,
         at_once: usize,
         parents: Vec<String>,
         name: String,
@@ -74,6 +80,7 @@ impl Children {
         Self {
             executable,
             flags,
+            report,
             at_once: at_once.max(1),
             parents,
             name,
@@ -171,7 +178,15 @@ impl Children {
             self.started += 1;
             self.in_reply += 1;
             let lineage = format!("{}.{}", self.lineage, self.started);
-            let mut slot = Slot { action, name, lineage, file, job: None, result: None };
+            let mut slot = Slot {
+                action,
+                name,
+                lineage,
+                file,
+                job: None,
+                lines: ChildLines::default(),
+                result: None,
+            };
             slot.result = bad_name.or_else(|| self.refuse(&slot)).map(|why| slot.error(why));
             self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
@@ -179,7 +194,11 @@ impl Children {
     }
 
     /// Waits for the first result of the group that has not been handed out.
-    pub(super) fn next_result(&mut self, context: &RunContext<'_>) -> Result<Event> {
+    pub(super) fn next_result(
+        &mut self,
+        context: &RunContext<'_>,
+        on_progress: &mut dyn FnMut(ProgressEvent<'_>),
+    ) -> Result<Event> {
         let interrupts = context.interrupts;
         loop {
             if let Some(signal) = interrupts.pending() {
@@ -193,15 +212,34 @@ impl Children {
                 self.slots.pop_front();
                 return Ok(Event::Acted(acted));
             }
-            if let Some(finished) = self.jobs.next_finished(interrupts) {
+            let Self { jobs, slots, .. } = self;
+            let mut on_stdout = |id: JobId, bytes: &[u8]| {
+                if let Some(slot) = slots.iter_mut().find(|slot| slot.job == Some(id)) {
+                    let Slot { action, name, lines, .. } = slot;
+                    // People know a file by its path, and a child by the name that it was given.
+                    let name = match action {
+                        Action::Conversation { file: Some(name), .. }
+                        | Action::Conversation { name: Some(name), .. } => name,
+                        _ => name,
+                    };
+                    lines.push(bytes, &mut |line| on_progress(ProgressEvent::Child { name, line }));
+                }
+                ControlFlow::Continue(())
+            };
+            if let Some(finished) = jobs.next_streaming(interrupts, &mut on_stdout) {
                 self.record_end(finished, context)?;
             }
         }
     }
 
+    /// The action whose result comes next.
+    pub(super) fn first_action(&self) -> Option<Action> {
+        self.slots.front().map(|slot| slot.action.clone())
+    }
+
     /// Ends the group because of a signal, with results for all that have none yet.
     pub(super) fn stop_group(&mut self, signal: Signal, context: &RunContext<'_>) -> Result<Event> {
-        while let Some(finished) = self.jobs.next_finished(context.interrupts) {
+        while let Some(finished) = self.next_finished(context) {
             self.record_end(finished, context)?;
         }
         let slots = std::mem::take(&mut self.slots);
@@ -211,6 +249,16 @@ impl Children {
                 .body("nagent was interrupted before this conversation was started"),
         });
         Ok(Event::Interrupted { signal, results: results.collect() })
+    }
+
+    fn next_finished(&mut self, context: &RunContext<'_>) -> Option<Finished> {
+        let Self { jobs, slots, .. } = self;
+        jobs.next_streaming(context.interrupts, &mut |id, bytes| {
+            if let Some(slot) = slots.iter_mut().find(|slot| slot.job == Some(id)) {
+                slot.lines.push(bytes, &mut |_| ());
+            }
+            ControlFlow::Continue(())
+        })
     }
 
     fn start_waiting(&mut self, context: &RunContext<'_>) {
@@ -260,13 +308,22 @@ impl Children {
             left.tokens.iter().for_each(|tokens| flag("--max-tokens", &tokens.to_string()));
             left.cost.iter().for_each(|cost| flag("--max-cost", &cost.to_string()));
         }
-        let set = [(PARENTS, self.parents_of_commands()), (LINEAGE, slot.lineage.clone())];
+        let set = [
+            (PARENTS, self.parents_of_commands()),
+            (LINEAGE, slot.lineage.clone()),
+            (RUN, context.run.clone()),
+        ];
         let env = context.env.for_children(&set);
         let prompt = Some(prompt.clone().into_bytes());
-        child_job(argv, prompt, context.folder.clone(), env)
+        child_job(argv, prompt, context.folder.clone(), env, self.report)
     }
 
-    fn record_end(&mut self, finished: Finished, context: &RunContext<'_>) -> Result<()> {
+    fn record_end(&mut self, mut finished: Finished, context: &RunContext<'_>) -> Result<()> {
+        if self.report
+            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id))
+        {
+            finished.stdout = std::mem::take(&mut slot.lines.answer);
+        }
         let answer = ChildAnswer::read(&finished);
         self.draw_on_limits(&answer);
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.job == Some(finished.id)) else {

@@ -13,7 +13,7 @@ use super::run_context::RunContext;
 use super::truncate;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
-use crate::sys::env::PARENTS;
+use crate::sys::env::{PARENTS, RUN};
 use crate::sys::process;
 use crate::sys::process::job::{Finished, Job, Outcome, StartError};
 use crate::sys::sandbox::Sandbox;
@@ -87,7 +87,8 @@ impl Commands {
         parents: String,
         context: &RunContext<'_>,
     ) -> Job {
-        let set = [(PARENTS, parents), ("NAGENT_ROOT", context.root.path().display().to_string())];
+        let root = context.root.path().display().to_string();
+        let set = [(PARENTS, parents), (RUN, context.run.clone()), ("NAGENT_ROOT", root)];
         let program = context.env.program(&self.rules.program).into_os_string();
         let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);

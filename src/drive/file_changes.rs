@@ -89,10 +89,14 @@ impl RunChanges {
         Ok(())
     }
 
-    /// The blocks that record what the run has changed, and the last change. Called once, at the end.
-    pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
+    /// What the run has changed, one change for each stretch between those of others; `None`: there is no file, or it could
+    /// not be read. Called once, at the end.
+    ///
+    /// # Errors
+    /// The content could not be kept.
+    pub(super) fn finish(&mut self) -> Result<Option<Vec<RunChange>>> {
         let (Some(before), Some(file)) = (self.before.take(), &self.file) else {
-            return Ok((Vec::new(), None));
+            return Ok(None);
         };
         let before = self.since.take().unwrap_or(before);
         let mut changes = std::mem::take(&mut self.earlier);
@@ -100,12 +104,12 @@ impl RunChanges {
         if let Some(after) = after.filter(|after| *after != before) {
             changes.push(RunChange { before, after });
         }
-        let blocks = changes.iter().map(|change| self.change_block(file, change)).collect();
-        Ok((blocks, changes.pop()))
+        Ok(Some(changes))
     }
 
-    fn change_block(&self, file: &Path, change: &RunChange) -> Block {
-        let path = file.display().to_string();
+    /// The block that records a change.
+    pub(super) fn change_block(&self, change: &RunChange) -> Block {
+        let path = self.file.as_deref().unwrap_or(Path::new("")).display().to_string();
         let text = match (change.before.as_str(), change.after.as_str()) {
             (NO_FILE, _) => format!("this run created {path}"),
             (_, NO_FILE) => format!("in this run {path} was removed"),

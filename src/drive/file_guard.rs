@@ -4,19 +4,21 @@
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
 //! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::file_changes::{RunChanges, content_hash};
+use super::file_changes::{RunChange, RunChanges, content_hash};
 use super::freshness::{LastSeen, describe_change, recorded_hash, with_shown};
 use super::result_block::error;
 use crate::apply::{self, How};
 use crate::format::conversation::{Block, Piece};
 use crate::format::edit;
-use crate::memory::changes::NO_FILE;
+use crate::memory::changes::{FileEvent, NO_FILE};
 use crate::sys::boundary::Boundary;
+use crate::sys::change_log::ChangeLog;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 use crate::sys::opening::Opened;
@@ -29,15 +31,55 @@ pub struct FileGuard {
     pub boundary: Boundary,
     /// What the run has changed in the conversation's own file.
     pub changes: RunChanges,
+    /// Where each write is recorded, so that it can be undone.
+    pub log: ChangeLog,
+    written: BTreeSet<PathBuf>,
     last_seen: LastSeen,
     outputs: PathBuf,
 }
 
 impl FileGuard {
     /// A guard that has written nothing yet. Previous contents go to `outputs`.
-    pub fn new(boundary: Boundary, outputs: PathBuf) -> Self {
+    pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
         let changes = RunChanges::new(boundary.target(), outputs.clone());
-        Self { boundary, changes, last_seen: LastSeen::default(), outputs }
+        let (written, last_seen) = (BTreeSet::new(), LastSeen::default());
+        Self { boundary, changes, log, written, last_seen, outputs }
+    }
+
+    /// Notes what the conversation's own file holds at the start of a run; with `keep`, keeps the content and records it.
+    ///
+    /// # Errors
+    /// The content could not be kept or recorded.
+    pub fn begin(&mut self, keep: bool) -> Result<Option<String>> {
+        let before = self.changes.begin(keep)?.cloned();
+        if let (true, Some(before), Some(path)) = (keep, &before, self.boundary.target()) {
+            self.log.append(path, FileEvent::Begin { before: before.clone() })?;
+        }
+        Ok(before)
+    }
+
+    /// The blocks that record what the run has changed in its own file, and the last change. Called once, at the end.
+    ///
+    /// # Errors
+    /// A content could not be kept or recorded.
+    pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
+        let target = self.boundary.target().map(Path::to_owned);
+        for path in std::mem::take(&mut self.written) {
+            if Some(&path) != target.as_ref() {
+                // Kept so that it can be compared with what the file holds later.
+                content_hash(&path, Some(&self.outputs))?;
+                let file_id = fs::file_id(&path);
+                self.log.append(&path, FileEvent::End { changes: None, file_id })?;
+            }
+        }
+        let Some(changes) = self.changes.finish()? else { return Ok((Vec::new(), None)) };
+        if let Some(path) = target {
+            let pairs = changes.iter().map(|change| (change.before.clone(), change.after.clone()));
+            let (changes, file_id) = (Some(pairs.collect()), fs::file_id(&path));
+            self.log.append(&path, FileEvent::End { changes, file_id })?;
+        }
+        let blocks = changes.iter().map(|change| self.changes.change_block(change)).collect();
+        Ok((blocks, changes.into_iter().next_back()))
     }
 
     pub(super) fn write_file(
@@ -154,10 +196,15 @@ impl FileGuard {
         source: &Path,
         conversation: &ConversationFile,
     ) -> Result<Block> {
+        let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
+        if let Some(previous) = block.get("previous") {
+            let before = stored_hash(Path::new(previous));
+            self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
+            self.written.insert(source.to_owned());
+        }
         if self.boundary.target() != Some(source) {
             return Ok(block);
         }
-        let Some(hash) = content_hash(source, Some(&self.outputs))? else { return Ok(block) };
         self.last_seen.record_write(conversation.pieces(), source, hash.clone());
         Ok(block.with("resolved", source.display()).with("after", hash))
     }
@@ -170,9 +217,21 @@ impl FileGuard {
 
     /// Writes the file, after its previous content was kept.
     fn replace_content(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Result<Block> {
-        let mut keep = |file: &mut File| fs::store_file(&self.outputs, file);
         let is_target = self.boundary.target() == Some(opened.path());
+        let (path, after) = (opened.path().to_owned(), fs::sha256(bytes));
+        let record = |before: String| {
+            self.log.append(&path, FileEvent::Write { before, after: after.clone() })
+        };
+        if !opened.exists() {
+            record(NO_FILE.to_owned())?;
+        }
+        let mut keep = |file: &mut File| {
+            let kept = fs::store_file(&self.outputs, file)?;
+            record(stored_hash(&kept))?;
+            Ok(kept)
+        };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
+        self.written.insert(written.path.clone());
         self.boundary.renew_target();
         let mut block = block
             .with("status", "ok")
@@ -189,7 +248,7 @@ impl FileGuard {
             block =
                 block.body("the other names (hard links) of this file keep the previous content");
         }
-        Ok(if is_target { block.with("after", fs::sha256(bytes)) } else { block })
+        Ok(if is_target { block.with("after", after) } else { block })
     }
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
@@ -210,6 +269,11 @@ impl FileGuard {
         let shows = is_whole || !then.is_empty();
         Ok(if shows { with_shown(block, &fs::sha256(&now)) } else { block })
     }
+}
+
+/// The hash of a stored content, which is the name of its file.
+fn stored_hash(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The text that the blocks are applied to, or why there is none. A single block without a search text creates a file.

@@ -30,22 +30,52 @@ pub const SUMS: [&str; 9] = [
     "tokens_out",
 ];
 
-/// The job that runs a child: a program with its flags. `--json` is added, and `-` with a prompt.
+/// The job that runs a child: a program with its flags. `--json` is added, or `--lines` where the child is to report what
+/// it does, and `-` with a prompt.
 pub fn child_job(
     mut argv: Vec<OsString>,
     prompt: Option<Vec<u8>>,
     folder: PathBuf,
     env: Vec<(OsString, OsString)>,
+    report: bool,
 ) -> Job {
-    argv.push("--json".into());
+    argv.push(if report { "--lines" } else { "--json" }.into());
     argv.extend(prompt.is_some().then(|| "-".into()));
     Job {
         stdin: prompt.map_or(Stdin::Null, Stdin::Bytes),
         output: Output::Separate,
         grace: GRACE,
-        keep: limits::CHILD_OUTPUT,
+        // Of the lines only the last is needed, and read when it comes.
+        keep: if report { 0 } else { limits::CHILD_OUTPUT },
         limit: limits::CHILD_OUTPUT as u64,
         ..Job::new(argv, folder, env)
+    }
+}
+
+/// The lines of a child that reports what it does.
+#[derive(Debug, Default)]
+pub struct ChildLines {
+    /// The line that is not complete.
+    open: Vec<u8>,
+    /// Its answer: the last line.
+    pub answer: Vec<u8>,
+}
+
+impl ChildLines {
+    /// Takes more of its output, and passes on each complete line but the last.
+    pub fn push(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&str)) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.open.extend_from_slice(part);
+            if !part.ends_with(b"\n") {
+                return;
+            }
+            let line = std::mem::take(&mut self.open);
+            if line.starts_with(br#"{"event":"end""#) {
+                self.answer = line;
+            } else {
+                on_line(&String::from_utf8_lossy(&line));
+            }
+        }
     }
 }
 
@@ -81,6 +111,7 @@ impl ChildAnswer {
             let error = format!("the child gave no readable answer; its stderr: {}", stderr.trim());
             return Self { code, error: Some(error), ended_by, json: Map::new() };
         };
+        json.remove("event");
         let code = json.remove("exit_code").and_then(|code| code.as_u64()).unwrap_or(0);
         let error = json.remove("error").and_then(|error| error.as_str().map(str::to_owned));
         Self { code, error, ended_by, json }

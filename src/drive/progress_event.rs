@@ -1,24 +1,48 @@
-//! What happens during a run, for a user at a terminal.
+//! What happens during a run, for a user at a terminal and for programs that follow it.
 
 use std::time::Duration;
 
 use crate::format::conversation::Block;
-use crate::llm::ApiError;
+use crate::llm::{ApiError, Usage};
 use crate::protocol::Action;
+use crate::protocol::stream::Streamed;
+use crate::turn::event::Verdict;
 
 /// Something that a user may want to see.
 #[derive(Debug, Clone, Copy)]
 pub enum ProgressEvent<'a> {
+    /// The model is asked, for this reply of the run, counted from 1.
+    Asking(u64),
     /// This many bytes of the reply have arrived.
     ReplyBytes(u64),
+    /// Text of a response has arrived. Only where the answer is streamed.
+    Streamed(Streamed<'a>),
     /// The reply is complete, or failed.
     ReplyEnded,
+    /// The reply was read.
+    Replied {
+        /// Which one, counted from 1.
+        turn: u64,
+        /// Its tokens.
+        usage: &'a Usage,
+        /// Its cost in US dollars, if known.
+        cost: Option<f64>,
+        /// What it is.
+        verdict: Verdict,
+    },
     /// An action starts.
     ActionStarted(&'a Action),
     /// `--check` starts.
     CheckStarted(&'a str),
-    /// An action or `--check` ended, with this result.
-    ActionEnded(&'a Block),
+    /// An action ended, with this result; without an action it is `--check`.
+    ActionEnded(Option<&'a Action>, &'a Block),
+    /// A child conversation reports a line of its own events.
+    Child {
+        /// The child's name.
+        name: &'a str,
+        /// The event, as JSON.
+        line: &'a str,
+    },
     /// A response beside actions.
     Response(&'a str),
     /// Why a reply, or a part of it, was not used.

@@ -43,7 +43,10 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
             }
-            (Effect::Ask, None) => runner.ask_model()?,
+            (Effect::Ask, None) => {
+                (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
+                runner.ask_model()?
+            }
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
             (Effect::Say(text), None) => {
                 (runner.on_progress)(ProgressEvent::Response(&text));
@@ -53,7 +56,17 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Next, None) => runner.next_child()?,
             (Effect::Check, None) => runner.run_check(),
         };
+        let reply = match &event {
+            Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
+                Some((reply.usage, *cost))
+            }
+            _ => None,
+        };
         effect = turn.step(event);
+        if let Some((usage, cost)) = reply {
+            let (turn, verdict) = (turn.totals().turns, turn.last_verdict());
+            (runner.on_progress)(ProgressEvent::Replied { turn, usage: &usage, cost, verdict });
+        }
     }
 }
 
@@ -63,7 +76,7 @@ impl Runner<'_> {
     /// # Errors
     /// The content could not be kept, or the conversation not be written.
     pub fn finish(&mut self) -> Result<Option<RunChange>> {
-        let (blocks, change) = self.files.changes.finish()?;
+        let (blocks, change) = self.files.finish()?;
         self.append(blocks)?;
         Ok(change)
     }
@@ -84,6 +97,7 @@ impl Runner<'_> {
                 );
                 (self.on_progress)(ProgressEvent::Note(&note));
                 self.children.rename_conversation(&name);
+                self.files.log.conversation.clone_from(&name);
                 self.conversation.append_to_left(&format_block(&fork_block(&name)));
                 blocks.push(Block::new("system").body(note));
             }
@@ -132,7 +146,7 @@ impl Runner<'_> {
             && !matches!(action, Action::Conversation { .. })
         {
             let (block, signal) = self.run_action(action)?;
-            (self.on_progress)(ProgressEvent::ActionEnded(&block));
+            (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
             return Ok(match signal {
                 Some(signal) => Event::Interrupted { signal, results: vec![block] },
                 None => Event::Acted(Acted::plain(block)),
@@ -143,9 +157,10 @@ impl Runner<'_> {
     }
 
     fn next_child(&mut self) -> Result<Event> {
-        let event = self.children.next_result(&self.context)?;
+        let action = self.children.first_action();
+        let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
-            (self.on_progress)(ProgressEvent::ActionEnded(&acted.block));
+            (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &acted.block));
         }
         Ok(event)
     }
@@ -162,7 +177,7 @@ impl Runner<'_> {
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
-        (self.on_progress)(ProgressEvent::ActionEnded(&block));
+        (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
         let passed = block.get("status") == Some("ok");
         let block = if passed {
             Block { body: None, ..block }

@@ -20,6 +20,8 @@ pub struct RunContext<'a> {
     pub env: &'a Env,
     /// The working folder. Relative paths start here.
     pub folder: PathBuf,
+    /// The run that changes of files are recorded for, as `NAGENT_RUN` has it.
+    pub run: String,
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// Masks credentials in results.

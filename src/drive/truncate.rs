@@ -20,11 +20,16 @@ pub fn with_text(block: Block, text: String, outputs: &Path) -> Result<Block> {
         return Ok(block.body(text));
     }
     let path = fs::store_output(outputs, text.as_bytes())?;
+    Ok(with_head_and_tail(block, &text, &path))
+}
+
+/// Gives the block the head and the tail of a text that is in a file.
+pub fn with_head_and_tail(block: Block, text: &str, path: &Path) -> Block {
     let head = &text[..text.floor_char_boundary(KEEP)];
     let tail = &text[text.ceil_char_boundary(text.len() - KEEP)..];
     let left_out = (text.len() - head.len() - tail.len()) as u64;
     let body = join_head_and_tail(head, tail, left_out, &path.display().to_string());
-    Ok(block.with("output", path.display()).with("bytes", text.len()).body(body))
+    block.with("output", path.display()).with("bytes", text.len()).body(body)
 }
 
 /// Gives the block a process's output.

@@ -33,12 +33,15 @@ pub fn check_window(bytes: usize, model: &str, window: Option<u64>) -> Option<Ap
         ApiError::new(
             ErrorKind::TooLong,
             &format!(
-                "nothing was sent: the conversation has about {tokens} tokens ({bytes} bytes), and {model} takes {window}. \
-                 Shorten the conversation in an editor, begin a new one (--clear), or use a model with a larger window"
+                "nothing was sent: it has about {tokens} tokens ({bytes} bytes), and {model} takes {window}"
             ),
         )
     })
 }
+
+/// What a user can do about a conversation that has outgrown the model's window.
+pub const TOO_LONG_ADVICE: &str = "Start a new conversation (nagent --new, or --clear to archive this one), \
+    shorten this one in an editor (nagent-conversations path prints where it is), or use a model with a larger window";
 
 /// The error's message, with the variable that a refused credential came from, or the name of a missing model.
 pub fn name_cause(error: &ApiError, credential: Option<&str>, model: &str) -> String {

@@ -1,230 +1,292 @@
-//! Lists the changes that the runs of a file's conversation made to the file, from the attributes of its blocks ([`super`]
-//! has the form). Changes that were undone are left out.
+//! The log of changes: what runs wrote to which files, and what was undone. Pure; [`crate::sys::change_log`] has the file.
+//!
+//! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
+//! ```text
+//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"path":F, then one of
+//!  "what":"begin","before":H}              a run on F's own conversation began; H is a SHA-256, or "none" without a file
+//!  "what":"write","before":H,"after":H}    a tag writes F
+//!  "what":"end","changes":[[H,H]…],"file_id":ID}    what the run came to, commands included; without `changes`, the writes count
+//!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
+//! ```
+//! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
+//! own. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
 
-use crate::format::conversation::Piece;
-use crate::protocol::{self, Item, ParsedReply};
+use serde::{Deserialize, Serialize};
 
-/// The attribute's value where there was no file.
+use crate::format::harmless::truncate;
+
+/// The hash where there is no file.
 pub const NO_FILE: &str = "none";
 
-/// What one run did to the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunChange {
-    /// The run's prompt.
-    pub prompt: String,
-    /// When it was given, as the conversation has it.
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Identifies the run, with its children.
+    pub run: String,
+    /// When it got its prompt.
     pub at: String,
+    /// Its conversation.
+    pub conversation: String,
+    /// The names by which it is found.
+    pub of: Vec<String>,
+    /// The first line of its prompt.
+    pub prompt: String,
+    /// The file, by its true path.
+    pub path: String,
+    /// What happened to it.
+    #[serde(flatten)]
+    pub event: FileEvent,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the head of this file describes them")]
+pub enum FileEvent {
+    Begin { before: String },
+    Write { before: String, after: String },
+    End { changes: Option<Vec<(String, String)>>, file_id: Option<String> },
+    Undo { undone: Vec<String>, before: String, after: String },
+}
+
+/// What a run did to a file, from one content to another. A run has several if something else changed the file in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Identifies the change in the log.
+    pub id: String,
+    /// The run, its prompt, when that was given, its conversation, and the names by which it is found.
+    pub run: String,
+    #[expect(missing_docs, reason = "as above")]
+    pub prompt: String,
+    #[expect(missing_docs, reason = "as above")]
+    pub at: String,
+    #[expect(missing_docs, reason = "as above")]
+    pub conversation: String,
+    #[expect(missing_docs, reason = "as above")]
+    pub of: Vec<String>,
+    /// The file, by its path then, and its identity when the run had ended.
+    pub path: String,
+    #[expect(missing_docs, reason = "as above")]
+    pub file_id: Option<String>,
     /// The SHA-256 of the content before; `None` where there was no file.
     pub before: Option<String>,
     /// The SHA-256 of the content after; `None` where the file is gone.
     pub after: Option<String>,
 }
 
-impl RunChange {
-    fn new(prompt: &str, at: &str, before: &str, after: &str) -> Self {
-        Self {
-            prompt: prompt.to_owned(),
-            at: at.to_owned(),
-            before: parse_content(before),
-            after: parse_content(after),
+/// The most characters of a prompt that are recorded.
+const PROMPT: usize = 100;
+
+/// The first line of a prompt, as it is recorded.
+pub fn first_line(prompt: &[u8]) -> String {
+    let mut lines = prompt.split(|byte| *byte == b'\n');
+    let line = lines.find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    truncate(String::from_utf8_lossy(line).trim(), PROMPT)
+}
+
+/// Reads the log.
+pub fn parse(text: &str) -> Vec<Entry> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// What one run recorded of one file.
+struct Stretch<'a> {
+    first: &'a Entry,
+    /// The place of its last line.
+    last: usize,
+    begun: Option<&'a str>,
+    writes: Vec<(&'a str, &'a str)>,
+    end: Option<&'a Option<Vec<(String, String)>>>,
+    file_id: Option<&'a String>,
+}
+
+/// What each run recorded of each file, in the order of their last lines.
+fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
+    let mut all: Vec<Stretch<'_>> = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if matches!(entry.event, FileEvent::Undo { .. }) {
+            continue;
+        }
+        let known = all
+            .iter()
+            .rposition(|known| (&known.first.run, &known.first.path) == (&entry.run, &entry.path));
+        let known = known.unwrap_or_else(|| {
+            let (writes, end) = (Vec::new(), None);
+            all.push(Stretch { first: entry, last: at, begun: None, writes, end, file_id: None });
+            all.len() - 1
+        });
+        let Some(stretch) = all.get_mut(known) else { continue };
+        match &entry.event {
+            FileEvent::Begin { before } => stretch.begun = Some(before),
+            FileEvent::Write { before, after } => {
+                stretch.last = at;
+                match stretch.writes.last_mut() {
+                    Some(last) if last.1 == before => last.1 = after,
+                    // The write before this one was not made.
+                    Some(last) if last.0 == before => last.1 = after,
+                    _ => stretch.writes.push((before, after)),
+                }
+            }
+            FileEvent::End { changes, file_id } => {
+                stretch.end = Some(changes);
+                stretch.file_id = file_id.as_ref();
+            }
+            FileEvent::Undo { .. } => {}
+        }
+    }
+    all.sort_by_key(|stretch| stretch.last);
+    all
+}
+
+impl Stretch<'_> {
+    fn change(&self, number: usize, before: &str, after: &str) -> FileChange {
+        let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
+        let Entry { run, at, conversation, of, prompt, path, .. } = self.first;
+        FileChange {
+            id: format!("{run}:{number}:{path}"),
+            run: run.clone(),
+            prompt: prompt.clone(),
+            at: at.clone(),
+            conversation: conversation.clone(),
+            of: of.clone(),
+            path: path.clone(),
+            file_id: self.file_id.cloned(),
+            before: content(before),
+            after: content(after),
         }
     }
 }
 
-/// Reads the text and the blocks of another conversation, by its name.
-pub type ReadFork<'a> = &'a dyn Fn(&str) -> Option<(String, Vec<Piece>)>;
-
-/// Runs that went on in a fork are followed through at most this many forks.
-const MAX_FORKS: usize = 16;
-
-/// Lists the changes that were not undone, oldest first. A run that was killed has no block at its end; then its results count.
-/// A run that went on in a fork has its changes there.
-pub fn list_changes(text: &str, pieces: &[Piece], read_fork: ReadFork<'_>) -> Vec<RunChange> {
-    list_with_forks(text, pieces, read_fork, MAX_FORKS)
+/// Lists the changes that were not undone, the oldest first.
+pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
+    let undone: Vec<&String> = undone_ids(entries).collect();
+    let mut found = Vec::new();
+    for stretch in collect(entries) {
+        let changes: Vec<(&str, &str)> = match stretch.end {
+            Some(Some(changes)) => {
+                changes.iter().map(|(before, after)| (before.as_str(), after.as_str())).collect()
+            }
+            _ => stretch.writes.clone(),
+        };
+        let changes =
+            changes.into_iter().enumerate().filter(|(_, (before, after))| before != after);
+        found
+            .extend(changes.map(|(number, (before, after))| stretch.change(number, before, after)));
+    }
+    found.retain(|change| !undone.contains(&&change.id));
+    found
 }
 
-fn list_with_forks(
-    text: &str,
-    pieces: &[Piece],
-    read_fork: ReadFork<'_>,
-    left: usize,
-) -> Vec<RunChange> {
-    let mut changes: Vec<RunChange> = Vec::new();
-    // The last run, while no block says what it changed.
-    let mut open: Option<RunChange> = None;
-    let (mut prompt, mut at) = ("", "");
-    let is_change = |change: &RunChange| change.before != change.after;
-    for piece in pieces {
-        match (piece.name(), piece.get("change")) {
-            (Some("user-prompt"), _) => {
-                changes.extend(open.take().filter(is_change));
-                (prompt, at) = (piece.text(text), piece.get("at").unwrap_or_default());
-                let before = piece.get("before");
-                open = before.map(|before| RunChange::new(prompt, at, before, before));
-            }
-            (Some("system"), Some("run")) => {
-                if let (Some(before), Some(after)) = (piece.get("before"), piece.get("after")) {
-                    changes.push(RunChange::new(prompt, at, before, after));
-                    open = None;
-                }
-            }
-            (Some("system"), None) if piece.get("fork").is_some() && left > 0 => {
-                let fork = piece.get("fork").and_then(read_fork);
-                if let Some((text, pieces)) = fork {
-                    // The fork has the run whole, and what was there before it too.
-                    open = None;
-                    let others = list_with_forks(&text, &pieces, read_fork, left - 1);
-                    let is_known = |change: &RunChange| changes.contains(change);
-                    let new = others.iter().rposition(is_known).map_or(0, |at| at + 1);
-                    changes.extend_from_slice(&others[new..]);
-                }
-            }
-            (Some("system"), Some("undo")) => {
-                changes.extend(open.take().filter(is_change));
-                let count = piece.get("count").and_then(|count| count.parse().ok()).unwrap_or(1);
-                changes.truncate(changes.len().saturating_sub(count));
-            }
-            (Some(name), _) if name.ends_with("-result") => {
-                if let (Some(open), Some(after)) = (open.as_mut(), piece.get("after")) {
-                    open.after = parse_content(after);
-                }
-            }
-            _ => {}
-        }
-    }
-    changes.extend(open.filter(is_change));
-    changes
+fn undone_ids(entries: &[Entry]) -> impl Iterator<Item = &String> {
+    entries.iter().flat_map(|entry| match &entry.event {
+        FileEvent::Undo { undone, .. } => undone.as_slice(),
+        _ => &[],
+    })
 }
 
-/// Returns the last run if it was killed and no result says that it changed the file; a command may have done so unnoticed.
-pub fn find_killed_run(text: &str, pieces: &[Piece]) -> Option<RunChange> {
-    let at = pieces.iter().rposition(|piece| piece.name() == Some("user-prompt"))?;
-    let (prompt, run) = (&pieces[at], &pieces[at + 1..]);
-    let has_end =
-        |piece: &Piece| ["change", "exit", "fork"].iter().any(|key| piece.get(key).is_some());
-    if run.iter().any(has_end) {
-        return None;
-    }
-    let reply = run.iter().rfind(|piece| piece.name() == Some("agent-response"))?;
-    let (ParsedReply::Whole(items) | ParsedReply::Forged { items, .. }) =
-        protocol::parse_reply(reply.text(text))
-    else {
-        return None;
+/// Returns the last run on a file's own conversation if it was killed before it recorded a change. One of its commands may
+/// have changed the file unnoticed; `after` is the same as `before`. `is_of_file` says which files are meant.
+pub fn find_killed_run(
+    entries: &[Entry],
+    is_of_file: &dyn Fn(&Entry) -> bool,
+) -> Option<FileChange> {
+    let last = entries.iter().rposition(is_of_file)?;
+    let entry = entries.get(last)?;
+    let FileEvent::Begin { before } = &entry.event else { return None };
+    let stretch = Stretch {
+        first: entry,
+        last,
+        begun: Some(before),
+        writes: Vec::new(),
+        end: None,
+        file_id: None,
     };
-    // A reply without actions ends a run.
-    if !items.iter().any(|item| matches!(item, Item::Action(_))) {
-        return None;
-    }
-    let before = prompt.get("before")?;
-    let last_after = run.iter().rev().find_map(|piece| piece.get("after"));
-    let at = prompt.get("at").unwrap_or_default();
-    last_after
-        .is_none_or(|after| after == before)
-        .then(|| RunChange::new(prompt.text(text), at, before, before))
-}
-
-/// Reads an attribute that names a content.
-fn parse_content(value: &str) -> Option<String> {
-    (value != NO_FILE).then(|| value.to_owned())
+    stretch.begun.map(|before| stretch.change(0, before, before))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::conversation::parse;
+
+    /// Entries from lines like `1 a write none x`: run, file, event, and its contents.
+    fn entries(lines: &[&str]) -> Vec<Entry> {
+        let read = |line: &&str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let word = |at: usize| words[at].clone();
+            let event = match words[2].as_str() {
+                "begin" => FileEvent::Begin { before: word(3) },
+                "write" => FileEvent::Write { before: word(3), after: word(4) },
+                "end" => FileEvent::End {
+                    changes: (words.len() > 3).then(|| {
+                        words[3..]
+                            .chunks_exact(2)
+                            .map(|two| (two[0].clone(), two[1].clone()))
+                            .collect()
+                    }),
+                    file_id: None,
+                },
+                _ => {
+                    FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
+                }
+            };
+            let (run, path) = (word(0), word(1));
+            let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
+            Entry { run, at, conversation, of: vec![], prompt, path, event }
+        };
+        lines.iter().map(read).collect()
+    }
 
     #[track_caller]
-    fn check(text: &str, expect: &[(&str, &str, &str)]) {
-        let parsed = parse(text);
-        assert_eq!(parsed.trouble, None);
-        let show = |content: &Option<String>| content.clone().unwrap_or_else(|| "-".into());
-        let found: Vec<_> = list_changes(text, &parsed.pieces, &|_| None)
+    fn check(lines: &[&str], expect: &[&str]) {
+        let entries = entries(lines);
+        let text: String =
+            entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
+        assert_eq!(parse(&format!("\n{text}{{\"run\":")), entries, "as it was written");
+        let show = |content: &Option<String>| content.clone().unwrap_or_else(|| NO_FILE.into());
+        let found: Vec<String> = list_changes(&entries)
             .iter()
-            .map(|change| (change.prompt.clone(), show(&change.before), show(&change.after)))
-            .collect();
-        let expect: Vec<_> = expect
-            .iter()
-            .map(|(prompt, before, after)| {
-                ((*prompt).to_owned(), (*before).to_owned(), (*after).to_owned())
-            })
+            .map(|change| format!("{} {} {}", change.id, show(&change.before), show(&change.after)))
             .collect();
         assert_eq!(found, expect);
     }
 
-    const FIRST: &str = "<user-prompt at=\"t\" before=\"none\">\none\n</user-prompt>\n\n\
-        <nagent-write-result status=\"ok\" after=\"a\">\n</nagent-write-result>\n\n\
-        <system change=\"run\" before=\"none\" after=\"b\">\nx\n</system>\n\n";
-    const SECOND: &str = "<user-prompt at=\"t\" before=\"b\">\ntwo\n</user-prompt>\n\n\
-        <nagent-edit-result status=\"ok\" after=\"c\">\n</nagent-edit-result>\n\n";
-    const IDLE: &str = "<user-prompt at=\"t\" before=\"c\">\nask\n</user-prompt>\n\n";
-
     #[test]
-    fn each_run_that_changed_the_file_is_one_change() {
-        check("", &[]);
-        check(FIRST, &[("one", "-", "b")]);
-        check(&format!("{FIRST}{SECOND}"), &[("one", "-", "b"), ("two", "b", "c")]);
-        check(&format!("{FIRST}{SECOND}{IDLE}"), &[("one", "-", "b"), ("two", "b", "c")]);
-        check("<user-prompt at=\"t\">\nold\n</user-prompt>\n", &[]);
-    }
-
-    #[test]
-    fn a_run_that_was_killed_before_it_told_of_a_change() {
-        let check = |text: &str, expect: bool| {
-            let parsed = parse(text);
-            assert_eq!(parsed.trouble, None);
-            assert_eq!(find_killed_run(text, &parsed.pieces).is_some(), expect, "{text}");
-        };
-        let shell = "<agent-response>\n<nagent-shell>x</nagent-shell>\n</agent-response>\n\n";
-        let last = "<agent-response>\n<nagent-response>x</nagent-response>\n</agent-response>\n\n";
-        check(&format!("{IDLE}{shell}"), true);
-        check(&format!("{FIRST}{IDLE}{shell}"), true);
-        check(&format!("{IDLE}{shell}{last}"), false);
-        check(&format!("{IDLE}{shell}<system exit=\"130\">\nx\n</system>\n"), false);
-        check(&format!("{IDLE}{shell}<system change=\"undo\" count=\"0\">\nx\n</system>\n"), false);
-        check(&format!("{SECOND}{shell}"), false);
-        check(&format!("{IDLE}{shell}<user-prompt>\nnext\n</user-prompt>\n"), false);
-        check(IDLE, false);
-        check("", false);
-    }
-
-    #[test]
-    fn a_run_that_went_on_in_a_fork_is_found_there() {
-        let fork = format!(
-            "{FIRST}{SECOND}<system change=\"run\" before=\"b\" after=\"c\">\nx\n</system>\n\n"
+    fn each_run_is_one_change_of_each_file() {
+        check(&[], &[]);
+        check(
+            &["1 a write none x", "1 a write x y", "1 b write n m"],
+            &["1:0:a none y", "1:0:b n m"],
         );
-        let block = "<system fork=\"f\">\nx\n</system>\n\n";
-        let started = "<user-prompt at=\"t\" before=\"b\">\ntwo\n</user-prompt>\n\n";
-        let read_fork = |name: &str| (name == "f").then(|| (fork.clone(), parse(&fork).pieces));
-        let check = |text: &str, expect: &[&str]| {
-            let parsed = parse(text);
-            assert_eq!(parsed.trouble, None);
-            let found = list_changes(text, &parsed.pieces, &read_fork);
-            let found: Vec<&str> = found.iter().map(|change| change.prompt.as_str()).collect();
-            assert_eq!(found, expect, "{text}");
-        };
-        check(&format!("{FIRST}{started}{block}"), &["one", "two"]);
-        let undo =
-            "<system change=\"undo\" before=\"c\" after=\"b\" count=\"1\">\nx\n</system>\n\n";
-        check(&format!("{FIRST}{started}{block}{undo}"), &["one"]);
-        // What was removed from the edited conversation, and a fork that is not there.
-        check(block, &["one", "two"]);
-        check(&format!("{FIRST}{}", block.replace("\"f\"", "\"g\"")), &["one"]);
-        // One that names itself.
-        let own = format!("{FIRST}{block}");
-        let parsed = parse(&own);
-        let read_own = |_: &str| Some((own.clone(), parsed.pieces.clone()));
-        assert_eq!(list_changes(&own, &parsed.pieces, &read_own).len(), 1);
+        // Something else changed it in between.
+        check(&["1 a write x y", "1 a write z w"], &["1:0:a x y", "1:1:a z w"]);
+        // A write that was refused after it was recorded.
+        check(&["1 a write x y", "1 a write x z"], &["1:0:a x z"]);
+        check(&["1 a write x y", "1 a write y x"], &[]);
+        // What a run came to counts more than its writes: a command has changed the file.
+        check(&["1 a begin x", "1 a write x y", "1 a end x z"], &["1:0:a x z"]);
+        check(&["1 a begin x", "1 a end"], &[]);
+        check(&["1 a write x y", "2 a write y z", "1 a end"], &["1:0:a x y", "2:0:a y z"]);
     }
 
     #[test]
     fn what_was_undone_is_gone() {
-        let undo = |n: u32| {
-            format!(
-                "<system change=\"undo\" before=\"c\" after=\"b\" count=\"{n}\">\nx\n</system>\n\n"
-            )
+        let lines = ["1 a write x y", "2 a write y z", "2 b write x y"];
+        check(&[&lines[..], &["3 a undo 2:0:a"]].concat(), &["1:0:a x y", "2:0:b x y"]);
+        check(&[&lines[..], &["3 a undo 2:0:a 1:0:a 2:0:b"]].concat(), &[]);
+    }
+
+    #[test]
+    fn a_run_that_was_killed_before_it_recorded_a_change() {
+        let check = |lines: &[&str], expect: bool| {
+            let found = find_killed_run(&entries(lines), &|entry| entry.path == "a");
+            assert_eq!(found.is_some(), expect, "{lines:?}");
         };
-        check(&format!("{FIRST}{SECOND}{}", undo(1)), &[("one", "-", "b")]);
-        check(&format!("{FIRST}{SECOND}{}", undo(2)), &[]);
-        check(&format!("{FIRST}{SECOND}{}{SECOND}", undo(9)), &[("two", "b", "c")]);
+        check(&["1 a begin x"], true);
+        check(&["1 a begin x", "1 b write x y"], true);
+        check(&["1 a begin x", "1 a write x y"], false);
+        check(&["1 a begin x", "1 a end"], false);
+        check(&["1 a begin x", "2 a undo 1:0:a"], false);
+        check(&["1 a end", "2 a begin x"], true);
+        check(&[], false);
     }
 }

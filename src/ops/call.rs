@@ -11,6 +11,7 @@ use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::IndexWait;
 use crate::sys::root::Root;
+use crate::view::event::RunEvent;
 
 /// What every operation of a call works with.
 pub struct Call<'a> {
@@ -50,7 +51,7 @@ impl<'a> Call<'a> {
             args,
             which,
             delegated: is_child || !parents.is_empty(),
-            quiet: settings.config.quiet || is_child,
+            quiet: settings.config.quiet || is_child || args.lines,
             env,
             interrupts,
             settings,
@@ -69,7 +70,16 @@ impl<'a> Call<'a> {
 
     /// Prints a line to stderr that must not be missed.
     pub fn print_note(&self, text: &str) {
-        out::line(&format!("{}: note: {text}", self.tool));
+        self.print_line(&format!("note: {text}"), text);
+    }
+
+    /// Prints a line to stderr, or an event with this text.
+    fn print_line(&self, line: &str, text: &str) {
+        if self.args.lines {
+            out::json_line(&RunEvent::Note { text: text.to_owned() }.to_line(&[]));
+        } else {
+            out::line(&format!("{}: {line}", self.tool));
+        }
     }
 
     /// How to wait for an index: until a signal comes, with a line on stderr when it takes long.
@@ -87,15 +97,21 @@ impl<'a> Call<'a> {
 
     /// Prints that the call waits for a conversation.
     pub fn print_waiting(&self, name: &str, by: &str) {
-        out::line(&format!("{}: waiting for conversation {name}, in use{by}", self.tool));
+        let text = format!("waiting for conversation {name}, in use{by}");
+        self.print_line(&text, &text);
     }
 
     /// Locks the conversation and reads it.
     pub fn open_conversation(&self) -> Result<ConversationFile, Problem> {
-        let mut waiting = |by: &str| self.print_waiting(&self.name, by);
+        self.open_named(&self.name)
+    }
+
+    /// Locks the conversation of this name and reads it.
+    pub(super) fn open_named(&self, name: &str) -> Result<ConversationFile, Problem> {
+        let mut waiting = |by: &str| self.print_waiting(name, by);
         let opened = ConversationFile::open(
             self.root(),
-            &self.name,
+            name,
             self.lock_timeout(),
             &self.interrupts,
             &mut waiting,

@@ -12,9 +12,7 @@ use crate::out::{self, Report};
 use crate::sys::names::shown;
 use crate::sys::root::Root;
 use crate::sys::{file_index, fs, git, terminal};
-
-/// The most lines of a diff that are printed.
-const LINES: usize = 200;
+use crate::view::render::diff_rows;
 
 /// The content of a file at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,22 +82,29 @@ impl FileChange<'_> {
     }
 }
 
-/// Adds the diff of a change to a report, and prints it on a terminal.
+/// Adds the diff of a change to a report, and prints it on a terminal, unless that was done when the change was made.
 pub(super) fn with_diff(
     call: &Call<'_>,
     report: Report,
     change: &FileChange<'_>,
     diff: Option<DiffText>,
+    printed: Option<&str>,
 ) -> Report {
-    if let Some(diff) = diff.as_ref().filter(|_| !call.quiet && terminal::stderr_is_terminal()) {
+    let is_printed = !call.quiet && (terminal::stderr_is_terminal() || call.args.progress);
+    if let Some(diff) = diff.as_ref().filter(|diff| is_printed && printed != Some(&diff.text)) {
         change.print(call.root(), diff);
     }
     let is_cut = diff.as_ref().is_some_and(|diff| diff.is_cut);
     report.with("diff", diff.map(|diff| diff.text)).with("diff_cut", is_cut)
 }
 
-/// Shows what a run did to its file, and adds it to the report.
-pub(super) fn with_changes(call: &Call<'_>, path: &Path, mut report: Report) -> Report {
+/// Shows what a run did to its file, and adds it to the report. `printed` is the last diff that the run has shown.
+pub(super) fn with_changes(
+    call: &Call<'_>,
+    path: &Path,
+    mut report: Report,
+    printed: Option<&str>,
+) -> Report {
     if !report.json.contains_key("changed") {
         // The run did not come so far.
         report = report
@@ -114,31 +119,15 @@ pub(super) fn with_changes(call: &Call<'_>, path: &Path, mut report: Report) -> 
     let (before, after) = (version("before_sha256"), version("after_sha256"));
     let change = FileChange { path, before: &before, after: &after };
     let report = with_file(call, path, report).with("cleared", call.args.clear);
-    with_diff(call, report, &change, change.text_diff())
+    with_diff(call, report, &change, change.text_diff(), printed)
 }
 
 /// Writes a diff to stderr, in colour on a terminal, and says how to see all of a long one.
 pub(super) fn print_diff(path: &Path, previous: Option<&Path>, diff: &DiffText) {
-    let mut lines = diff.text.lines();
-    for line in lines.by_ref().take(LINES) {
-        match line.as_bytes() {
-            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => {
-                out::coloured_line(line, 1);
-            }
-            [b'-', ..] => out::coloured_line(line, 31),
-            [b'+', ..] => out::coloured_line(line, 32),
-            [b'@', ..] => out::coloured_line(line, 36),
-            _ => out::line(line),
-        }
-    }
-    let left = lines.count();
-    if left > 0 || diff.is_cut {
-        let all = match previous {
-            Some(previous) => format!("diff -u {} {}", shown(previous), shown(path)),
-            None => format!("{} is all new", shown(path)),
-        };
-        let more = if diff.is_cut { " and more" } else { "" };
-        out::line(&format!("[{left}{more} lines omitted; to see all: {all}]"));
+    let previous = previous.map(shown);
+    let rows = diff_rows(&diff.text, diff.is_cut, previous.as_deref(), &shown(path), false);
+    for row in &rows {
+        out::row(row, "");
     }
 }
 

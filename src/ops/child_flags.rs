@@ -43,9 +43,11 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     if let Some(path) = &args.record {
         flag("record", path.as_os_str());
     }
-    for (name, is_set) in
-        [("--no-summaries", args.no_summaries), ("--redact", settings.config.redact)]
-    {
+    for (name, is_set) in [
+        ("--no-summaries", args.no_summaries),
+        ("--redact", settings.config.redact),
+        ("--verbose", args.verbose),
+    ] {
         flags.extend(is_set.then(|| name.into()));
     }
     flags
@@ -63,11 +65,12 @@ pub(super) fn file_edit_words(call: &Call<'_>, file: &Path) -> Vec<OsString> {
     words
 }
 
-/// The child conversations of a run, none of them started yet.
-pub(super) fn children(call: &Call<'_>, model: Option<&str>) -> Children {
+/// The child conversations of a run, none of them started yet. `report`: they report what they do.
+pub(super) fn children(call: &Call<'_>, model: Option<&str>, report: bool) -> Children {
     Children::new(
         call.env.tool("nagent"),
         child_flags(call, model),
+        report,
         usize::try_from(call.settings.config.jobs).unwrap_or(1),
         call.parents.clone(),
         call.name.clone(),

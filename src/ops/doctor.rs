@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::client::RequestError;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
-use crate::out::{self, Report};
+use crate::out::Report;
 use crate::problem::Problem;
 use crate::sandbox::SandboxRequest;
 use crate::sys::clock::Stopwatch;
@@ -19,6 +19,7 @@ use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::sandbox::{Places, Sandbox};
 use crate::sys::{fs, git, terminal, tools};
+use crate::view::figures;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +114,9 @@ fn check_root(checks: &mut Checks, args: &ModelArgs, env: &Env) -> Result<(), Pr
         .iter()
         .map(|part| (part, fs::bytes_below(&root.path().join(part))))
         .filter(|(_, bytes)| *bytes > 0)
-        .map(|(part, bytes)| format!("{part} {}", out::bytes(bytes)))
+        .map(|(part, bytes)| format!("{part} {}", figures::bytes(bytes)))
         .collect();
-    let all = out::bytes(fs::bytes_below(root.path()));
+    let all = figures::bytes(fs::bytes_below(root.path()));
     let sizes = if sizes.is_empty() { String::new() } else { format!(" ({})", sizes.join(", ")) };
     checks.add(Finding::Ok, "root", format!("{path}: {all}{sizes}"));
     Ok(())
@@ -295,7 +296,7 @@ fn check_terminal(checks: &mut Checks, env: &Env) {
         return checks.add(Finding::Missing, "terminal", "stderr is not one: no progress is shown");
     }
     let term = env.get("TERM").unwrap_or("(not set)");
-    let colours = if terminal::is_plain() { "no colours" } else { "colours" };
+    let colours = if terminal::has_colours() { "colours" } else { "no colours" };
     let host = env::describe_host();
     checks.add(
         Finding::Ok,

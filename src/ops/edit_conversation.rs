@@ -123,7 +123,7 @@ fn build_job(call: &Call<'_>, copy: &Path, prompt: &[u8]) -> Result<Job, Problem
     parents.push(call.name.clone());
     let env = call.env.for_children(&[(PARENTS, parents.join("/"))]);
     let input = [preface(copy).as_bytes(), prompt].concat();
-    Ok(child_job(words, Some(input), call.env.current_folder()?, env))
+    Ok(child_job(words, Some(input), call.env.current_folder()?, env, false))
 }
 
 fn preface(copy: &Path) -> String {

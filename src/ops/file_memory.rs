@@ -25,7 +25,6 @@ use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
-use crate::out;
 use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary;
@@ -34,6 +33,7 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::git::{self, ReadingTime};
 use crate::sys::names::shown;
 use crate::sys::{fs, read};
+use crate::view::figures;
 
 /// Files up to this many bytes get no summary: the model reads the file at the same cost.
 pub const MAX_SHORT: u64 = 4 * 1024;
@@ -124,7 +124,7 @@ pub(super) fn gather_memory(
     call: &Call<'_>,
     run: Option<(&ConversationFile, &str)>,
     redact: &dyn Fn(String) -> String,
-    progress: &mut Progress,
+    progress: &mut Progress<'_>,
 ) -> FileMemory {
     let Some(Ok(file)) = call.which.file_edit.as_ref().map(|file| call.env.absolute_path(file))
     else {
@@ -284,8 +284,8 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     if size > MIN_LONG {
         return ContentBlock::Unavailable(format!(
             "the file has {}; files over {} are summarized only on request, by nagent-file-summarize --file PATH",
-            out::bytes(size),
-            out::bytes(MIN_LONG)
+            figures::bytes(size),
+            figures::bytes(MIN_LONG)
         ));
     }
     let has_summary = text::find_summary(&previous.sections).is_some_and(text::has_summary);

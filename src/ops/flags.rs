@@ -54,9 +54,18 @@ pub struct RunArgs {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
-    /// Show no progress, diff or status line on a terminal
-    #[arg(long, short)]
+    /// Print one JSON document a line for everything that happens; the last is that of --json
+    #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
+    pub lines: bool,
+    /// Print only the answer: no progress, diffs or status line
+    #[arg(long, short, conflicts_with_all = ["verbose", "progress"])]
     pub quiet: bool,
+    /// Show the whole output of commands and whole diffs
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Show progress where stderr is not a terminal too, as plain lines
+    #[arg(long)]
+    pub progress: bool,
     /// Print the request that would be sent, byte for byte, and send nothing
     #[arg(long, conflicts_with = "clear")]
     pub show_request: bool,

@@ -160,7 +160,7 @@ impl Work<'_> {
         words.extend(call.args.clear.then(|| OsString::from("--clear")));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
-        child_job(words, self.prompt.clone(), self.folder.clone(), env)
+        child_job(words, self.prompt.clone(), self.folder.clone(), env, false)
     }
 
     /// Takes the answer of a child that ended, and prints what it printed to stderr.

@@ -9,8 +9,9 @@ use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::Block;
+use crate::limits::PROMPT_WHOLE;
+use crate::memory::changes::first_line;
 use crate::problem::Problem;
-use crate::protocol::Action;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::sandbox::Sandbox;
@@ -20,7 +21,7 @@ use crate::turn::unfinished::unfinished_results;
 /// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
 pub(super) fn gather_facts(
     call: &Call<'_>,
-    progress: &mut Progress,
+    progress: &mut Progress<'_>,
 ) -> Result<(Facts, Boundary, Option<Arc<Sandbox>>), Problem> {
     let (root, folder) = (call.root(), call.env.current_folder()?);
     let folder = folder.as_path();
@@ -90,7 +91,7 @@ pub(super) fn make_blocks(
     }
     blocks.extend(first_context(&runner.conversation, now));
     for path in &call.args.read {
-        blocks.push(read_for_user(runner, path)?);
+        blocks.push(read_for_user(runner, path, call.args.show_request)?);
     }
     if let Some(bytes) = text {
         blocks.push(prompt_block(call, runner, bytes)?);
@@ -99,7 +100,7 @@ pub(super) fn make_blocks(
 }
 
 /// The file of `--read`, as the model's own reading would show it.
-fn read_for_user(runner: &mut Runner<'_>, path: &str) -> Result<Block, Problem> {
+fn read_for_user(runner: &mut Runner<'_>, path: &str, is_dry: bool) -> Result<Block, Problem> {
     let name = Path::new(path);
     let file =
         runner.context.folder.join(names::expand_home(name, runner.context.env.home().as_deref()));
@@ -108,8 +109,10 @@ fn read_for_user(runner: &mut Runner<'_>, path: &str) -> Result<Block, Problem> 
             "--read {path}: it is a folder; name a file, or just ask about the folder"
         )));
     }
-    let action = Action::Read { path: path.to_owned(), offset: None, limit: None };
-    let (block, _) = runner.run_action(&action)?;
+    let block = runner.read_for_user(path, is_dry)?;
+    if block.get("utf8") == Some("false") {
+        report_bytes(runner, &format!("--read {path}"));
+    }
     if block.get("status") == Some("ok") {
         return Ok(block);
     }
@@ -138,26 +141,42 @@ fn prompt_block(
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
-    if let Some(before) = runner.files.changes.begin(!call.args.show_request)? {
-        block = block.with("before", before.as_str());
+    runner.files.log.prompt = first_line(&bytes);
+    block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
+    if let Some(before) = runner.files.begin(!call.args.show_request)? {
+        block = block.with("before", before);
     }
     if let Some(parent) = &call.which.parent_conversation {
         block = block.with("from", parent);
     }
-    let text = match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            if !call.args.show_request {
-                block = block.with(
-                    "output",
-                    fs::store_output(&runner.context.root.outputs(), error.as_bytes())?.display(),
-                );
-            }
-            String::from_utf8_lossy(error.as_bytes()).into_owned()
+    let is_dry = call.args.show_request;
+    let is_text = str::from_utf8(&bytes).is_ok();
+    if !is_text {
+        report_bytes(runner, "the prompt");
+    }
+    let words = &call.args.prompt;
+    let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
+    if is_input && bytes.len() > PROMPT_WHOLE {
+        return Ok(runner.show_long(block, bytes, is_dry)?);
+    }
+    if !is_text {
+        block = block.with("utf8", "false");
+        if !is_dry {
+            let path = fs::store_output(&runner.context.root.outputs(), &bytes)?;
+            block = block.with("output", path.display());
         }
-    };
+    }
     // Zeros would be taken for a file system's, after a crash.
-    Ok(block.body(text.replace('\0', "\u{fffd}").trim_end_matches('\n').to_owned()))
+    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
+    Ok(block.body(text.trim_end_matches('\n').to_owned()))
+}
+
+/// Reports input that is not text.
+fn report_bytes(runner: &mut Runner<'_>, what: &str) {
+    let note = format!(
+        "{what} is not UTF-8 text; the model reads \u{fffd} in place of what is not (iconv converts it)"
+    );
+    (runner.on_progress)(ProgressEvent::Note(&note));
 }
 
 /// The first context for a new conversation; for an older one, what has changed of it.
@@ -174,7 +193,7 @@ fn first_context(journal: &ConversationFile, now: &[Section]) -> Vec<Block> {
 }
 
 pub(super) fn fresh_context(call: &Call<'_>) -> Result<String, Problem> {
-    let mut progress = Progress::new(call.tool, call.quiet);
+    let mut progress = Progress::new(call);
     let (mut facts, ..) = gather_facts(call, &mut progress)?;
     facts.memory = file_memory::gather_memory(call, None, &|text| text, &mut progress).text;
     let block = Block::new("initial_context").body(context::format(&context::sections(&facts)));

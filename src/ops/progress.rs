@@ -1,150 +1,330 @@
-//! What a user sees on stderr while the loop works: a line an action as it starts and ends, and how much of a reply
-//! has come. On a terminal only, and not with `--quiet`; notes are always shown.
+//! The observer of a run: streams the answer to a terminal on stdout, shows on stderr what the run does, or prints every
+//! event as a line of JSON. Notes are always shown. What is shown of an event is decided in [`crate::view`].
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::path::Path;
 
+use super::call::Call;
+use super::change_report::{FileChange, FileVersion};
+use super::flags::Invocation;
+use super::spinner::Spinner;
 use crate::drive::ProgressEvent;
+use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::limits;
 use crate::out;
 use crate::protocol::Action;
-use crate::sys::clock::Stopwatch;
-use crate::sys::terminal;
+use crate::protocol::stream::Streamed;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::{fs, terminal};
 use crate::turn::event::Totals;
+use crate::view::event::RunEvent;
+use crate::view::figures::{plural, thousands};
+use crate::view::render::{Row, Style, render};
 
-/// The shortest time between two updates of the line that counts a reply's bytes.
-const PACE: Duration = Duration::from_millis(100);
-
-/// The observer of a run.
-pub(super) struct Progress {
-    tool: &'static str,
-    shown: bool,
-    speaking: Option<Stopwatch>,
+/// Where events go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Nowhere,
+    /// To stderr, as rows.
+    Rows,
+    /// To stdout, as JSON.
+    Lines,
 }
 
-impl Progress {
-    /// Shows progress on a terminal, unless it is to be quiet.
-    pub(super) fn new(tool: &'static str, quiet: bool) -> Self {
-        Self { tool, shown: !quiet && terminal::stderr_is_terminal(), speaking: None }
+/// The observer of a run.
+pub(super) struct Progress<'a> {
+    tool: &'static str,
+    interrupts: &'a Interrupts,
+    target: Target,
+    /// Whether the answer goes to stdout while it arrives.
+    pub(super) is_streaming: bool,
+    shows_all: bool,
+    spinner: Option<Spinner>,
+    /// How many actions have started, and the numbers of those that run.
+    started: u64,
+    running: VecDeque<u64>,
+    /// The responses of the last reply, as far as they were streamed.
+    streamed: String,
+    /// Whether the text on stdout is in the middle of a line.
+    is_open: bool,
+    /// The child that the last rows are of: the names that lead to it.
+    child: Vec<String>,
+    /// The last diff that was shown.
+    pub(super) shown_diff: Option<String>,
+}
+
+impl<'a> Progress<'a> {
+    /// Shows what the flags of a call ask for.
+    pub(super) fn new(call: &'a Call<'_>) -> Self {
+        let args = call.args;
+        let is_terminal = terminal::stderr_is_terminal();
+        let target = match () {
+            () if args.lines => Target::Lines,
+            () if !call.quiet && (is_terminal || args.progress) => Target::Rows,
+            () => Target::Nowhere,
+        };
+        let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
+        // A parent does not show what its child answers.
+        let is_lines = target == Target::Lines && call.which.invocation == Invocation::User;
+        let has_spinner = target == Target::Rows && is_terminal && terminal::can_overwrite();
+        Self {
+            tool: call.tool,
+            interrupts: &call.interrupts,
+            target,
+            is_streaming: args.check.is_none() && (is_text || is_lines),
+            shows_all: args.verbose,
+            spinner: has_spinner.then(Spinner::default),
+            started: 0,
+            running: VecDeque::new(),
+            streamed: String::new(),
+            is_open: false,
+            child: Vec::new(),
+            shown_diff: None,
+        }
+    }
+
+    /// Whether the events of children are shown.
+    pub(super) fn follows_children(&self) -> bool {
+        self.target != Target::Nowhere
     }
 
     /// Takes what happened.
     pub(super) fn show(&mut self, seen: ProgressEvent<'_>) {
         match seen {
             ProgressEvent::Note(text) => {
-                self.clear();
-                out::line(&format!("{}: note: {text}", self.tool));
+                self.emit_always(&RunEvent::Note { text: text.to_owned() });
             }
             ProgressEvent::Waiting(time, error) => {
-                self.clear();
-                let seconds = time.as_secs_f64();
-                out::line(&format!("{}: {error}; trying again in {seconds:.1} s", self.tool));
+                let (seconds, error) = (time.as_secs_f64(), error.to_string());
+                self.emit_always(&RunEvent::Wait { seconds, error });
             }
-            _ if !self.shown => {}
+            ProgressEvent::Asking(turn) => {
+                self.streamed.clear();
+                self.begin_work("model");
+                self.emit(|_| RunEvent::Ask { turn });
+            }
             ProgressEvent::ReplyBytes(bytes) => {
-                let is_due = !terminal::is_plain()
-                    && self.speaking.as_ref().is_none_or(|watch| watch.elapsed() >= PACE);
-                if is_due {
-                    out::overwrite(&format!("… {}", out::bytes(bytes)));
-                    self.speaking = Some(Stopwatch::start());
+                self.spinner.iter().for_each(|spinner| spinner.set_bytes(bytes));
+            }
+            ProgressEvent::Streamed(streamed) => self.stream(streamed),
+            ProgressEvent::ReplyEnded => {
+                self.end_work();
+                self.end_line();
+            }
+            ProgressEvent::Replied { turn, usage, cost, verdict } => {
+                self.emit(|_| RunEvent::Heard {
+                    turn,
+                    tokens_in: usage.input,
+                    tokens_out: usage.output,
+                    tokens_cached: usage.cached,
+                    cost,
+                    verdict,
+                });
+            }
+            ProgressEvent::ActionStarted(action) => {
+                let n = self.count_start();
+                self.emit(|_| RunEvent::start(n, action));
+                self.begin_work(work_name(action));
+            }
+            ProgressEvent::CheckStarted(command) => {
+                let n = self.count_start();
+                self.emit(|_| RunEvent::Check { n, command: command.to_owned() });
+                self.begin_work("check");
+            }
+            ProgressEvent::ActionEnded(action, block) => {
+                let n = self.running.pop_front().unwrap_or(self.started);
+                if self.running.is_empty() {
+                    self.end_work();
+                }
+                if self.target != Target::Nowhere {
+                    let event = self.finish(n, action, block);
+                    self.emit(|_| event);
                 }
             }
-            ProgressEvent::ReplyEnded => self.clear(),
-            ProgressEvent::CheckStarted(command) => {
-                out::line(&action_line("check", command, terminal::width()));
+            ProgressEvent::Child { name, line } => self.show_child(name, line),
+            ProgressEvent::Response(text) => {
+                // What was streamed to the terminal has been read.
+                let is_shown = self.is_streaming && self.target != Target::Lines;
+                let streamed = if is_shown { self.streamed.as_str() } else { "" };
+                let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
+                if !rest.is_empty() {
+                    self.emit(|_| RunEvent::Say { text: rest.to_owned() });
+                }
             }
-            ProgressEvent::ActionStarted(action) => out::line(&started(action, terminal::width())),
-            ProgressEvent::ActionEnded(block) => out::line(&ended(block, terminal::width())),
-            ProgressEvent::Response(text) => out::line(text),
             ProgressEvent::BadReply(text) => {
-                out::line(&cut(&format!("  {text}"), terminal::width()));
+                self.emit(|_| RunEvent::Note { text: text.to_owned() });
             }
         }
     }
 
-    fn clear(&mut self) {
-        if self.speaking.take().is_some() {
-            out::overwrite("");
+    /// Shows which conversation goes on.
+    pub(super) fn show_begin(&mut self, begin: impl FnOnce() -> RunEvent) {
+        self.emit(|_| begin());
+    }
+
+    /// Whether this text was streamed as the answer.
+    pub(super) fn has_streamed(&self, answer: &str) -> bool {
+        self.is_streaming && self.target != Target::Lines && self.streamed == answer
+    }
+
+    fn stream(&mut self, streamed: Streamed<'_>) {
+        let text = match streamed {
+            Streamed::Text(text) => text,
+            Streamed::End => "\n",
+        };
+        if self.target == Target::Lines {
+            // Between two responses, not behind the last one.
+            let gap = if self.streamed.ends_with('\n') { "\n" } else { "" };
+            if streamed != Streamed::End {
+                self.emit(|_| RunEvent::Text { text: format!("{gap}{text}") });
+            }
+            return text.clone_into(&mut self.streamed);
         }
+        if let (false, Some(spinner)) = (self.is_open, &self.spinner) {
+            spinner.stop();
+        }
+        out::piece(text);
+        self.is_open = streamed != Streamed::End;
+        self.streamed.push_str(text);
+    }
+
+    /// Ends the line of text that a reply left open.
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            out::piece("\n");
+        }
+        if self.streamed.ends_with('\n') {
+            self.streamed.pop();
+        }
+    }
+
+    fn begin_work(&mut self, name: &str) {
+        if let Some(spinner) = &mut self.spinner {
+            spinner.start(name);
+        }
+    }
+
+    fn end_work(&self) {
+        self.spinner.iter().for_each(Spinner::stop);
+    }
+
+    fn count_start(&mut self) -> u64 {
+        self.started += 1;
+        self.running.push_back(self.started);
+        self.started
+    }
+
+    fn emit(&mut self, event: impl FnOnce(&Self) -> RunEvent) {
+        if self.target != Target::Nowhere {
+            let event = event(self);
+            self.put(&[], &event);
+        }
+    }
+
+    /// Shows what must not be missed, also where nothing else is shown.
+    fn emit_always(&mut self, event: &RunEvent) {
+        if self.target == Target::Lines {
+            return self.put(&[], event);
+        }
+        for row in render(event, usize::MAX, false) {
+            self.print(|| out::line(&format!("{}: {}", self.tool, row.text)));
+        }
+    }
+
+    fn print(&self, print: impl FnOnce()) {
+        match &self.spinner {
+            Some(spinner) => spinner.print_above(print),
+            None => print(),
+        }
+    }
+
+    fn put(&mut self, children: &[String], event: &RunEvent) {
+        if self.target == Target::Lines {
+            if !out::json_line(&event.to_line(children)) {
+                // As if the terminal had gone away: nobody reads what the run does.
+                self.interrupts.raise(Signal::Hup);
+            }
+            return;
+        }
+        let depth = children.len();
+        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
+        let mut rows = render(event, columns.saturating_sub(2 * depth), self.shows_all);
+        if self.shows_all
+            && let RunEvent::Finish(finish) = event
+            && let Some(path) = &finish.output
+        {
+            self.print(|| print_output(Path::new(path), depth));
+            rows.retain(|row| row.style != Style::Dim);
+        }
+        if rows.is_empty() {
+            return;
+        }
+        if self.child != children {
+            self.child = children.to_vec();
+            if let Some(name) = children.last() {
+                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
+            }
+        }
+        let indent = "  ".repeat(depth);
+        self.print(|| rows.iter().for_each(|row| out::row(row, &indent)));
+    }
+
+    fn show_child(&mut self, name: &str, line: &str) {
+        let Some((mut children, event)) = RunEvent::from_line(line) else { return };
+        children.insert(0, name.to_owned());
+        // A child's prompt and answer are shown where it was started and where it ends.
+        if self.target == Target::Lines || !matches!(event, RunEvent::Begin(_)) {
+            self.put(&children, &event);
+        }
+    }
+
+    fn finish(&mut self, n: u64, action: Option<&Action>, block: &Block) -> RunEvent {
+        let tag = action.map_or("check", Action::tag);
+        let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
+        let writes = matches!(
+            action,
+            Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
+        );
+        if let (true, "ok", Some(path)) = (writes, finish.status.as_str(), &finish.path) {
+            let path = Path::new(path);
+            let read = |path: &Path| fs::read_bytes(path, limits::KEPT_CONTENT).ok().flatten();
+            let previous = finish.previous.as_deref().map(Path::new);
+            let before = FileVersion::from_bytes(previous.and_then(read));
+            // A patch that changed nothing names no previous content.
+            let is_change = previous.is_some() || block.get("created").is_some();
+            let after = FileVersion::from_bytes(if is_change { read(path) } else { None });
+            let diff = FileChange { path, before: &before, after: &after }.text_diff();
+            if let Some(diff) = diff {
+                self.shown_diff = Some(diff.text.clone());
+                (finish.diff, finish.diff_cut) = (Some(diff.text), diff.is_cut);
+            }
+        }
+        RunEvent::Finish(Box::new(finish))
     }
 
     /// The line at the end, where progress is shown.
     pub(super) fn status(&self, totals: &Totals, seconds: f64) -> Option<String> {
-        self.shown.then(|| status(totals, seconds))
+        let is_counted = totals.all_turns > 0 || totals.all.input > 0;
+        (self.target == Target::Rows && is_counted).then(|| status(totals, seconds))
     }
 }
 
-/// `→ shell  cargo test`
-fn started(action: &Action, width: usize) -> String {
-    let kind = action.tag().trim_start_matches("nagent-");
-    let what = match action {
-        Action::Read { path, offset, limit } => match (offset, limit) {
-            (None, None) => path.clone(),
-            _ => format!("{path} from line {}", offset.unwrap_or(1)),
-        },
-        Action::FileRead { path } | Action::List { path } | Action::Edit { path, .. } => {
-            path.clone()
-        }
-        Action::Write { path, text } => format!("{path} ({})", out::bytes(text.len() as u64)),
-        Action::FilePatch { index } => index.clone(),
-        Action::Glob { pattern, .. } | Action::Grep { pattern, .. } => pattern.clone(),
-        Action::Shell { commands, .. } => commands.trim().to_owned(),
-        Action::Next { prompt } => prompt.trim().to_owned(),
-        Action::Conversation { prompt, file, .. } => match file {
-            Some(file) => format!("{file}: {}", prompt.trim()),
-            None => prompt.trim().to_owned(),
-        },
-        Action::Wrong { why, .. } => why.clone(),
-    };
-    action_line(kind, &what, width)
+/// What a spinner says that an action is.
+fn work_name(action: &Action) -> &'static str {
+    match action {
+        Action::Shell { .. } => "command",
+        Action::Conversation { .. } => "child",
+        action => action.tag().trim_start_matches("nagent-"),
+    }
 }
 
-/// The first line of what starts, cut to the terminal's width.
-fn action_line(kind: &str, what: &str, width: usize) -> String {
-    let mut lines = what.lines();
-    // Blanks would push the end of the line out of sight.
-    let words: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-    let first = words.join(" ");
-    let more = if lines.next().is_some() { " …" } else { "" };
-    let room = width.saturating_sub(kind.len() + 5 + more.len()).max(20);
-    let cut: String = first.chars().take(room).collect();
-    let more = if cut.len() < first.len() { "…" } else { more };
-    format!("→ {kind}  {cut}{more}")
-}
-
-/// `  exit 0, 1.2 s, 4.1 KB`
-fn ended(block: &Block, width: usize) -> String {
-    let mut parts = Vec::new();
-    match (block.get("exit_code"), block.get("status")) {
-        (Some(code), _) => parts.push(format!("exit {code}")),
-        (None, Some(status)) if status != "ok" => parts.push(status.to_owned()),
-        _ => parts.push("ok".to_owned()),
-    }
-    if let Some(seconds) = block.get("seconds").and_then(|text| text.parse::<f64>().ok()) {
-        parts.push(format!("{seconds:.1} s"));
-    }
-    if let Some(bytes) = block.get("bytes").and_then(|text| text.parse().ok()) {
-        parts.push(out::bytes(bytes));
-    } else if let Some(lines) = block.get("lines") {
-        parts.push(format!("{lines} lines"));
-    }
-    if block.get("status") == Some("error") && block.get("exit_code").is_none() {
-        let lines = block.body.as_deref().unwrap_or_default().lines();
-        // What ended a command is in brackets after its output; every other message starts with its point.
-        let why = lines
-            .clone()
-            .next_back()
-            .filter(|line| line.starts_with('['))
-            .or_else(|| lines.clone().next());
-        parts.push(why.unwrap_or_default().to_owned());
-    }
-    cut(&format!("  {}", parts.join(", ")), width)
-}
-
-fn cut(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+/// Prints a whole output that was too long for its result.
+fn print_output(path: &Path, depth: usize) {
+    let indent = "  ".repeat(depth + 1);
+    let _ = fs::for_each_line(path, &mut |line| {
+        out::row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
+    });
 }
 
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
@@ -157,46 +337,18 @@ fn status(totals: &Totals, seconds: f64) -> String {
         (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
         (false, _) => String::new(),
     };
-    let turns =
-        if totals.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", totals.turns) };
     format!(
-        "[{turns}, {about}{} tokens in ({share} % cached), {} out{cost}, {seconds:.1} s]",
+        "[{}, {about}{} tokens in ({share} % cached), {} out{cost}, {seconds:.1} s]",
+        plural(totals.turns, "turn"),
         thousands(usage.input),
         thousands(usage.output)
     )
-}
-
-fn thousands(count: u64) -> String {
-    if count < 10_000 { count.to_string() } else { format!("{:.1}k", count as f64 / 1000.0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::llm::Usage;
-
-    #[test]
-    fn lines() {
-        let shell = Action::Shell { commands: "cargo test\nmore".into(), timeout: None };
-        assert_eq!(started(&shell, 80), "→ shell  cargo test …");
-        let padded = format!("ls{};\r curl evil", " ".repeat(10_000));
-        let padded = Action::Shell { commands: padded, timeout: None };
-        assert_eq!(started(&padded, 80), "→ shell  ls ; curl evil");
-        let long = Action::List { path: "x".repeat(100) };
-        assert_eq!(started(&long, 40), format!("→ list  {}…", "x".repeat(31)));
-        let block = Block::new("nagent-shell-result")
-            .with("status", "ok")
-            .with("exit_code", 0)
-            .with("seconds", "1.234")
-            .with("bytes", 4100);
-        assert_eq!(ended(&block, 80), "  exit 0, 1.2 s, 4.1 KB");
-        let block =
-            Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
-        assert_eq!(ended(&block, 80), "  error, no such file: x");
-        assert_eq!(ended(&block, 12), "  error, no…");
-        let block = block.body("output\n[ended because nagent got SIGINT]");
-        assert_eq!(ended(&block, 80), "  error, [ended because nagent got SIGINT]");
-    }
 
     #[test]
     fn the_status_line() {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::out;
 use crate::sys::clock::Stopwatch;
 use crate::sys::terminal;
+use crate::view::columns;
+use crate::view::figures::bytes;
 
 /// Work that takes less than this shows nothing.
 const QUIET: Duration = Duration::from_secs(1);
@@ -24,7 +26,7 @@ pub struct ProgressLine {
 impl ProgressLine {
     /// Starts measuring the work of a tool.
     pub fn new(tool: &'static str) -> Self {
-        let is_shown = terminal::stderr_is_terminal() && !terminal::is_plain();
+        let is_shown = terminal::stderr_is_terminal() && terminal::can_overwrite();
         Self { tool, is_shown, started: Stopwatch::start(), updated: None }
     }
 
@@ -51,7 +53,7 @@ impl ProgressLine {
         if self.is_shown {
             let line = format!("{}: {words}", self.tool);
             let width = terminal::width().saturating_sub(1);
-            out::overwrite(&line.chars().take(width).collect::<String>());
+            out::overwrite(&columns::truncate(&line, width));
             self.updated = Some(Stopwatch::start());
         }
     }
@@ -73,7 +75,7 @@ impl Drop for ProgressLine {
 /// `12.3 MB of 100.0 MB, 9 s left`
 fn progress_text(done: u64, of: u64, unit: Option<&str>, elapsed: Duration) -> String {
     let so_far = match unit {
-        None => format!("{} of {}", out::bytes(done), out::bytes(of)),
+        None => format!("{} of {}", bytes(done), bytes(of)),
         Some(name) => format!("{done} of {of} {name}"),
     };
     if done == 0 || of <= done {

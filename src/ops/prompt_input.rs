@@ -13,6 +13,9 @@ pub fn read_prompt(
     needs_no_prompt: bool,
     interrupts: &Interrupts,
 ) -> Result<Option<Vec<u8>>, Problem> {
+    if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
+        return read_prompt_line(interrupts).map(Some);
+    }
     let (words, dash) = match args.prompt.split_last() {
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
@@ -35,10 +38,40 @@ pub fn read_prompt(
     Ok(Some(text).filter(|text| !text.iter().all(u8::is_ascii_whitespace)))
 }
 
+/// Reads `{"prompt": TEXT}`, the first line of the input of `--lines`. Nothing is asked, so there is nothing to decide.
+fn read_prompt_line(interrupts: &Interrupts) -> Result<Vec<u8>, Problem> {
+    let input = stdin::read_line(interrupts)?.map_err(Problem::interrupted)?;
+    let mut lines = input.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let read = |line: &[u8]| {
+        serde_json::from_slice::<PromptLine>(line).map_err(|error| {
+            Problem::usage(format!(
+                "--lines expects {{\"prompt\": TEXT}} as the first line on stdin, or a prompt as words: {error}"
+            ))
+        })
+    };
+    let prompt = read(lines.next().unwrap_or_default())?.prompt;
+    if lines.next().is_some() {
+        return Err(Problem::usage(
+            "--lines: nothing was asked, so there is nothing to decide; stdin takes one line, the prompt",
+        ));
+    }
+    if prompt.trim().is_empty() {
+        return Err(Problem::usage("--lines: the prompt is empty"));
+    }
+    Ok(prompt.into_bytes())
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PromptLine {
+    prompt: String,
+}
+
 /// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
 pub fn report_unread(call: &Call<'_>) {
     let args = call.args;
     let was_read = args.prompt.last().is_some_and(|last| last == "-")
+        || args.lines
         || (args.prompt.is_empty() && args.read.is_empty());
     if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
         call.print_note("stdin was ignored: end the command with - to append it to the prompt");

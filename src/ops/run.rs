@@ -10,11 +10,11 @@ use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
 use super::{
-    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input,
+    change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
 use crate::client::{ModelClient, RequestError};
 use crate::context;
-use crate::drive::asker::Asker;
+use crate::drive::asker::{Asker, with_advice};
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
@@ -24,10 +24,10 @@ use crate::exit::Exit;
 use crate::format::code_block::first_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
-use crate::llm::ChatRequest;
 use crate::llm::error::check_window;
 use crate::llm::price::{self, Price};
 use crate::llm::provider::{Provider, ollama_address};
+use crate::llm::{self, ChatRequest};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
@@ -36,6 +36,7 @@ use crate::sys::conversation_file::ConversationFile;
 use crate::sys::{env, fs};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
+use crate::view::event::{Begin, RunEvent};
 
 /// What `--code` adds to the prompt.
 const CODE_ONLY: &str =
@@ -64,7 +65,7 @@ pub fn run_call(
         return Err(Problem::usage(usage));
     }
     if args.show_request {
-        return run_loop(call, prompt);
+        return run_loop(call, prompt, &mut None);
     }
     call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
     let target = which.file_edit.as_deref();
@@ -92,14 +93,15 @@ pub fn run_call(
         managed.text.lines().for_each(out::line);
     }
     let managed = Report { text: String::new(), ..managed };
-    let mut report = managed.then_try(|| run_loop(call, prompt));
+    let mut printed = None;
+    let mut report = managed.then_try(|| run_loop(call, prompt, &mut printed));
     if args.code {
         let code = first_code_block(&report.text).to_owned();
         report = Report { exact: true, text: code.clone(), ..report }.with("code", code);
     }
     if let Some(path) = &target {
         file_conversation::update_index(call);
-        report = change_report::with_changes(call, path, report);
+        report = change_report::with_changes(call, path, report, printed.as_deref());
     }
     prompt_input::report_unread(call);
     Ok(report)
@@ -125,8 +127,12 @@ fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
     )))
 }
 
-/// Runs the loop, or shows the request that it would send first.
-fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Problem> {
+/// Runs the loop, or shows the request that it would send first. `printed` gets the last diff that was shown.
+fn run_loop(
+    call: &mut Call<'_>,
+    text: Option<Vec<u8>>,
+    printed: &mut Option<String>,
+) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.env.current_folder()?);
     let mut client = connect(call)?;
@@ -140,7 +146,7 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     } else {
         call.open_conversation()?
     };
-    let mut progress = Progress::new(call.tool, call.quiet);
+    let mut progress = Progress::new(call);
     let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
     let redactor = make_redactor(
         &call.env,
@@ -161,22 +167,31 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
     if let Some(left) = left {
         client.limit_time(left);
     }
+    let is_streaming = progress.is_streaming;
+    let children =
+        child_flags::children(call, client.model_id.as_deref(), progress.follows_children());
+    let window = settings.window(&model_id);
+    if !args.show_request {
+        progress.show_begin(|| begin(call, &conversation, &model_id, window));
+    }
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
+    let (run, log) = undo::start_log(call, conversation.name());
     let mut runner = Runner {
-        children: child_flags::children(call, client.model_id.as_deref()),
+        children,
         conversation,
         asker: Asker {
             client,
-            window: settings.window(&model_id),
+            window,
             max_output: settings.config.max_output_tokens,
+            is_streaming,
             model_id,
             price,
         },
-        files: FileGuard::new(boundary, root.outputs()),
+        files: FileGuard::new(boundary, root.outputs(), log),
         commands: Commands { rules: settings.shell(), check: args.check.clone() },
-        context: RunContext { root, env, folder, interrupts, redactor, sandbox },
+        context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         watch,
         on_progress: &mut on_progress,
     };
@@ -193,13 +208,38 @@ fn run_loop(call: &mut Call<'_>, text: Option<Vec<u8>>) -> Result<Report, Proble
         turn.spend(&memory.usage, cost);
     }
     let outcome = drive::run(&mut runner, &mut turn, first);
-    let report = finish(call, &mut runner, outcome, turn.totals());
+    let mut report = finish(call, &mut runner, outcome, turn.totals());
     let seconds = runner.watch.elapsed().as_secs_f64();
     drop(runner);
+    if progress.has_streamed(&report.text) {
+        report.text.clear();
+    }
+    *printed = progress.shown_diff.take();
     // Many servers say nothing of their cache: no share is shown where none is known.
     let last_line = progress.status(turn.totals(), seconds);
     let last_line = last_line.map(|line| line.replace(" (0 % cached)", ""));
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+/// What is known of a conversation before a run goes on in it.
+fn begin(
+    call: &Call<'_>,
+    conversation: &ConversationFile,
+    model_id: &str,
+    window: Option<u64>,
+) -> RunEvent {
+    let prompts = conversation.pieces().iter().filter(|piece| piece.name() == Some("user-prompt"));
+    let folder = call.env.current_folder();
+    RunEvent::Begin(Begin {
+        conversation: conversation.name().to_owned(),
+        conversation_path: conversation.path().display().to_string(),
+        provider: call.settings.provider.map(|provider| provider.name().to_owned()),
+        model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
+        cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
+        prompts: prompts.count() as u64,
+        tokens: llm::estimate(conversation.text()),
+        window,
+    })
 }
 
 /// Refuses `--max-cost` for a model whose price is not known.
@@ -245,7 +285,7 @@ fn check_room(runner: &Runner<'_>, opening: &[Block]) -> Result<(), Problem> {
     runner.conversation.check_room(added)?;
     let bytes = runner.conversation.text().len() + added;
     match check_window(bytes, &runner.asker.model_id, runner.asker.window) {
-        Some(error) => Err(Problem::new(Exit::Provider, error.message)),
+        Some(error) => Err(Problem::new(Exit::Provider, with_advice(error).message)),
         None => Ok(()),
     }
 }

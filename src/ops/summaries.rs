@@ -50,7 +50,7 @@ impl<'a> Writers<'a> {
 
     /// A line on stderr, in place of one that moves there.
     fn print_line(&self, line: &str) {
-        if terminal::stderr_is_terminal() && !terminal::is_plain() {
+        if terminal::stderr_is_terminal() && terminal::can_overwrite() {
             out::overwrite("");
         }
         out::line(&format!("{}: {line}", self.tool));

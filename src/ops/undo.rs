@@ -1,330 +1,424 @@
-//! Undoes what the last N runs of a file's conversation did to the file, and records that in the conversation.
+//! Takes back what runs wrote to files: all files or none. `nagent --undo` takes back runs of this shell, with their children;
+//! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`crate::memory::changes`]), so that
+//! each sees what the other's runs did.
 //!
-//! Which changes there are is read from the conversation ([`crate::memory::changes`]), the content before them from
-//! `outputs/`. Nothing is lost: the current content is stored first. No model is asked.
+//! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs are told. No model
+//! is asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use clap::Args;
+use serde_json::{Map, Value};
 
 use super::call::Call;
-use super::change_report::{self, FileChange, FileVersion};
+use super::change_report::{self, FileVersion};
+use super::conversation_name::shell_conversation;
 use super::file_conversation;
 use super::opening::torn_block;
-use crate::diff::file_diff::DiffText;
+use super::undo_report::{
+    Plan, Refusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
+};
+use crate::diff::merge::merge_lines;
 use crate::drive;
-use crate::exit::Exit;
-use crate::format::conversation::Block;
-use crate::memory::changes::{NO_FILE, RunChange, find_killed_run, list_changes};
+use crate::format::file_index::is_certain;
+use crate::memory::changes::{Entry, FileChange, FileEvent, find_killed_run, list_changes};
 use crate::out::Report;
 use crate::problem::Problem;
+use crate::sys::change_log::{self, ChangeLog};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::names::shown;
+use crate::sys::opening::Opened;
 use crate::sys::root::Root;
-use crate::sys::{fs, replace};
+use crate::sys::{clock, env, file_index, fs, lock, replace, root};
 use crate::turn::unfinished::unfinished_results;
 
-/// The most characters of a prompt that are reported.
-const PROMPT: usize = 100;
-/// The longest diff that is recorded in the conversation, in bytes.
-const DIFF_LIMIT: usize = 6 << 10;
-
-/// A change that is undone, for a reader: its prompt is one short line.
-struct Undone {
-    change: RunChange,
-    /// Lines that it removed and added; `None` where they were not counted.
-    lines: Option<(u64, u64)>,
+/// What is undone, and how
+#[derive(Debug, Clone, Default, Args)]
+pub struct UndoArgs {
+    /// Take back what the last N runs wrote, all files or none [default: 1]
+    ///
+    /// The files must be as the runs left them. The conversations are told. Needs no model.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "Undo",
+        conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
+    )]
+    pub undo: Option<u64>,
+    /// List what can be undone, and undo nothing
+    #[arg(long, requires = "undo", help_heading = "Undo")]
+    pub list: bool,
+    /// Undo even if a file has changed since; its content is saved first
+    #[arg(long, requires = "undo", conflicts_with = "list", help_heading = "Undo")]
+    pub force: bool,
+    /// Keep what has changed since where it is on other lines
+    #[arg(long, requires = "undo", conflicts_with_all = ["list", "force"], help_heading = "Undo")]
+    pub merge: bool,
 }
 
-/// Undoes the last `count` changes that runs of the file's conversation made. With `force`, also where something else has
-/// changed the file since.
-pub fn undo_changes(
-    call: &Call<'_>,
-    file: &Path,
-    count: u64,
-    force: bool,
-) -> Result<Report, Problem> {
-    let root = call.root();
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
+impl UndoArgs {
+    fn count(&self) -> usize {
+        usize::try_from(self.undo.unwrap_or(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A change, and where its file is now.
+type PlacedChange = (PathBuf, FileChange);
+
+/// The log of a run that starts, and the run's name as `NAGENT_RUN` has it. What a run starts belongs to it.
+pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeLog) {
+    let inherited = call.env.get(env::RUN).and_then(|run| run.split_once('/'));
+    let (run, shell) = match inherited.filter(|_| call.delegated) {
+        Some((run, shell)) => (run.to_owned(), shell.to_owned()),
+        None => (uuid::Uuid::new_v4().simple().to_string(), shell_conversation(call)),
+    };
+    let mut of = vec![shell.clone()];
+    of.extend(call.parents.iter().cloned());
+    of.push(conversation.to_owned());
+    of.dedup();
+    let log = ChangeLog::new(call.root().clone(), run.clone(), conversation.to_owned(), of);
+    (format!("{run}/{shell}"), log)
+}
+
+/// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
+pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
+    refuse_within_run(call)?;
+    let read = || -> Result<Vec<(PathBuf, FileChange)>, Problem> {
+        let mut changes = list_changes(&change_log::read_log(call.root())?);
+        changes.retain(|change| change.of.contains(&call.name));
+        changes.reverse();
+        Ok(changes.into_iter().map(|change| (find_file(&change), change)).collect())
+    };
+    let runs = |changes: &[(PathBuf, FileChange)]| {
+        let mut runs: Vec<String> = Vec::new();
+        for (_, change) in changes {
+            if !runs.contains(&change.run) {
+                runs.push(change.run.clone());
+            }
+        }
+        runs
+    };
+    if args.list {
+        let changes = read()?;
+        return Ok(report_list(call, &changes, &runs(&changes)));
+    }
+    let chosen = || -> Result<Vec<(PathBuf, FileChange)>, Problem> {
+        let mut changes = read()?;
+        let runs = runs(&changes);
+        check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
+        changes.retain(|(_, change)| runs[..args.count()].contains(&change.run));
+        Ok(changes)
+    };
+    let mut journals = open_conversations(call, &chosen()?)?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    // Once more: a run or another undo may have come first.
+    take_back(call, args, &mut journals, chosen()?, None)
+}
+
+/// Takes back the last changes that runs made to a file.
+pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Report, Problem> {
+    refuse_within_run(call)?;
     let path = file_conversation::resolve_target(call, file)?;
-    let mut journal = open_own(call, &path)?;
-    // The file may have been renamed, and gets another identity when it is written.
-    file_conversation::register(call, &path)?;
+    if fs::exists(&call.root().conversation(&call.name)) {
+        // A file that was moved is at its new place from now on.
+        call.name = file_conversation::register(call, &path)?;
+    }
+    let call = &*call;
+    let id = fs::file_id(&path).filter(|id| is_certain(id));
+    let name = path.display().to_string();
+    let is_meant = |conversation: &str, changed: &str, file_id: Option<&String>| {
+        conversation == call.name || changed == name || id.is_some() && file_id == id.as_ref()
+    };
+    let read = || -> Result<(Vec<Entry>, Vec<PlacedChange>), Problem> {
+        let entries = change_log::read_log(call.root())?;
+        let mut changes = list_changes(&entries);
+        changes.retain(|it| is_meant(&it.conversation, &it.path, it.file_id.as_ref()));
+        // What was removed from the file's own conversation, as by --clear, is no longer a change of it.
+        let own = ConversationFile::read_only(call.root(), &call.name)?;
+        let has_fork = own.pieces().iter().any(|piece| piece.get("fork").is_some());
+        let names = |hash: &Option<String>| {
+            has_fork || hash.as_ref().is_some_and(|it| own.text().contains(it))
+        };
+        changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
+        changes.reverse();
+        Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))
+    };
+    let (_, changes) = read()?;
+    if args.list {
+        let ids: Vec<String> = changes.iter().map(|(_, change)| change.id.clone()).collect();
+        return Ok(change_report::with_file(call, &path, report_list(call, &changes, &ids)));
+    }
+    let mut journals = open_conversations(call, &changes)?;
+    let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
+    let (entries, mut changes) = read()?;
+    // What a killed run changed is not recorded: only the user can say whether the change is the run's.
+    let now = fs::hash_file(&path, &|| false);
+    let guess = find_killed_run(&entries, &|it| is_meant(&it.conversation, &it.path, None));
+    let guess = guess.filter(|guess| guess.before != now);
+    let guess_id = guess.as_ref().map(|guess| guess.id.clone());
+    changes.splice(0..0, guess.map(|guess| (path.clone(), guess)));
+    check_count(changes.len(), args.count(), "change", &shown(&path))?;
+    changes.truncate(args.count());
+    let report = take_back(call, args, &mut journals, changes, guess_id.as_deref())?;
+    file_conversation::update_index(call);
+    let journal = call.root().conversation(&call.name).display().to_string();
+    let report = Report { json: flatten_file(report.json), ..report };
+    let has_path = report.json.contains_key("changed");
+    let report = if has_path { report.with("conversation_path", journal) } else { report };
+    Ok(if has_path { change_report::with_file(call, &path, report) } else { report })
+}
+
+/// The keys of the only file, beside those of the report.
+fn flatten_file(mut json: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Array(files)) = json.remove("files") {
+        json.extend(files.into_iter().filter_map(|file| file.as_object().cloned()).flatten());
+    }
+    json
+}
+
+/// Refuses a call of a command of the run itself.
+fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
+    if call.parents.contains(&call.name) {
+        return Err(Problem::usage(format!(
+            "conversation {} started this command and waits for it; undo once it has ended",
+            call.name
+        )));
+    }
+    call.root().prepare()?;
+    Ok(())
+}
+
+/// Where the file of a change is now: where it was, or in the same folder under another name.
+fn find_file(change: &FileChange) -> PathBuf {
+    let path = PathBuf::from(&change.path);
+    let moved = change.file_id.as_ref().and_then(|id| file_index::find_moved(&path, id));
+    moved.unwrap_or(path)
+}
+
+fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
+    if there == 0 {
+        return Err(Problem::failed(format!(
+            "nothing to undo: no run has changed {}, or its changes are undone already",
+            if what == "run" { format!("a file in {of}") } else { of.to_owned() }
+        )));
+    }
+    if count > there {
+        let there =
+            if there == 1 { format!("is one {what}") } else { format!("are {there} {what}s") };
+        return Err(Problem::failed(format!(
+            "cannot undo {count} {what}s of {of}: there {there} to undo"
+        )));
+    }
+    Ok(())
+}
+
+/// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
+fn open_conversations(
+    call: &Call<'_>,
+    changes: &[(PathBuf, FileChange)],
+) -> Result<Vec<ConversationFile>, Problem> {
+    let mut names: Vec<&str> = changes.iter().map(|(_, it)| it.conversation.as_str()).collect();
+    names.push(&call.name);
+    // In one order, so that two undos do not wait for each other.
+    names.sort_unstable();
+    names.dedup();
+    let is_there =
+        |name: &&str| root::check_name(name).is_ok() && fs::exists(&call.root().conversation(name));
+    names.into_iter().filter(is_there).map(|name| call.open_named(name)).collect()
+}
+
+/// Undoes these changes, the newest first, each with where its file is now.
+fn take_back(
+    call: &Call<'_>,
+    args: &UndoArgs,
+    journals: &mut [ConversationFile],
+    chosen: Vec<(PathBuf, FileChange)>,
+    guess: Option<&str>,
+) -> Result<Report, Problem> {
+    let mut files: Vec<(PathBuf, Vec<FileChange>)> = Vec::new();
+    for (path, change) in chosen {
+        match files.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, changes)) => changes.push(change),
+            None => files.push((path, vec![change])),
+        }
+    }
+    let (mut plans, mut refusals) = (Vec::new(), Vec::new());
+    for (path, changes) in files {
+        match plan_file(call, args, path, changes, guess)? {
+            Ok(plan) => plans.push(plan),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if !refusals.is_empty() {
+        return Ok(report_refusals(call, &refusals));
+    }
+    write_all(call, &mut plans)?;
+    // From here on the files are changed: a failure to record that says so.
+    for plan in &plans {
+        record(call, journals, plan).map_err(|error| {
+            Problem::failed(format!(
+                "{} has its previous content again, but that could not be recorded: {error:#}",
+                shown(&plan.path)
+            ))
+        })?;
+    }
+    Ok(report_done(call, plans))
+}
+
+/// Decides what a file is to hold, or refuses it.
+fn plan_file(
+    call: &Call<'_>,
+    args: &UndoArgs,
+    path: PathBuf,
+    changes: Vec<FileChange>,
+    guess: Option<&str>,
+) -> Result<Result<Plan, Refusal>, Problem> {
+    let root = call.root();
+    let name = shown(&path);
+    let refuse = |message: String, since| Ok(Err(Refusal { path: path.clone(), message, since }));
+    if fs::real_path(&path).is_some_and(|real| real != path) {
+        return refuse(format!("{name} is now reached by a symbolic link"), None);
+    }
     let boundary = file_conversation::file_boundary(&call.env, root, &path)?;
     let opened = boundary.open_for_write(&path)?;
     let now = FileVersion::from_bytes(replace::read_bytes(&opened, u64::MAX)?);
-    let read_fork = |name: &str| {
-        crate::sys::root::check_name(name).ok()?;
-        let fork = ConversationFile::read_only(root, name).ok()?;
-        Some((fork.text().to_owned(), fork.pieces().to_vec()))
-    };
-    let mut all = list_changes(journal.text(), journal.pieces(), &read_fork);
-    // What a killed run changed is not recorded: only the user can say whether the change is the run's.
-    let guess = find_killed_run(journal.text(), journal.pieces())
-        .filter(|change| change.before != now.sha256);
-    let is_guess = guess.is_some();
-    all.extend(guess);
-    let chosen = choose(all, count, &path)?;
-    let (newest, oldest) = (&chosen[0], &chosen[chosen.len() - 1]);
-    let is_undone = now.sha256 == oldest.before;
-    if !force && !is_undone {
-        if now.sha256 != newest.after {
-            return Ok(refuse_changed_since(root, &path, newest, &now, is_guess));
-        }
-        refuse_changed_between(&chosen, &path)?;
+    let (newest, oldest) = (&changes[0], &changes[changes.len() - 1]);
+    let is_done = now.sha256 == oldest.before;
+    let is_guess = guess == Some(&newest.id);
+    let is_changed = !is_done && now.sha256 != newest.after;
+    if is_changed && !args.force && !args.merge {
+        let left = FileVersion::stored(root, newest.after.as_deref());
+        let since = change_report::FileChange { path: &path, before: &left, after: &now };
+        let what = match (&now.sha256, &newest.after) {
+            (None, _) => "was removed",
+            (_, None) => "was created again",
+            _ => "was changed",
+        };
+        let by = if is_guess {
+            "since its last run began, which was killed before it could record whether it did that"
+        } else {
+            "by something else since the last change of its conversation"
+        };
+        return refuse(format!("{name} {what} {by}"), since.text_diff());
     }
-    let goal = read_goal(root, oldest, &path)?;
-
-    let changed = FileChange { path: &path, before: &now, after: &goal };
-    let diff = changed.text_diff();
+    let gap = changes.windows(2).position(|pair| pair[0].before != pair[1].after);
+    if let (Some(at), false, false, false) = (gap, args.force, args.merge, is_done) {
+        let own = at + 1;
+        let message = format!(
+            "before the last {own} of these changes something else changed {name}, and that would be undone too; \
+             --undo {own} stops there"
+        );
+        return refuse(message, None);
+    }
+    let goal = if args.merge && !is_done && (is_changed || gap.is_some()) {
+        match merge_goal(root, &now, &changes) {
+            Ok(bytes) => FileVersion::from_bytes(Some(bytes)),
+            Err(why) => return refuse(format!("{name} cannot be merged: {why}"), None),
+        }
+    } else {
+        read_goal(root, oldest).map_err(|error| {
+            Problem::failed(format!(
+                "nothing was undone: the previous content of {name} cannot be read: {error:#}"
+            ))
+        })?
+    };
+    let diff = change_report::FileChange { path: &path, before: &now, after: &goal }.text_diff();
     let mut undone: Vec<Undone> =
-        chosen.into_iter().map(|change| describe(root, &path, &now, change)).collect();
+        changes.into_iter().map(|change| describe(root, &path, &now, change)).collect();
     if is_guess {
         undone[0].change.after.clone_from(&now.sha256);
         undone[0].lines = None;
     }
-    let outputs = root.outputs();
-    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
-    let previous = match &goal.bytes {
-        _ if is_undone => None,
-        Some(bytes) => replace::replace_file(opened, bytes, &mut keep)?.previous,
-        None => replace::remove_file(opened, &mut keep)?,
-    };
-    file_conversation::update_index(call);
-    // From here on the file is changed: a failure to record that says so.
-    let block = undo_block(&journal, &path, &now, &goal, &undone, diff.as_ref())
-        .with("count", undone.len() - usize::from(is_guess));
-    if let Err(error) = record(call, &mut journal, block) {
-        return Err(Problem::failed(format!(
-            "{} has its previous content again, but that could not be recorded in its conversation: {error:#}",
-            shown(&path)
-        )));
-    }
-    let report = Report::done(report_text(&path, &undone, &goal, is_undone))
-        .with("conversation_path", journal.path().display().to_string())
-        .with("undone", undone.iter().map(Undone::to_json).collect::<Vec<_>>())
-        .with("changed", !is_undone)
-        .with("before_sha256", now.hash_or_none())
-        .with("after_sha256", goal.hash_or_none())
-        .with("restored_sha256", goal.hash_or_none())
-        .with("previous_path", previous.map(|path| path.display().to_string()));
-    let report = change_report::with_file(call, &path, report);
-    Ok(change_report::with_diff(call, report, &changed, diff))
+    let is_forced = is_changed && args.force && !is_guess;
+    let opened = Some(opened);
+    Ok(Ok(Plan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
 }
 
-/// Opens the conversation that belongs to the file.
-fn open_own(call: &Call<'_>, path: &Path) -> Result<ConversationFile, Problem> {
-    if call.parents.contains(&call.name) {
-        return Err(Problem::usage(format!(
-            "the conversation of {} started this command and waits for it; undo once it has ended",
-            shown(path)
-        )));
-    }
-    if !fs::exists(&call.root().conversation(&call.name)) {
-        return Err(Problem::failed(format!(
-            "nothing to undo: {} has no conversation of its own yet",
-            shown(path)
-        )));
-    }
-    call.root().prepare()?;
-    call.open_conversation()
-}
-
-/// The last `count` changes, the newest first.
-fn choose(mut all: Vec<RunChange>, count: usize, path: &Path) -> Result<Vec<RunChange>, Problem> {
-    let path = shown(path);
-    let there = match all.len() {
-        0 => {
-            return Err(Problem::failed(format!(
-                "nothing to undo: no run of its conversation has changed {path}, or its changes are undone already"
-            )));
-        }
-        1 => "there is one change".to_owned(),
-        n => format!("there are {n} changes"),
-    };
-    if count > all.len() {
-        return Err(Problem::failed(format!(
-            "cannot undo {count} changes of {path}: {there} to undo"
-        )));
-    }
-    all.reverse();
-    all.truncate(count);
-    Ok(all)
-}
-
-/// The refusal for a file that is not as the last change left it, with what changed since.
-fn refuse_changed_since(
-    root: &Root,
-    path: &Path,
-    newest: &RunChange,
-    now: &FileVersion,
-    is_guess: bool,
-) -> Report {
-    let left = FileVersion::stored(root, newest.after.as_deref());
-    let since = FileChange { path, before: &left, after: now };
-    let what = match (&now.sha256, &newest.after) {
-        (None, _) => "was removed",
-        (_, None) => "was created again",
-        _ => "was changed",
-    };
-    let diff = since.text_diff();
-    if let Some(diff) = &diff {
-        since.print(root, diff);
-    }
-    let since = if is_guess {
-        "since its last run began, which was killed before it could record whether it did that"
-    } else {
-        "by something else since the last change of its conversation"
-    };
-    let message = format!(
-        "nothing was undone: {} {what} {since} (the diff is above); restore it first, or add --force, which keeps its current \
-         content in {}",
-        shown(path),
-        shown(root.outputs())
-    );
-    Report::failed(Exit::Failed, message)
-        .with("source_path", path.display().to_string())
-        .with("undone", Vec::<Value>::new())
-        .with("diff_since", diff.map(|diff| diff.text))
-}
-
-/// Refuses when something else changed the file between the changes: that would be undone too.
-fn refuse_changed_between(chosen: &[RunChange], path: &Path) -> Result<(), Problem> {
-    let Some(at) = chosen.windows(2).position(|pair| pair[0].before != pair[1].after) else {
-        return Ok(());
-    };
-    let own = at + 1;
-    Err(Problem::failed(format!(
-        "nothing was undone: before the last {own} of these changes something else changed {}, and that would be undone too; \
-         --undo {own} stops there, --force undoes all",
-        shown(path)
-    )))
-}
-
-/// Reads the content that the file is to have.
-fn read_goal(root: &Root, oldest: &RunChange, path: &Path) -> Result<FileVersion, Problem> {
+/// Reads the content before a change.
+fn read_goal(root: &Root, oldest: &FileChange) -> anyhow::Result<FileVersion> {
     let Some(hash) = &oldest.before else { return Ok(FileVersion::default()) };
-    let bytes = fs::read_stored(&root.outputs(), hash).map_err(|error| {
-        Problem::failed(format!(
-            "nothing was undone: the previous content of {} cannot be read: {error:#}",
-            shown(path)
-        ))
-    })?;
+    let bytes = fs::read_stored(&root.outputs(), hash)?;
     Ok(FileVersion { sha256: Some(hash.clone()), bytes: Some(bytes) })
 }
 
-fn describe(root: &Root, path: &Path, now: &FileVersion, mut change: RunChange) -> Undone {
-    let content = |hash: &Option<String>| {
-        if *hash == now.sha256 { now.clone() } else { FileVersion::stored(root, hash.as_deref()) }
+/// Takes the changes out of the content, one after the other, and leaves what else has changed.
+fn merge_goal(root: &Root, now: &FileVersion, changes: &[FileChange]) -> Result<Vec<u8>, String> {
+    let read = |hash: &Option<String>| {
+        let hash = hash.as_ref().ok_or("it was created or removed")?;
+        fs::read_stored(&root.outputs(), hash).map_err(|error| format!("{error:#}"))
     };
-    let (before, after) = (content(&change.before), content(&change.after));
-    let diff = FileChange { path, before: &before, after: &after }.text_diff();
-    let first = change.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut prompt: String = first.trim().chars().take(PROMPT).collect();
-    if prompt.len() < first.trim().len() {
-        prompt.push('…');
+    let mut text = now.bytes.clone().ok_or("it was removed")?;
+    for change in changes {
+        let (base, theirs) = (read(&change.after)?, read(&change.before)?);
+        let ends = [text.len()];
+        let merged = merge_lines(&base, &text, &theirs, &ends);
+        text = merged.map_err(|_| "something else has changed the same lines since")?.text;
     }
-    change.prompt = prompt;
-    Undone { change, lines: diff.and_then(|diff| diff.removed.zip(diff.added)) }
+    Ok(text)
 }
 
-impl Undone {
-    /// `2026-11-22T01:02:03Z  -3 +5  Accept CRLF too`
-    fn summary_line(&self) -> String {
-        let lines = match self.lines {
-            Some((removed, added)) => format!("-{removed} +{added}"),
-            None => "lines not counted".to_owned(),
-        };
-        let RunChange { at, prompt, .. } = &self.change;
-        let at = if at.is_empty() { "(no time)" } else { at };
-        let prompt = if prompt.is_empty() { "(no prompt)" } else { prompt };
-        format!("{at}  {lines}  {prompt}\n")
-    }
-
-    fn to_json(&self) -> Value {
-        json!({
-            "at": self.change.at,
-            "prompt": self.change.prompt,
-            "before_sha256": self.change.before.as_deref().unwrap_or(NO_FILE),
-            "after_sha256": self.change.after.as_deref().unwrap_or(NO_FILE),
-            "lines_removed": self.lines.map(|lines| lines.0),
-            "lines_added": self.lines.map(|lines| lines.1),
-        })
-    }
-}
-
-/// Makes the text for stdout.
-fn report_text(path: &Path, undone: &[Undone], goal: &FileVersion, is_undone: bool) -> String {
-    let end = match (is_undone, &goal.sha256) {
-        (true, _) => "it held that already, nothing was written",
-        (false, None) => "it was removed, as before",
-        (false, Some(_)) => "it is as it was before",
-    };
-    let lines: String = undone.iter().map(Undone::summary_line).collect();
-    format!("undone in {}: {end}\n{lines}", shown(path))
-}
-
-/// Makes the block that records the undo, for the model.
-fn undo_block(
-    journal: &ConversationFile,
-    path: &Path,
-    now: &FileVersion,
-    goal: &FileVersion,
-    undone: &[Undone],
-    diff: Option<&DiffText>,
-) -> Block {
-    let path_name = path.display().to_string();
-    let mut block = Block::new("system")
-        .with("change", "undo")
-        .with("path", &path_name)
-        .with("before", now.hash_or_none())
-        .with("after", goal.hash_or_none());
-    let what = if undone.len() == 1 { "a change" } else { "changes" };
-    let state = match goal.sha256 {
-        Some(_) => "is as it was before that",
-        None => "does not exist, as before that",
-    };
-    let mut text =
-        format!("the user took back {what} of this conversation, and {path_name} {state}:\n");
-    for change in undone {
-        text.push_str(&format!("- {}", change.summary_line()));
-    }
-    if undone[0].change.after != now.sha256 && now.sha256 != goal.sha256 {
-        text.push_str("What something else had changed in it since was undone with that.\n");
-    }
-    let whole =
-        diff.filter(|diff| !diff.is_cut && diff.text.len() <= DIFF_LIMIT && diff.removed.is_some());
-    if let Some(diff) = whole {
-        text.push_str(&format!("This is how the file was changed back:\n{}", diff.text));
-        if is_up_to_date(journal, &path_name, now) {
-            // With the diff the model knows the file as it is now.
-            block = block.with("resolved", &path_name);
+/// Writes all files, or none: when one cannot be written, those before it get their content back.
+fn write_all(call: &Call<'_>, plans: &mut [Plan]) -> Result<(), Problem> {
+    let outputs = call.root().outputs();
+    let write = |opened: Opened, content: &FileVersion| {
+        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
+        match &content.bytes {
+            Some(bytes) => Ok(replace::replace_file(opened, bytes, &mut keep)?.previous),
+            None => replace::remove_file(opened, &mut keep),
         }
-    } else {
-        text.push_str("Read the file again before you change it.");
+    };
+    for at in 0..plans.len() {
+        let plan = &mut plans[at];
+        let Some(opened) = plan.opened.take().filter(|_| plan.now.sha256 != plan.goal.sha256)
+        else {
+            continue;
+        };
+        let error = match write(opened, &plan.goal) {
+            Ok(previous) => {
+                plan.previous = previous;
+                continue;
+            }
+            Err(error) => error,
+        };
+        let mut message = format!("nothing was undone: {error}");
+        for done in plans[..at].iter().filter(|done| done.now.sha256 != done.goal.sha256) {
+            let boundary = file_conversation::file_boundary(&call.env, call.root(), &done.path);
+            let opened = boundary.and_then(|it| Ok(it.open_for_write(&done.path)?));
+            if let Err(error) = opened.and_then(|opened| Ok(write(opened, &done.now)?)) {
+                message.push_str(&format!("; and {error}"));
+            }
+        }
+        return Err(Problem::failed(message));
     }
-    block.body(text.trim_end_matches('\n').to_owned())
+    Ok(())
 }
 
-/// Whether the model was last shown the file as it is.
-fn is_up_to_date(journal: &ConversationFile, path: &str, now: &FileVersion) -> bool {
-    let mut of_file =
-        journal.pieces().iter().rev().filter(|piece| piece.get("resolved") == Some(path));
-    let shown = of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after")));
-    shown.is_some() && shown == now.sha256.as_deref()
-}
-
-/// Appends the block, after results that a killed run left out.
-fn record(call: &Call<'_>, journal: &mut ConversationFile, block: Block) -> anyhow::Result<()> {
-    let mut blocks = unfinished_results(journal.text(), journal.pieces());
-    blocks.extend(torn_block(journal).map(|(_, block)| block));
-    blocks.push(block);
-    let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
-    if let Some(name) = journal.append(&texts.join("\n"))? {
-        journal.append_to_left(&drive::format_block(&drive::fork_block(&name)));
-        call.print_note(&format!(
-            "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
-        ));
+/// Records an undo in the log, and in the conversations that made the changes.
+fn record(call: &Call<'_>, journals: &mut [ConversationFile], plan: &Plan) -> anyhow::Result<()> {
+    let (before, after) = (plan.now.hash_or_none(), plan.goal.hash_or_none());
+    let (_, mut log) = start_log(call, &call.name);
+    log.at = clock::now();
+    let undone = plan.undone.iter().map(|undone| undone.change.id.clone()).collect();
+    let event = FileEvent::Undo { undone, before: before.to_owned(), after: after.to_owned() };
+    log.append(&plan.path, event)?;
+    for journal in journals {
+        let made = |undone: &Undone| undone.change.conversation == journal.name();
+        if journal.name() != call.name && !plan.undone.iter().any(made) {
+            continue;
+        }
+        let block = undo_block(journal, plan);
+        let mut blocks = unfinished_results(journal.text(), journal.pieces());
+        blocks.extend(torn_block(journal).map(|(_, block)| block));
+        blocks.push(block);
+        let texts: Vec<String> = blocks.iter().map(drive::format_block).collect();
+        if let Some(name) = journal.append(&texts.join("\n"))? {
+            call.print_note(&format!(
+                "another program has changed the conversation meanwhile; it was left alone, and the undo is recorded in {name}"
+            ));
+        }
     }
     Ok(())
 }

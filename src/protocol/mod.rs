@@ -1,7 +1,7 @@
 //! The protocol between the model and the driver: what a reply may hold, and what it comes to.
 //!
-//! In reading order: [`tags`] is the one description of the tags; `parse` judges a reply by it and
-//! `complaint` words what is wrong; `text` and `grammar` say the same to
+//! In reading order: [`tags`] is the one description of the tags; `parse` judges a reply by it,
+//! [`stream`] shows the answer while it arrives, and `complaint` words what is wrong; `text` and `grammar` say the same to
 //! models and to constrained decoders. Pure: nothing here knows of files, shells, networks or
 //! conversations, runs anything, or repairs a reply. What does not parse does not run.
 //!
@@ -24,6 +24,7 @@
 mod complaint;
 mod grammar;
 mod parse;
+pub mod stream;
 pub mod tags;
 mod text;
 

@@ -16,7 +16,7 @@ use super::{Action, Item, ParsedReply};
 use crate::format::attributes;
 
 /// White space between tags, and between the parts of a tag.
-const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+pub(super) const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern, compiled in every test run")
@@ -49,6 +49,26 @@ pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
         }
         Err(malformed) => ParsedReply::Malformed(malformed),
     }
+}
+
+/// The opening tag that a text is, whole; `None`: it is none that a reply may have.
+pub(super) fn parse_opening(text: &str) -> Option<Opening> {
+    let mut parser = Parser { reply: text, at: 0, bodies: Vec::new() };
+    let tag = parser.parse_name().ok()?;
+    let values = parser.parse_attributes(tag, 0).ok()?;
+    let fence = values.find(FENCE);
+    let closer =
+        fence.map_or_else(|| format!("</{}>", tag.name), |word| format!("</{} {word}>", tag.name));
+    (parser.at == text.len()).then_some(Opening { tag, closer, closed: values.closed })
+}
+
+/// An opening tag.
+pub(super) struct Opening {
+    pub(super) tag: &'static Tag,
+    /// What ends its body.
+    pub(super) closer: String,
+    /// Whether it ended in `/>`.
+    pub(super) closed: bool,
 }
 
 struct Parser<'a> {

@@ -27,6 +27,9 @@ pub const WITHHELD: &str = "NAGENT_WITHHELD";
 /// The variable that tells a recording which child this is (`0.1`).
 pub const LINEAGE: &str = "NAGENT_LINEAGE";
 
+/// The variable with the run that changes of files are recorded for, and its shell's conversation: `RUN/NAME`.
+pub const RUN: &str = "NAGENT_RUN";
+
 /// What was read before credentials were wiped.
 static READ: OnceLock<Env> = OnceLock::new();
 

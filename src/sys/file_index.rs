@@ -314,6 +314,17 @@ fn free_path(index: &mut FileIndex, path: &Path) -> Vec<String> {
     notes
 }
 
+/// Where the file with this identity is that was at a path, if it is in the same folder under another name.
+pub fn find_moved(path: &Path, file_id: &str) -> Option<PathBuf> {
+    find_moved_file(&Entry {
+        file_id: file_id.to_owned(),
+        path: path.to_owned(),
+        conversation: String::new(),
+        repository: None,
+        other: Map::new(),
+    })
+}
+
 /// Where an entry's own file is: where it was, or under another name in the same folder, but for an editor's backup.
 fn find_moved_file(entry: &Entry) -> Option<PathBuf> {
     if fs::file_id(&entry.path).is_some_and(|id| id == entry.file_id) {

@@ -5,7 +5,7 @@
 
 use crate::limits;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -149,6 +149,13 @@ pub fn append_text(path: &Path, text: &str) -> Result<()> {
     options.append(true).create(true).mode(0o600).custom_flags(nonblock());
     let mut file = options.open(path).with_context(what)?;
     file.write_all(text.as_bytes()).with_context(what)
+}
+
+/// Appends text to a file of nagent's own, and makes it durable.
+pub fn append_durably(path: &Path, text: &str) -> Result<()> {
+    append_text(path, text)?;
+    let file = File::open(path)?;
+    file.sync_data().with_context(|| format!("cannot make {} durable", path.display()))
 }
 
 /// Renames a file within the toolkit's root, durably. The new name must be free.
@@ -318,6 +325,22 @@ fn hash_until(file: impl Read, stop: &dyn Fn() -> bool) -> io::Result<String> {
         if stop() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     })?;
     Ok(hex(&hash.finalize()))
+}
+
+/// Reads a file line by line; a line that is longer than 64 KiB in several pieces.
+pub fn for_each_line(path: &Path, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    let (file, _) = open_regular(path)?;
+    let mut reader = BufReader::with_capacity(64 << 10, file);
+    loop {
+        let bytes = reader.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let end = memchr::memchr(b'\n', bytes);
+        take(&bytes[..end.unwrap_or(bytes.len())]);
+        let used = end.map_or(bytes.len(), |end| end + 1);
+        reader.consume(used);
+    }
 }
 
 /// Reads a file to its end, piece by piece.

@@ -60,6 +60,14 @@ impl Interrupts {
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
     }
 
+    /// Does what the handlers of a signal do.
+    pub fn raise(&self, signal: Signal) {
+        let flags = CAUGHT.iter().zip(&self.flags).filter(|(caught, _)| **caught == signal);
+        flags.for_each(|(_, flag)| flag.store(true, Ordering::SeqCst));
+        // A pipe that is full is readable.
+        let _ = rustix::io::write(&self.writable, b"X");
+    }
+
     /// The signal that came first, if one came. It stays.
     pub fn pending(&self) -> Option<Signal> {
         let first = self.first.load(Ordering::Relaxed);
@@ -134,13 +142,6 @@ impl Interrupts {
     /// One that no signal reaches, for tests.
     pub(crate) fn none() -> Self {
         Self::without_handlers().unwrap()
-    }
-
-    /// Does what the signal's handlers do.
-    pub(crate) fn raise(&self, signal: Signal) {
-        let at = CAUGHT.iter().position(|caught| *caught == signal).unwrap();
-        self.flags[at].store(true, Ordering::SeqCst);
-        rustix::io::write(&self.writable, b"X").unwrap();
     }
 }
 

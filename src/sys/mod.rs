@@ -9,6 +9,7 @@
 
 pub mod atomic_file;
 pub mod boundary;
+pub mod change_log;
 pub mod clock;
 pub mod context_files;
 pub mod conversation_file;

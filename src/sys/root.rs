@@ -73,6 +73,11 @@ impl Root {
     }
 
     /// The folder of results that are too large to keep inline, and of previous contents.
+    pub fn changes(&self) -> PathBuf {
+        self.folder.join("changes.jsonl")
+    }
+
+    /// Whole outputs, and contents of files.
     pub fn outputs(&self) -> PathBuf {
         self.folder.join("outputs")
     }

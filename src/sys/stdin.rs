@@ -15,11 +15,27 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     read_stream(io::stdin().lock(), "standard input", interrupts)
 }
 
+/// Reads stdin up to the end of its first line, and what has come with it. `Err` in the inner result is the signal that came
+/// first.
+pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
+    let has_line = |bytes: &[u8]| bytes.contains(&b'\n');
+    read_until(io::stdin().lock(), "standard input", interrupts, has_line)
+}
+
 /// Reads a stream to its end, like [`read_to_end`]. Errors call it by `name`.
 pub fn read_stream(
+    stream: impl Read + AsFd,
+    name: &str,
+    interrupts: &Interrupts,
+) -> Result<Result<Vec<u8>, Signal>> {
+    read_until(stream, name, interrupts, |_| false)
+}
+
+fn read_until(
     mut stream: impl Read + AsFd,
     name: &str,
     interrupts: &Interrupts,
+    is_enough: impl Fn(&[u8]) -> bool,
 ) -> Result<Result<Vec<u8>, Signal>> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
@@ -41,7 +57,12 @@ pub fn read_stream(
         }
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(Ok(bytes)),
-            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+            Ok(n) => {
+                bytes.extend_from_slice(&buffer[..n]);
+                if is_enough(&buffer[..n]) {
+                    return Ok(Ok(bytes));
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
         }

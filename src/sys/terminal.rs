@@ -28,11 +28,18 @@ pub fn width() -> usize {
     size.map_or(80, |size| if size.ws_col > 0 { size.ws_col.into() } else { 80 })
 }
 
-/// Whether lines on the terminal are to be written once and stay: `NO_COLOR` is set and not empty (no-color.org), or
-/// the terminal is one that cannot move back.
-pub fn is_plain() -> bool {
-    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    value("NO_COLOR").is_some() || value("TERM").is_none_or(|term| term == "dumb")
+/// Whether the terminal can write over its current line: `TERM` names one, and not `dumb`.
+pub fn can_overwrite() -> bool {
+    env_value("TERM").is_some_and(|term| term != "dumb")
+}
+
+/// Whether the terminal takes colours: it can write over a line, and `NO_COLOR` is not set, or empty (no-color.org).
+pub fn has_colours() -> bool {
+    can_overwrite() && env_value("NO_COLOR").is_none()
+}
+
+fn env_value(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Whether stdin holds input that could be read now, without waiting and without reading it.

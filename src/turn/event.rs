@@ -56,6 +56,17 @@ pub enum Event {
         /// The block that reports it.
         block: Block,
     },
+    /// A signal arrived in the middle of a reply.
+    CutOff {
+        /// The signal.
+        signal: Signal,
+        /// What had arrived of the reply, its tokens estimated.
+        reply: Reply,
+        /// Its cost in US dollars, if known.
+        cost: Option<f64>,
+        /// The current time, as it is written to the file.
+        at: String,
+    },
     /// A signal arrived. `results` are those of the actions that it ended.
     Interrupted {
         /// The signal.
@@ -63,6 +74,20 @@ pub enum Event {
         /// Results of the actions that were running, in order.
         results: Vec<Block>,
     },
+}
+
+/// What a reply turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It follows the protocol.
+    Whole,
+    /// It has a block that only nagent writes; what is before that counts.
+    Forged,
+    /// It does not follow the protocol; nothing of it counts.
+    Malformed,
+    /// It ended too early, by its limit of length or by a signal; nothing of it counts.
+    Cut,
 }
 
 /// The result of one action.

@@ -11,7 +11,7 @@ pub mod unfinished;
 
 use std::collections::VecDeque;
 
-use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals};
+use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals, Verdict};
 use self::unfinished::{ActionGroups, group_actions, result_of_unrun};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
@@ -29,6 +29,7 @@ pub struct Turn {
     retry: Retry,
     /// The errors of the provider since the last reply: how many, and the last one.
     failures: Option<(u32, String)>,
+    verdict: Verdict,
     bad: u32,
     failed_checks: u32,
     seconds: f64,
@@ -71,6 +72,8 @@ struct BadReply {
     /// The part of a forged reply before the forged block.
     valid: Option<(String, Vec<Item>)>,
     message: String,
+    /// The signal that ended the run in the middle of the reply.
+    signal: Option<Signal>,
 }
 
 impl Turn {
@@ -83,6 +86,7 @@ impl Turn {
             state: State::Appending(NextStep::Ask),
             retry,
             failures: None,
+            verdict: Verdict::Whole,
             bad: 0,
             failed_checks: 0,
             seconds: 0.0,
@@ -102,6 +106,11 @@ impl Turn {
     /// The totals so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// What the last reply turned out to be.
+    pub fn last_verdict(&self) -> Verdict {
+        self.verdict
     }
 
     /// What is left of the limits; a child conversation gets these.
@@ -130,6 +139,9 @@ impl Turn {
             }
             (State::Asking, Event::Replied { reply, cost, at }) => {
                 self.after_reply(reply, cost, at)
+            }
+            (State::Asking, Event::CutOff { signal, reply, cost, at }) => {
+                self.after_cut_off(signal, reply, cost, &at)
             }
             (State::Asking, Event::Failed { error, jitter }) => self.after_failure(error, jitter),
             (State::Waiting, Event::Waited) => self.ask_model(),
@@ -247,20 +259,17 @@ impl Turn {
     }
 
     fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
-        self.totals.turns += 1;
-        self.totals.all_turns += 1;
-        self.totals.own.add(&reply.usage);
-        self.spend(&reply.usage, cost);
-        let status = self.status_block(&reply, cost, &at);
+        let status = self.count_reply(&reply, cost, &at);
         if reply.stop == StopReason::Length {
+            self.verdict = Verdict::Cut;
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
                            Send a shorter one: fewer or smaller tags, and large files in several steps"
                 .to_owned();
-            return self.keep_reply(reply.text, BadReply { status, valid: None, message });
+            return self.keep_reply(reply.text, status, None, message);
         }
         match protocol::parse_reply(&reply.text) {
             ParsedReply::Whole(items) => {
-                self.bad = 0;
+                (self.bad, self.verdict) = (0, Verdict::Whole);
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
                 self.store_reply(blocks, items, false)
             }
@@ -270,32 +279,72 @@ impl Turn {
                      was stored and run, the rest was not. Results follow your reply; never write them yourself"
                 );
                 let valid = Some((kept.to_owned(), items));
-                self.keep_reply(reply.text, BadReply { status, valid, message })
+                self.verdict = Verdict::Forged;
+                self.keep_reply(reply.text, status, valid, message)
             }
             ParsedReply::Malformed(malformed) => {
+                self.verdict = Verdict::Malformed;
                 let (bytes, tags) = (reply.text.len(), reply.text.matches("<nagent-").count());
                 let message = format!(
                     "your reply is malformed, and nothing in it was run: {malformed}. All of it is lost ({bytes} bytes, \
                      {tags} tags): send it again in full, corrected"
                 );
-                self.keep_reply(reply.text, BadReply { status, valid: None, message })
+                self.keep_reply(reply.text, status, None, message)
             }
         }
     }
 
-    fn keep_reply(&mut self, text: String, kept: BadReply) -> Effect {
+    /// Counts a reply and what it cost; returns the block that reports them.
+    fn count_reply(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
+        self.totals.turns += 1;
+        self.totals.all_turns += 1;
+        self.totals.own.add(&reply.usage);
+        self.spend(&reply.usage, cost);
+        self.status_block(reply, cost, at)
+    }
+
+    /// Ends the run with the part of a reply that came before a signal. It is paid for, and the user may have read it.
+    fn after_cut_off(
+        &mut self,
+        signal: Signal,
+        reply: Reply,
+        cost: Option<f64>,
+        at: &str,
+    ) -> Effect {
+        let status = self.count_reply(&reply, cost, at);
+        self.verdict = Verdict::Cut;
+        let (valid, message) = (None, String::new());
+        self.state = State::Keeping(BadReply { status, valid, message, signal: Some(signal) });
+        let note = format!("what had arrived of the reply is kept: {} bytes", reply.text.len());
+        Effect::Keep { text: reply.text, note }
+    }
+
+    fn keep_reply(
+        &mut self,
+        text: String,
+        status: Block,
+        valid: Option<(String, Vec<Item>)>,
+        message: String,
+    ) -> Effect {
         let number = self.bad + 1;
-        let note = match kept.valid {
-            Some(_) => format!("a part of the reply was not used: {}", kept.message),
-            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {}", kept.message),
+        let note = match valid {
+            Some(_) => format!("a part of the reply was not used: {message}"),
+            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {message}"),
         };
-        self.state = State::Keeping(kept);
+        self.state = State::Keeping(BadReply { status, valid, message, signal: None });
         Effect::Keep { text, note }
     }
 
     fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message } = kept;
+        let BadReply { status, valid, message, signal } = kept;
         let status = status.with("invalid", &path);
+        if let Some(signal) = signal {
+            let error = format!("the run was interrupted by {}", signal.name());
+            let message = format!(
+                "{error} in the middle of your reply, and nothing of it was run; what had arrived of it is in {path}"
+            );
+            return self.end_without_answer(Exit::Signal(signal), vec![status], message, error);
+        }
         let has_action =
             valid.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
         if !has_action {

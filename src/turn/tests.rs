@@ -26,6 +26,15 @@ fn reply(text: &str) -> Event {
     Event::Replied { reply, cost: Some(0.5), at: "T".to_owned() }
 }
 
+fn cut_off(text: &str) -> Event {
+    match reply(text) {
+        Event::Replied { reply, cost, at } => {
+            Event::CutOff { signal: Signal::Int, reply, cost, at }
+        }
+        other => other,
+    }
+}
+
 fn cut(text: &str) -> Event {
     match reply(text) {
         Event::Replied { reply, cost, at } => {
@@ -115,6 +124,17 @@ fn an_answer_ends_the_run() {
         &["ask", "append agent-response,turn-status", "done 0 hi"],
     );
     assert_eq!((turn.totals().turns, turn.totals().all.input, turn.totals().cost), (1, 10, 0.5));
+}
+
+#[test]
+fn what_came_before_a_signal_is_kept_and_counted() {
+    let turn = check(
+        rules(UNLIMITED, false),
+        vec![SAVED, cut_off("<nagent-response>half"), kept(), SAVED],
+        &["ask", "keep <nagent-response>half", "append turn-status,system", "done 130 "],
+    );
+    assert_eq!((turn.totals().turns, turn.totals().all.output, turn.totals().cost), (1, 1, 0.5));
+    assert_eq!(turn.last_verdict(), Verdict::Cut);
 }
 
 #[test]

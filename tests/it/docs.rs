@@ -25,7 +25,7 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 13] = [
+const WRITTEN: [&str; 14] = [
     "SECURITY.md",
     "CHANGELOG.md",
     "README.md",
@@ -33,6 +33,7 @@ const WRITTEN: [&str; 13] = [
     "CONTRIBUTING.md",
     "docs/config.md",
     "docs/sandbox.md",
+    "docs/editors.md",
     "docs/edits.md",
     "docs/file-memory.md",
     "docs/json.md",

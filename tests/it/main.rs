@@ -42,6 +42,8 @@ mod imports; // which file of src needs which: no cycles, layers that point one 
 mod injections; // what instructions in documents achieve, without the sandbox
 mod interrupts; // a signal at each stage of a run
 mod large; // the tags for large files: segments, and which files a patch may write
+mod large_input; // prompts and files to read that are too long or not text; outgrown windows
+mod lines; // what --lines prints: events for programs, and the front end of the page
 mod llm_text; // nagent-llm-text
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod model; // the six tasks of model/, with recorded replies
@@ -61,6 +63,7 @@ mod redact; // masking credentials in results; refusing to write masks
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
+mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children
 mod secrets; // no key in any file, output or command line; where a key goes
 mod server_faults; // faults of servers, for each format, and how each is classified
 mod shell; // output, exit codes, timeouts, descendants, environment
@@ -71,5 +74,6 @@ mod summarize; // summaries: what is asked, cached, joined, refused
 mod summarize_input; // summaries of empty, binary, wide, odd or unreadable files
 mod terminal; // what reaches a terminal, whoever wrote it
 mod tidy; // head comments, sizes, leftovers
+mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see
 mod upload; // files sent to providers: routes, refusals, removal
 mod writers; // one writer: the lock, edits between and during runs, forks

@@ -91,6 +91,11 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Its stdout so far.
+    pub(crate) fn stdout_so_far(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Its stderr so far.
     pub(crate) fn stderr_so_far(&self) -> String {
         self.stderr.text()

@@ -438,15 +438,32 @@ impl Invocation<'_> {
         self.spawn().wait()
     }
 
+    /// The same with stdout and stderr on a terminal of its own, with this many columns. What the terminal got is stdout.
+    pub(crate) fn on_terminal(mut self, columns: u16) -> Self {
+        let words = self.quoted();
+        let line = format!("stty cols {columns} < /dev/tty; exec {words} < /dev/null");
+        self.program = "script".into();
+        self.args = ["-q", "-e", "-f", "-c", &line, "/dev/null"].map(OsString::from).to_vec();
+        if !self.env.iter().any(|(name, _)| name == "TERM") {
+            self = self.env("TERM", "xterm");
+        }
+        self.env("SHELL", "/bin/sh").silent_stdin()
+    }
+
+    /// The command line as a shell reads it.
+    fn quoted(&self) -> String {
+        let quote =
+            |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
+        let words: Vec<_> = std::iter::once(&self.program).chain(&self.args).map(quote).collect();
+        words.join(" ")
+    }
+
     /// Runs it with stderr on a terminal of its own, made by `script` of util-linux: what the terminal got is
     /// `stderr`, and `stdout` is a file.
     #[must_use = "assert its exit"]
     pub(crate) fn run_on_terminal(mut self) -> Run {
         let out = self.sandbox.base().join("stdout-of-terminal-run");
-        let quote =
-            |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
-        let words: Vec<_> = std::iter::once(&self.program).chain(&self.args).map(quote).collect();
-        let line = format!("{} > '{}' < /dev/null", words.join(" "), out.display());
+        let line = format!("{} > '{}' < /dev/null", self.quoted(), out.display());
         self.program = "script".into();
         self.args = ["-q", "-e", "-f", "-c", &line, "/dev/null"].map(OsString::from).to_vec();
         let mut run = self.env("SHELL", "/bin/sh").env("TERM", "xterm").silent_stdin().run();

@@ -15,8 +15,8 @@ const EVIL: &str = "E\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31m\u{1b}]8;;x:\u{1b}\\l
     \u{e0049}\u{200b}\u{200d}\u{feff}\u{2060}\u{ad}\u{3164}\u{b}\u{c}END";
 
 /// What the tools write themselves: a line that is written over, and the colours of a diff.
-const OURS: [&str; 6] =
-    ["\r\u{1b}[K", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[36m", "\u{1b}[0m"];
+const OURS: [&str; 7] =
+    ["\r\u{1b}[K", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[36m", "\u{1b}[0m"];
 
 /// Whether a character may stand on a terminal.
 fn may_stand(c: char) -> bool {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::changes::lock_unused;
 use super::{Catalog, Conversation, list};
 use crate::limits::MIN_UNUSED;
-use crate::out::{self, Report};
+use crate::out::Report;
 use crate::overview::{ConversationKind, find_ids, is_id};
 use crate::problem::Problem;
 use crate::sys::removal::{self, Stored};
@@ -82,13 +82,19 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
         }
         let (name, what) = part.words();
         let in_use = if kept > 0 { format!(" ({kept} in use)") } else { String::new() };
-        text.push_str(&format!("{name:<10} {count:>7} {:>9}  {what}{in_use}\n", out::bytes(bytes)));
+        text.push_str(&format!(
+            "{name:<10} {count:>7} {:>9}  {what}{in_use}\n",
+            crate::view::figures::bytes(bytes)
+        ));
         parts.push(json!({ "part": name, "count": count, "bytes": bytes, "in_use": kept }));
         total += bytes;
     }
     let verb = if dry_run { "would be removed" } else { "removed" };
     let age = list::format_age(older);
-    text.push_str(&format!("{} {verb}; what is newer than {age} stays\n", out::bytes(total)));
+    text.push_str(&format!(
+        "{} {verb}; what is newer than {age} stays\n",
+        crate::view::figures::bytes(total)
+    ));
     let mut report = Report::done(text)
         .with("dry_run", dry_run)
         .with("older_seconds", older.as_secs())

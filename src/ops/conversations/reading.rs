@@ -151,7 +151,10 @@ pub fn lint_conversation(catalog: &Catalog, name: Option<&str>) -> Result<Report
         text.push_str("  line  block                        counts as                size  sent again after an edit here\n");
     }
     for LintedBlock { line, block, counts_as, bytes, resent } in &blocks {
-        let (bytes, resent) = (out::bytes(*bytes as u64), out::bytes(*resent as u64));
+        let (bytes, resent) = (
+            crate::view::figures::bytes(*bytes as u64),
+            crate::view::figures::bytes(*resent as u64),
+        );
         text.push_str(&format!(
             "{line:>6}  {block:<27}  {counts_as:<18}  {bytes:>9}  {resent:>9}\n"
         ));

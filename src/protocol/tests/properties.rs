@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::stream::{ResponseStream, Streamed};
 use super::super::{Action, Item, ParsedReply, parse_reply};
 use super::{BAD, format};
 
@@ -166,6 +167,83 @@ proptest! {
         let mut tags: Vec<_> = items.iter().map(|item| format(std::slice::from_ref(item))).collect();
         tags.insert(1 + at.index(items.len() - 1), "word".to_owned());
         prop_assert!(matches!(parse_reply(&tags.concat()), ParsedReply::Malformed(_)));
+    }
+}
+
+/// What a reply shows that arrives in pieces of these lengths, in characters: complete responses, and the last one.
+fn stream(reply: &str, lengths: &[usize]) -> (Vec<String>, String) {
+    let (mut stream, mut whole, mut last) = (ResponseStream::default(), Vec::new(), String::new());
+    let mut show = |streamed: Streamed<'_>| match streamed {
+        Streamed::Text(text) => last.push_str(text),
+        Streamed::End => whole.push(std::mem::take(&mut last)),
+    };
+    let mut rest = reply;
+    for length in lengths.iter().chain(std::iter::repeat(&3)) {
+        if rest.is_empty() {
+            break;
+        }
+        let at = rest.char_indices().nth(*length).map_or(rest.len(), |(at, _)| at);
+        stream.push(&rest[..at], &mut show);
+        rest = &rest[at..];
+    }
+    (whole, last)
+}
+
+/// What is shown while a reply arrives is what the parser gives for the whole of it.
+fn shows_its_responses(reply: &str, lengths: &[usize], is_exact: bool) {
+    let (shown, last) = stream(reply, lengths);
+    if let ParsedReply::Whole(items) | ParsedReply::Forged { items, .. } = parse_reply(reply) {
+        let responses = items.into_iter().filter_map(|item| match item {
+            Item::Response(text) => Some(text),
+            Item::Action(_) => None,
+        });
+        let responses: Vec<String> = responses.collect();
+        // Words outside of tags are not shown while they arrive, nor is what follows them.
+        assert_eq!((&responses[..shown.len()], last.as_str()), (&shown[..], ""), "{reply:?}");
+        assert!(!is_exact || shown.len() == responses.len(), "{reply:?}");
+    }
+}
+
+#[test]
+fn replies_of_the_tables_are_shown_while_they_arrive() {
+    let texts = super::plain().into_iter().chain(super::parser_only()).map(|(reply, _)| reply);
+    for reply in texts.chain(BAD.iter().map(|(reply, ..)| *reply)) {
+        for length in [1, 2, 5, 10_000] {
+            shows_its_responses(reply, &[length; 1000], false);
+        }
+    }
+}
+
+#[test]
+fn a_response_is_shown_before_it_ends_and_nothing_behind_a_mistake() {
+    let check = |reply: &str, whole: &[&str], last: &str| {
+        let whole = whole.iter().map(|text| (*text).to_owned()).collect();
+        assert_eq!(stream(reply, &[1; 1000]), (whole, last.to_owned()), "{reply}");
+    };
+    check("<nagent-response>\n one </nagent-respons", &[], " one ");
+    check("<nagent-response>one\n\n", &[], "one");
+    check("<nagent-response>one</nagent-response> two <nagent-response>x", &["one"], "");
+    check("word <nagent-response>x</nagent-response>", &[], "");
+    check("<nagent-shell></nagent-shell><nagent-response>x</nagent-response>", &[], "");
+    check("<nagent-list><nagent-response>x</nagent-response>", &[], "");
+    check("<nagent-read path=\"a>b\"></nagent-read><nagent-response>x", &[], "x");
+    check(
+        "<nagent-shell fence=\"f\">a</nagent-shell> </nagent-shell f><nagent-response>x",
+        &[],
+        "x",
+    );
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_while_it_arrives_is_what_the_parser_gives(
+        items in items(),
+        text in text(),
+        lengths in prop::collection::vec(1_usize..9, 0..200),
+    ) {
+        shows_its_responses(&format(&items), &lengths, true);
+        shows_its_responses(&text, &lengths, false);
+        shows_its_responses(&format!("{}{text}", format(&items)), &lengths, false);
     }
 }
 

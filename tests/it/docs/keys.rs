@@ -183,8 +183,9 @@ fn keys_of_file_edits(keys: &mut Keys) {
     let cleared = ["A run in a file's own conversation", "Upkeep of conversations"];
     let several = ["Several files", "A run in a file's own conversation", "A run"];
     let undone = ["Several files", "Undo"];
-    let calls: [(&[&str], &[&str], i32); 8] = [
+    let calls: [(&[&str], &[&str], i32); 9] = [
         (&run, &["--file", "q.txt", "task"], 0),
+        (&undone[1..], &["--file", "q.txt", "--undo", "--list"], 0),
         (&undone[1..], &["--file", "q.txt", "--undo"], 0),
         (&run, &["--file", "q.txt", "task"], 0),
         (&undone, &["--file", "q.txt", "--file", "big.py", "--undo"], 1),

@@ -12,9 +12,9 @@ pub(crate) fn run(data: &[u8]) {
     let parsed = parse(&text);
     in_order(&text, &parsed);
     prompt::messages(&text, &parsed.pieces);
-    let changes = memory::changes::list_changes(&text, &parsed.pieces, &|_| None);
-    assert!(changes.len() <= parsed.pieces.len());
-    memory::changes::find_killed_run(&text, &parsed.pieces);
+    let entries = memory::changes::parse(&text);
+    assert!(memory::changes::list_changes(&entries).len() <= entries.len() * text.len());
+    memory::changes::find_killed_run(&entries, &|_| true);
 
     // As the driver would write the blocks.
     let mut written = String::new();

@@ -1,6 +1,8 @@
-//! A model's reply: every text has a verdict, and a prefix runs nothing else.
+//! A model's reply: every text has a verdict, a prefix runs nothing else, and what is shown while it arrives is what the
+//! parser gives.
 
 use super::input::{Input, cut};
+use nagent::protocol::stream::{ResponseStream, Streamed};
 use nagent::protocol::{Item, ParsedReply, parse_reply};
 
 pub(crate) fn run(data: &[u8]) {
@@ -23,7 +25,24 @@ pub(crate) fn run(data: &[u8]) {
             None
         }
     };
+    let mut shown = vec![String::new()];
+    let mut stream = ResponseStream::default();
+    for piece in text.split_inclusive(|c: char| u32::from(c) % 7 == u32::try_from(at % 7).unwrap())
+    {
+        stream.push(piece, &mut |streamed| match streamed {
+            Streamed::Text(text) => shown.last_mut().unwrap().push_str(text),
+            Streamed::End => shown.push(String::new()),
+        });
+    }
     let Some(items) = whole else { return };
+    let said = |item: &Item| match item {
+        Item::Response(text) => Some(text.clone()),
+        Item::Action(_) => None,
+    };
+    let expect: Vec<String> = items.iter().filter_map(said).chain([String::new()]).collect();
+    // Words outside of tags are not shown while they arrive, nor is what follows them.
+    shown.pop();
+    assert_eq!(shown, expect[..shown.len()]);
     match parse_reply(cut(&text, at * text.len() / 255)) {
         ParsedReply::Whole(found) => {
             let (found, whole) = (actions(&found), actions(&items));

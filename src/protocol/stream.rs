@@ -1,0 +1,203 @@
+//! The text of the responses in a reply that is still arriving.
+//!
+//! Pieces of the reply go in, cut anywhere; the text of its `nagent-response` bodies comes out as soon as it is certain to
+//! belong to one, for as long as everything before it is well-formed. What comes out is what [`super::parse_reply`] gives
+//! for the whole reply, which a property test holds; words outside of tags, and what follows them, are left out, since only an
+//! action beside them makes them count. Time and memory grow with the pieces, not with the reply.
+
+use super::parse::{SPACE, parse_opening};
+use super::tags::{Body, TagKind};
+use crate::limits::REPLY_TAGS;
+
+/// Line breaks, which are removed at both ends of a response.
+const BREAKS: [char; 2] = ['\r', '\n'];
+
+/// What a reply shows next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streamed<'a> {
+    /// More text of a response.
+    Text(&'a str),
+    /// The response is complete.
+    End,
+}
+
+/// A reader of one reply.
+#[derive(Debug, Default)]
+pub struct ResponseStream {
+    /// What has arrived and was not consumed: part of a tag, or what may begin a closing tag.
+    rest: String,
+    /// How much of `rest` was searched for the end of an opening tag, and the quotation mark that is open there.
+    searched: usize,
+    quote: Option<char>,
+    tags: usize,
+    has_begun: bool,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Between two tags, or within an opening tag.
+    #[default]
+    Between,
+    /// Before the closing tag of a tag that has no body.
+    Closing(String),
+    Body(OpenBody),
+    /// Nothing that follows is shown: the reply is malformed from here on.
+    Stopped,
+}
+
+#[derive(Debug)]
+struct OpenBody {
+    closer: String,
+    is_response: bool,
+    may_be_empty: bool,
+    /// Whether more than white space has come.
+    has_text: bool,
+    /// White space that is shown only if text follows.
+    held: String,
+}
+
+impl ResponseStream {
+    /// Takes the next piece of the reply, and passes on what it shows.
+    pub fn push(&mut self, piece: &str, show: &mut dyn FnMut(Streamed<'_>)) {
+        self.rest.push_str(piece);
+        let mut rest = std::mem::take(&mut self.rest);
+        let mut at = 0;
+        while let Some(left) = rest.get(at..)
+            && let Some(used) = self.read(left, show)
+        {
+            at += used;
+        }
+        if !matches!(self.state, State::Stopped) {
+            rest.drain(..at);
+            self.rest = rest;
+        }
+    }
+
+    /// Reads the next part; returns its length, `None` if more of the reply is needed, or nothing of it is wanted.
+    fn read(&mut self, rest: &str, show: &mut dyn FnMut(Streamed<'_>)) -> Option<usize> {
+        match &mut self.state {
+            State::Stopped => None,
+            State::Between => self.read_opening(rest),
+            State::Closing(closer) => {
+                let skipped = rest.len() - rest.trim_start_matches(SPACE).len();
+                if skipped > 0 {
+                    return Some(skipped);
+                }
+                if rest.starts_with(closer.as_str()) {
+                    let used = closer.len();
+                    self.state = State::Between;
+                    return Some(used);
+                }
+                if !closer.starts_with(rest) {
+                    self.state = State::Stopped;
+                }
+                None
+            }
+            State::Body(body) => {
+                if rest.is_empty() {
+                    return None;
+                }
+                let Some(end) = rest.find(&body.closer) else {
+                    let certain = rest.len() - longest_start(&body.closer, rest);
+                    body.show(rest.get(..certain).unwrap_or_default(), show);
+                    return (certain > 0).then_some(certain);
+                };
+                body.show(rest.get(..end).unwrap_or_default(), show);
+                let used = end + body.closer.len();
+                let is_whole = body.may_be_empty || body.has_text;
+                if is_whole && body.is_response {
+                    show(Streamed::End);
+                }
+                self.state = if is_whole { State::Between } else { State::Stopped };
+                Some(used)
+            }
+        }
+    }
+
+    /// Reads white space and an opening tag.
+    fn read_opening(&mut self, rest: &str) -> Option<usize> {
+        if self.searched == 0 {
+            let mark = if self.has_begun { None } else { rest.strip_prefix('\u{feff}') };
+            self.has_begun |= !rest.is_empty();
+            let text = mark.unwrap_or(rest).trim_start_matches(SPACE);
+            let skipped = rest.len() - text.len();
+            if skipped > 0 {
+                return Some(skipped);
+            }
+            if text.is_empty() {
+                return None;
+            }
+            if !text.starts_with('<') || self.tags == REPLY_TAGS {
+                self.state = State::Stopped;
+                return None;
+            }
+        }
+        let end = rest.get(self.searched..)?.char_indices().find(|(_, c)| {
+            match self.quote {
+                Some(quote) if quote == *c => self.quote = None,
+                Some(_) => {}
+                None if matches!(c, '"' | '\'') => self.quote = Some(*c),
+                None => return *c == '>',
+            }
+            false
+        });
+        let Some((end, _)) = end else {
+            self.searched = rest.len();
+            return None;
+        };
+        let used = self.searched + end + 1;
+        self.searched = 0;
+        self.tags += 1;
+        self.state = rest.get(..used).and_then(open_body).unwrap_or(State::Stopped);
+        Some(used)
+    }
+}
+
+/// The state behind an opening tag; `None`: the reply is malformed.
+fn open_body(text: &str) -> Option<State> {
+    let opening = parse_opening(text)?;
+    match opening.tag.body {
+        Body::None if opening.closed => Some(State::Between),
+        Body::None => Some(State::Closing(opening.closer)),
+        Body::Raw { .. } if opening.closed => None,
+        Body::Raw { may_be_empty, .. } => Some(State::Body(OpenBody {
+            closer: opening.closer,
+            is_response: opening.tag.kind == TagKind::Response,
+            may_be_empty,
+            has_text: false,
+            held: String::new(),
+        })),
+    }
+}
+
+/// The length of the longest end of a text that `closer` could begin with.
+fn longest_start(closer: &str, text: &str) -> usize {
+    let longest = closer.len().saturating_sub(1).min(text.len());
+    let ends = (1..=longest).rev().filter_map(|length| text.get(text.len() - length..));
+    ends.into_iter().find(|end| closer.starts_with(end)).map_or(0, str::len)
+}
+
+impl OpenBody {
+    /// Takes more of the body.
+    fn show(&mut self, text: &str, show: &mut dyn FnMut(Streamed<'_>)) {
+        if !self.is_response {
+            self.has_text |= !text.trim_matches(SPACE).is_empty();
+            return;
+        }
+        let is_blank =
+            if self.has_text { text.trim_matches(BREAKS) } else { text.trim_matches(SPACE) };
+        if is_blank.is_empty() {
+            self.held.push_str(text);
+            return;
+        }
+        let mut whole = std::mem::take(&mut self.held);
+        whole.push_str(text);
+        let from =
+            if self.has_text { 0 } else { whole.len() - whole.trim_start_matches(BREAKS).len() };
+        let to = whole.trim_end_matches(BREAKS).len();
+        self.has_text = true;
+        show(Streamed::Text(whole.get(from..to).unwrap_or_default()));
+        whole.get(to..).unwrap_or_default().clone_into(&mut self.held);
+    }
+}

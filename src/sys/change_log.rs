@@ -1,0 +1,64 @@
+//! The file of the log of changes: appended to by runs, read by undo. [`crate::memory::changes`] has its form.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::fs;
+use super::root::Root;
+use crate::limits;
+use crate::memory::changes::{self, Entry, FileEvent};
+
+/// The name of the lock of undo. No conversation can have it.
+pub const LOCK: &str = "changes.json";
+
+/// What a run writes to the log.
+#[derive(Debug, Clone)]
+pub struct ChangeLog {
+    root: Root,
+    /// Identifies the run; its children have the same.
+    pub run: String,
+    /// When it got its prompt.
+    pub at: String,
+    /// Its conversation.
+    pub conversation: String,
+    /// The names by which it is found.
+    pub of: Vec<String>,
+    /// The first line of its prompt.
+    pub prompt: String,
+}
+
+impl ChangeLog {
+    /// The log of a run that has no prompt yet.
+    pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
+        Self { root, run, at: String::new(), conversation, of, prompt: String::new() }
+    }
+
+    /// Appends what happens to a file, durably. Segments and other files of nagent's own are not recorded.
+    pub fn append(&self, path: &Path, event: FileEvent) -> Result<()> {
+        if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
+            return Ok(());
+        }
+        let entry = Entry {
+            run: self.run.clone(),
+            at: self.at.clone(),
+            conversation: self.conversation.clone(),
+            of: self.of.clone(),
+            prompt: self.prompt.clone(),
+            path: path.display().to_string(),
+            event,
+        };
+        let line = serde_json::to_string(&entry).context("cannot write an entry")?;
+        // Behind a line that was cut off it begins a new one.
+        fs::append_durably(&self.root.changes(), &format!("\n{line}\n"))
+    }
+}
+
+/// Reads the log; empty where there is none.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_log(root: &Root) -> Result<Vec<Entry>> {
+    let text = fs::read_text(&root.changes(), limits::CHANGE_LOG)?;
+    Ok(changes::parse(&text.unwrap_or_default()))
+}

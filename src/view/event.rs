@@ -1,0 +1,299 @@
+//! The events of a run, as `--lines` prints them, one JSON object a line, and as a parent reads them from its children.
+//!
+//! ```text
+//! begin   conversation conversation_path provider model cwd prompts tokens window
+//! ask     turn                                   text    text
+//! heard   turn tokens_in tokens_out tokens_cached cost verdict
+//! start   n tag attributes first_line bytes bytes_out bytes_in body
+//! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
+//! say     text          check   n command        wait    seconds error        note    text
+//! ```
+//! An event of a child has the key `child`: the names that lead to it. docs/json.md describes the keys.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::format::conversation::Block;
+use crate::format::edit;
+use crate::protocol::Action;
+use crate::turn::event::Verdict;
+
+/// How many lines at the end of an output are shown.
+pub const LAST_LINES: usize = 10;
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "docs/json.md describes each event and its keys")]
+pub enum RunEvent {
+    Begin(Begin),
+    Ask {
+        turn: u64,
+    },
+    Text {
+        text: String,
+    },
+    Heard {
+        turn: u64,
+        tokens_in: u64,
+        tokens_out: u64,
+        tokens_cached: u64,
+        cost: Option<f64>,
+        verdict: Verdict,
+    },
+    Start(Start),
+    Finish(Box<Finish>),
+    Say {
+        text: String,
+    },
+    Check {
+        n: u64,
+        command: String,
+    },
+    Wait {
+        seconds: f64,
+        error: String,
+    },
+    Note {
+        text: String,
+    },
+}
+
+/// The conversation of a run, before its prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+pub struct Begin {
+    pub conversation: String,
+    pub conversation_path: String,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub cwd: String,
+    pub prompts: u64,
+    pub tokens: u64,
+    pub window: Option<u64>,
+}
+
+/// An action that starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+pub struct Start {
+    pub n: u64,
+    pub tag: String,
+    pub attributes: BTreeMap<String, String>,
+    pub first_line: String,
+    pub bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_out: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_in: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+/// The result of an action or of `--check`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/json.md describes the keys")]
+pub struct Finish {
+    pub n: u64,
+    pub tag: String,
+    pub status: String,
+    pub first_line: String,
+    pub more_lines: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<String>,
+    #[serde(default)]
+    pub lines_before: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    #[serde(default)]
+    pub diff_cut: bool,
+    #[serde(flatten)]
+    pub figures: Map<String, Value>,
+}
+
+impl RunEvent {
+    /// The event of an action that starts, the `n`th of the run.
+    pub fn start(n: u64, action: &Action) -> Self {
+        let mut attributes = BTreeMap::new();
+        let mut set = |name: &str, value: Option<String>| {
+            attributes.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        let number = |number: &Option<u64>| number.map(|number| number.to_string());
+        let (mut bytes_out, mut bytes_in) = (None, None);
+        let body = match action {
+            Action::Read { path, offset, limit } => {
+                set("path", Some(path.clone()));
+                set("offset", number(offset));
+                set("limit", number(limit));
+                ""
+            }
+            Action::FileRead { path } | Action::List { path } => {
+                set("path", Some(path.clone()));
+                ""
+            }
+            Action::FilePatch { index } => {
+                set("index", Some(index.clone()));
+                ""
+            }
+            Action::Write { path, text } => {
+                set("path", Some(path.clone()));
+                text
+            }
+            Action::Edit { path, blocks } => {
+                set("path", Some(path.clone()));
+                if let Ok(edits) = edit::parse(blocks) {
+                    bytes_out = Some(edits.iter().map(|edit| edit.search.len() as u64).sum());
+                    bytes_in = Some(edits.iter().map(|edit| edit.replace.len() as u64).sum());
+                }
+                blocks
+            }
+            Action::Glob { pattern, path } => {
+                set("pattern", Some(pattern.clone()));
+                set("path", path.clone());
+                ""
+            }
+            Action::Grep { pattern, path, glob } => {
+                set("pattern", Some(pattern.clone()));
+                set("path", path.clone());
+                set("glob", glob.clone());
+                ""
+            }
+            Action::Shell { commands, timeout } => {
+                set("timeout", number(timeout));
+                commands
+            }
+            Action::Next { prompt } => prompt,
+            Action::Wrong { .. } => "",
+            Action::Conversation { prompt, name, from, file } => {
+                set("name", name.clone());
+                set("from", from.clone());
+                set("file", file.clone());
+                prompt
+            }
+        };
+        let is_shown = matches!(
+            action,
+            Action::Shell { .. } | Action::Next { .. } | Action::Conversation { .. }
+        );
+        Self::Start(Start {
+            n,
+            tag: action.tag().to_owned(),
+            attributes,
+            first_line: body.lines().next().unwrap_or_default().to_owned(),
+            bytes: body.len() as u64,
+            bytes_out,
+            bytes_in,
+            body: is_shown.then(|| body.to_owned()),
+        })
+    }
+
+    /// The event of a result; `tag` is that of its action, or `check`. With `all` it has the whole output, where the result
+    /// has it. The diff is added by the caller.
+    pub fn finish(n: u64, tag: &str, block: &Block, all: bool) -> Finish {
+        let body = block.body.as_deref().unwrap_or_default();
+        let get = |name: &str| block.get(name).map(str::to_owned);
+        let figures = block.attributes.iter().filter_map(|(name, value)| {
+            // The names of the ranges of a read are taken by the lines of the text.
+            let name = match name.as_str() {
+                "first_line" => "from_line",
+                "last_line" => "to_line",
+                "n" | "more_lines" | "lines_before" => return None,
+                name => name,
+            };
+            let number: serde_json::Number = value.parse().ok()?;
+            Some((name.to_owned(), Value::Number(number)))
+        });
+        let figures: Map<String, Value> = figures.collect();
+        let count = body.lines().count();
+        let lines = figures.get("lines").and_then(Value::as_u64).unwrap_or(0).max(count as u64);
+        let has_output = matches!(tag, "nagent-shell" | "nagent-conversation" | "check");
+        let first = match (all, has_output) {
+            (true, _) => 0,
+            (false, true) => count.saturating_sub(LAST_LINES),
+            (false, false) => count,
+        };
+        let shown: Vec<String> = body.lines().skip(first).map(str::to_owned).collect();
+        Finish {
+            n,
+            tag: tag.to_owned(),
+            status: get("status").unwrap_or_else(|| "ok".to_owned()),
+            first_line: body.lines().next().unwrap_or_default().to_owned(),
+            more_lines: (count as u64).saturating_sub(1),
+            path: get("resolved").or_else(|| get("path")),
+            lines_before: if has_output { lines.saturating_sub(shown.len() as u64) } else { 0 },
+            shown,
+            output: get("output"),
+            previous: get("previous"),
+            diff: None,
+            diff_cut: false,
+            figures,
+        }
+    }
+
+    /// The line of `--lines`, of the run itself or of a child.
+    pub fn to_line(&self, children: &[String]) -> Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let (Value::Object(object), false) = (&mut value, children.is_empty()) {
+            object.insert("child".to_owned(), children.into());
+        }
+        value
+    }
+
+    /// Reads such a line: the names of the children that lead to it, and the event. `None`: it is not one.
+    pub fn from_line(line: &str) -> Option<(Vec<String>, Self)> {
+        let mut object: Map<String, Value> = serde_json::from_str(line).ok()?;
+        let children = match object.remove("child") {
+            Some(names) => serde_json::from_value(names).ok()?,
+            None => Vec::new(),
+        };
+        Some((children, serde_json::from_value(Value::Object(object)).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        let block = Block::new("nagent-shell-result")
+            .with("status", "error")
+            .with("exit_code", 7)
+            .with("seconds", "1.250")
+            .with("lines", 30)
+            .body((0..12).map(|n| format!("line {n}\n")).collect::<String>());
+        let finish = RunEvent::finish(3, "nagent-shell", &block, false);
+        assert_eq!((finish.shown.len(), finish.lines_before, finish.more_lines), (10, 20, 11));
+        assert_eq!(finish.shown[9], "line 11");
+        let shell = Action::Shell { commands: "a\nb".into(), timeout: Some(5) };
+        let usage = RunEvent::Heard {
+            turn: 1,
+            tokens_in: 2,
+            tokens_out: 3,
+            tokens_cached: 0,
+            cost: None,
+            verdict: Verdict::Cut,
+        };
+        for event in [
+            RunEvent::Finish(Box::new(finish)),
+            RunEvent::start(3, &shell),
+            usage,
+            RunEvent::Wait { seconds: 0.5, error: "busy".into() },
+        ] {
+            for children in [vec![], vec!["a".to_owned(), "b".to_owned()]] {
+                let line = event.to_line(&children).to_string();
+                assert_eq!(RunEvent::from_line(&line), Some((children, event.clone())), "{line}");
+            }
+        }
+        assert_eq!(RunEvent::from_line("{\"event\":\"new\"}"), None);
+        assert_eq!(RunEvent::from_line("word"), None);
+    }
+}

@@ -1,0 +1,353 @@
+//! Events as rows for a terminal, complete and harmless: every line of a command, the end of its output, diffs.
+
+use serde_json::Value;
+
+use super::columns::{truncate, visible_lines, wrap};
+use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start};
+use super::figures::{bytes, plural, thousands};
+use crate::format::harmless::escape_line;
+
+/// The most lines of a diff that are shown.
+const DIFF_LINES: usize = 200;
+/// The most rows that one line of output takes.
+const OUTPUT_ROWS: usize = 5;
+/// Rows narrower than this leave no room for a command beside its kind.
+const NARROW: usize = 32;
+/// The least room for a text, on however narrow a terminal.
+const ROOM: usize = 8;
+
+/// How a row is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As it is.
+    Plain,
+    /// What a command printed.
+    Dim,
+    /// The names in a diff.
+    Bold,
+    /// A line that a change removed.
+    Removed,
+    /// A line that a change added.
+    Added,
+    /// The place of a change.
+    Place,
+}
+
+impl Style {
+    /// The number of its SGR sequence.
+    pub fn code(self) -> Option<u8> {
+        match self {
+            Self::Plain => None,
+            Self::Dim => Some(2),
+            Self::Bold => Some(1),
+            Self::Removed => Some(31),
+            Self::Added => Some(32),
+            Self::Place => Some(36),
+        }
+    }
+}
+
+/// A row of the terminal, or a line that may be wider, where it is a line of a diff.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its text.
+    pub text: String,
+    /// How it is shown.
+    pub style: Style,
+}
+
+impl Row {
+    /// A row.
+    pub fn new(text: impl Into<String>, style: Style) -> Self {
+        Self { text: text.into(), style }
+    }
+}
+
+/// The rows of an event on a terminal with this many columns. With `all`, diffs and outputs are complete.
+pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
+    match event {
+        RunEvent::Begin(begin) => begin_rows(begin, columns),
+        RunEvent::Start(start) => start_rows(start, columns),
+        RunEvent::Check { command, .. } => barred("check", command, columns),
+        RunEvent::Finish(finish) => finish_rows(finish, columns, all),
+        RunEvent::Say { text } => plain(text, "", columns),
+        RunEvent::Note { text } => plain(&format!("note: {text}"), "", columns),
+        RunEvent::Wait { seconds, error } => {
+            plain(&format!("{error}; trying again in {seconds:.1} s"), "", columns)
+        }
+        RunEvent::Ask { .. } | RunEvent::Text { .. } | RunEvent::Heard { .. } => Vec::new(),
+    }
+}
+
+/// Lines of a text, wrapped, behind an indentation.
+fn plain(text: &str, indent: &str, columns: usize) -> Vec<Row> {
+    let room = columns.saturating_sub(indent.len()).max(ROOM);
+    let lines = visible_lines(text);
+    let rows = lines.iter().flat_map(|line| wrap(line, room));
+    rows.map(|row| Row::new(format!("{indent}{row}"), Style::Plain)).collect()
+}
+
+/// Every line of a text behind a bar, beside its kind or below it.
+fn barred(kind: &str, text: &str, columns: usize) -> Vec<Row> {
+    let head = format!("→ {kind} ");
+    let beside = " ".repeat(head.chars().count());
+    let mut rows = Vec::new();
+    let (mut first, indent) = if columns < NARROW {
+        rows.push(Row::new(head.trim_end(), Style::Plain));
+        ("", "")
+    } else {
+        (head.as_str(), beside.as_str())
+    };
+    let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
+    for line in visible_lines(text.trim_matches(['\r', '\n'])) {
+        for part in wrap(&line, room) {
+            let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
+            rows.push(Row::new(format!("{before}│ {part}"), Style::Plain));
+        }
+    }
+    rows
+}
+
+fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
+    if begin.prompts == 0 {
+        return Vec::new();
+    }
+    let window = begin.window.map(|window| format!(" of {}", thousands(window)));
+    let text = format!(
+        "continues {}: {}, about {}{} tokens",
+        begin.conversation,
+        plural(begin.prompts, "prompt"),
+        thousands(begin.tokens),
+        window.unwrap_or_default()
+    );
+    plain(&text, "", columns)
+}
+
+/// `→ read  src/main.rs from line 10`
+fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
+    let kind = start.tag.trim_start_matches("nagent-");
+    let get = |name: &str| start.attributes.get(name).map(String::as_str);
+    let body = start.body.as_deref().unwrap_or_default();
+    if kind == "shell" {
+        return barred(kind, body, columns);
+    }
+    let mut what = String::new();
+    for name in ["index", "pattern", "path", "file", "name"] {
+        let Some(value) = get(name) else { continue };
+        what.push_str(match (what.is_empty(), name) {
+            (true, _) => "",
+            (false, "path") => " in ",
+            (false, _) => " ",
+        });
+        what.push_str(value);
+    }
+    if let Some(glob) = get("glob") {
+        what.push_str(&format!(" ({glob})"));
+    }
+    if get("offset").is_some() || get("limit").is_some() {
+        what.push_str(&format!(" from line {}", get("offset").unwrap_or("1")));
+    }
+    if kind == "write" {
+        what.push_str(&format!(" ({})", bytes(start.bytes)));
+    }
+    if matches!(kind, "conversation" | "next") {
+        let kind = if what.is_empty() { kind.to_owned() } else { format!("{kind} {what}") };
+        let kind = escape_line(&kind, columns.max(ROOM));
+        return if columns < NARROW + crate::view::columns::width(&kind) {
+            let head = Row::new(format!("→ {kind}"), Style::Plain);
+            let lines = visible_lines(body);
+            let rows =
+                lines.iter().flat_map(|line| wrap(line, columns.saturating_sub(4).max(ROOM)));
+            let rows = rows.map(|row| Row::new(format!("  │ {row}"), Style::Plain));
+            std::iter::once(head).chain(rows).collect()
+        } else {
+            barred(&kind, body, columns)
+        };
+    }
+    let line = visible_lines(&what).join(" ");
+    plain(&format!("→ {kind}  {line}"), "", columns)
+}
+
+/// The end of the output, the diff, and `  exit 0, 1.2 s, 4.1 KB`
+fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
+    let is_refused = finish.status != "ok" && number("exit_code").is_none();
+    let has_output =
+        matches!(finish.tag.as_str(), "nagent-shell" | "nagent-conversation" | "check");
+    if has_output || all && !is_refused {
+        rows.extend(output_rows(finish, columns, all));
+    }
+    if let Some(diff) = &finish.diff {
+        let path = finish.path.as_deref().unwrap_or_default();
+        rows.extend(diff_rows(diff, finish.diff_cut, finish.previous.as_deref(), path, all));
+    }
+    let mut parts = Vec::new();
+    match number("exit_code") {
+        Some(code) => parts.push(format!("exit {code}")),
+        None if finish.status == "ok" => parts.push("ok".to_owned()),
+        None => parts.push(finish.status.clone()),
+    }
+    if let Some(seconds) = finish.figures.get("seconds").and_then(Value::as_f64) {
+        parts.push(format!("{seconds:.1} s"));
+    }
+    match (number("from_line"), number("to_line"), number("bytes"), number("lines")) {
+        (Some(from), Some(to), _, Some(count)) => {
+            parts.push(format!("{from} to {to} of {}", plural(count, "line")));
+        }
+        (_, _, Some(size), _) => parts.push(bytes(size)),
+        (_, _, None, Some(count)) => parts.push(plural(count, "line")),
+        _ => {}
+    }
+    if is_refused && !has_output {
+        parts.push(refusal(finish));
+    }
+    rows.extend(plain(&parts.join(", "), "  ", columns));
+    rows
+}
+
+/// Why an action was refused, for a person.
+fn refusal(finish: &Finish) -> String {
+    if finish.first_line.contains("outside of the write boundary") {
+        let path = finish.path.as_deref().unwrap_or("this file");
+        return format!("{path} may not be written here; --write DIR allows a folder");
+    }
+    finish.first_line.clone()
+}
+
+fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if finish.lines_before > 0 {
+        let lines = plural(finish.lines_before, "line");
+        rows.push(Row::new(format!("  … {lines} before"), Style::Dim));
+    }
+    let room = columns.saturating_sub(2).max(ROOM);
+    let last = if all { 0 } else { finish.shown.len().saturating_sub(LAST_LINES) };
+    for line in &finish.shown[last..] {
+        // As much of it as can be shown: the escapes of one endless line would take long.
+        let most = room.saturating_mul(OUTPUT_ROWS);
+        let shown = if all || most == usize::MAX {
+            line.clone()
+        } else {
+            truncate(&line[..line.floor_char_boundary(most.saturating_mul(8))], most)
+        };
+        let shown = visible_lines(&shown);
+        let line = shown.first().map(String::as_str).unwrap_or_default();
+        let parts = wrap(line, room);
+        let parts = parts.into_iter().take(if all { usize::MAX } else { OUTPUT_ROWS });
+        rows.extend(parts.map(|part| Row::new(format!("  {part}"), Style::Dim)));
+    }
+    rows
+}
+
+/// The rows of a unified diff; of a long one the first, and how to see all of it.
+pub fn diff_rows(
+    diff: &str,
+    is_cut: bool,
+    previous: Option<&str>,
+    path: &str,
+    all: bool,
+) -> Vec<Row> {
+    let mut lines = diff.lines();
+    let mut rows = Vec::new();
+    for line in lines.by_ref().take(if all { usize::MAX } else { DIFF_LINES }) {
+        let style = match line.as_bytes() {
+            [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => Style::Bold,
+            [b'-', ..] => Style::Removed,
+            [b'+', ..] => Style::Added,
+            [b'@', ..] => Style::Place,
+            _ => Style::Plain,
+        };
+        rows.push(Row::new(line, style));
+    }
+    let left = lines.count();
+    if left > 0 || is_cut {
+        let whole = match previous {
+            Some(previous) => format!("diff -u {previous} {path}"),
+            None => format!("{path} is all new"),
+        };
+        let more = if is_cut { " and more" } else { "" };
+        let text = format!("[{left}{more} lines omitted; to see all: {whole}]");
+        rows.push(Row::new(text, Style::Plain));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::conversation::Block;
+    use crate::protocol::Action;
+
+    #[track_caller]
+    fn check(event: &RunEvent, columns: usize, expect: &[&str]) {
+        let rows: Vec<String> =
+            render(event, columns, false).into_iter().map(|row| row.text).collect();
+        assert_eq!(rows, expect);
+    }
+
+    fn shell(commands: &str) -> RunEvent {
+        RunEvent::start(1, &Action::Shell { commands: commands.into(), timeout: None })
+    }
+
+    fn finish(action: &str, block: Block) -> RunEvent {
+        RunEvent::Finish(Box::new(RunEvent::finish(1, action, &block, false)))
+    }
+
+    #[test]
+    fn commands_are_shown_whole() {
+        check(&shell("cargo test\nmore"), 80, &["→ shell │ cargo test", "        │ more"]);
+        let long = format!("echo {} end", "x".repeat(40));
+        let rows = ["→ shell │ echo xxxxxxxxxxxxxxxxxxxxxxxxx", "        │ xxxxxxxxxxxxxxx end"];
+        check(&shell(&long), 40, &rows);
+        check(&shell("echo 123456789"), 12, &["→ shell", "│ echo 12345", "│ 6789"]);
+        check(&shell("ab"), 1, &["→ shell", "│ ab"]);
+        let child = |file: &str| {
+            let (prompt, file) = ("do\nit".to_owned(), Some(file.to_owned()));
+            RunEvent::start(1, &Action::Conversation { prompt, name: None, from: None, file })
+        };
+        check(&child("a.txt"), 80, &["→ conversation a.txt │ do", "                     │ it"]);
+        check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
+        let read = Action::Read { path: "x".into(), offset: Some(3), limit: None };
+        check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
+        let grep = Action::Grep { pattern: "a b".into(), path: Some("src".into()), glob: None };
+        check(&RunEvent::start(1, &grep), 80, &["→ grep  a b in src"]);
+    }
+
+    #[test]
+    fn results_end_in_their_figures() {
+        let block = Block::new("nagent-shell-result")
+            .with("status", "ok")
+            .with("exit_code", 0)
+            .with("seconds", "1.234")
+            .with("bytes", 4100)
+            .with("lines", 14)
+            .body((1..15).map(|n| format!("{n}\n")).collect::<String>());
+        let rows = [
+            "  … 4 lines before",
+            "  5",
+            "  6",
+            "  7",
+            "  8",
+            "  9",
+            "  10",
+            "  11",
+            "  12",
+            "  13",
+            "  14",
+            "  exit 0, 1.2 s, 4.1 KB",
+        ];
+        check(&finish("nagent-shell", block), 80, &rows);
+        let block =
+            Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
+        check(&finish("nagent-read", block), 80, &["  error, no such file: x"]);
+        let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 9);
+        let block = block.with("first_line", 3).with("last_line", 4).body("a\nb");
+        check(&finish("nagent-read", block), 80, &["  ok, 3 to 4 of 9 lines"]);
+        let block = Block::new("x").with("status", "ok").with("lines", 1).body("a");
+        check(&finish("nagent-list", block), 80, &["  ok, 1 line"]);
+        let endless =
+            Block::new("x").with("status", "ok").with("exit_code", 0).body("y".repeat(1 << 20));
+        assert_eq!(render(&finish("nagent-shell", endless), 20, false).len(), OUTPUT_ROWS + 1);
+    }
+}

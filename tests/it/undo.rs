@@ -1,0 +1,215 @@
+//! `nagent --undo`: all files of a run or none, together with `nagent-file-edit --undo`, which sees the same changes.
+
+use rustix::process::Signal;
+
+use crate::answers::Answer;
+use crate::file_edit::{change, edit, text, undo, write};
+use crate::process_under_test::Run;
+use crate::sandbox::{Sandbox, answer};
+
+/// A shell of its own: all runs of these tests are given in it.
+fn sandbox() -> Sandbox {
+    Sandbox::outside_temp().env("STY", "1.undo").file("a.txt", "one\ntwo\n")
+}
+
+#[track_caller]
+fn run(sandbox: &Sandbox, prompt: &str, reply: String) {
+    sandbox.llm.push(reply);
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--write", ".", prompt]).assert_exit(0);
+}
+
+fn take_back(sandbox: &Sandbox, more: &[&str]) -> Run {
+    sandbox.run(&[&["--undo"], more].concat())
+}
+
+fn exists(sandbox: &Sandbox, name: &str) -> bool {
+    sandbox.work().join(name).exists()
+}
+
+#[test]
+fn all_files_of_the_last_run_are_taken_back() {
+    let sandbox = sandbox();
+    run(&sandbox, "first", edit("a.txt", "one", "1") + &write("new/b.txt", "b\n"));
+    run(&sandbox, "second", edit("a.txt", "1", "eins") + &edit("a.txt", "two", "zwei"));
+    let list = take_back(&sandbox, &["--list"]).assert_exit(0).stdout;
+    let lines: Vec<&str> = list.lines().collect();
+    assert!(lines[0].starts_with("  1  ") && lines[0].ends_with("  second"), "{list}");
+    assert!(lines[1].starts_with("     -2 +2  ") && lines[1].ends_with("/a.txt"), "{list}");
+    assert!(lines[2].starts_with("  2  ") && lines.len() == 5, "{list}");
+    assert_eq!(sandbox.read("a.txt"), "eins\nzwei\n", "nothing was undone");
+
+    let undone = sandbox.cmd(&["--undo"]).env("OPENAI_API_KEY", "").run().assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
+    assert!(undone.stdout.contains("-eins\n-zwei\n+1\n+two\n"), "{}", undone.stdout);
+    let block = sandbox.blocks().pop().unwrap();
+    assert_eq!((block.name.as_str(), block.get("change")), ("system", "undo"));
+    assert!(block.body.contains("the user took back"), "{block:?}");
+
+    let json = take_back(&sandbox, &["--json"]).assert_exit(0).json();
+    assert_eq!(json["files"].as_array().unwrap().len(), 2);
+    assert_eq!(json["files"][0]["undone"][0]["prompt"], "first");
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    assert!(!exists(&sandbox, "new/b.txt"));
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    assert_eq!(take_back(&sandbox, &["--list"]).assert_exit(0).stdout, "nothing to undo\n");
+
+    // The model knows the file as it is: it may write it at once.
+    run(&sandbox, "third", write("a.txt", "three\n"));
+    run(&sandbox, "fourth", write("a.txt", "four\n"));
+    take_back(&sandbox, &["3"]).assert_exit(1).stderr_has(&["cannot undo 3 runs", "are 2 runs"]);
+    take_back(&sandbox, &["2"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn a_file_that_changed_since_keeps_all_files_as_they_are() {
+    let sandbox = sandbox();
+    let text_of = |n: u32| {
+        (0..9).map(|line| format!("{}{line}\n", if line == 4 { n } else { 0 })).collect::<String>()
+    };
+    sandbox.write("a.txt", text_of(0));
+    run(&sandbox, "x", edit("a.txt", "04", "14") + &write("b.txt", "b\n"));
+    sandbox.write("a.txt", text_of(1) + "mine\n");
+    let refused = take_back(&sandbox, &[]).assert_exit(1).no_stdout();
+    refused.stderr_has(&["nothing was undone", "a.txt was changed", "+mine", "--merge", "--force"]);
+    assert!(exists(&sandbox, "b.txt"), "all or none");
+    take_back(&sandbox, &["--merge"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), text_of(0) + "mine\n");
+    assert!(!exists(&sandbox, "b.txt"));
+
+    run(&sandbox, "y", edit("a.txt", "04", "14"));
+    sandbox.write("a.txt", text_of(2));
+    take_back(&sandbox, &["--merge"]).assert_exit(1).stderr_has(&["the same lines"]);
+    assert_eq!(sandbox.read("a.txt"), text_of(2));
+    let forced = take_back(&sandbox, &["--force"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), text_of(0) + "mine\n");
+    let path =
+        forced.stdout.lines().find_map(|line| line.strip_prefix("what it held before this is in "));
+    assert_eq!(std::fs::read_to_string(path.unwrap()).unwrap(), text_of(2));
+}
+
+#[test]
+fn each_undo_sees_what_the_other_tool_did() {
+    let sandbox = sandbox();
+    run(&sandbox, "by nagent", edit("a.txt", "one", "1"));
+    change(&sandbox, "by file-edit", "two", "2");
+    let json = undo(&sandbox, &["2", "--json"]).assert_exit(0).json();
+    let prompts: Vec<&str> =
+        json["undone"].as_array().unwrap().iter().map(|it| text(&it["prompt"])).collect();
+    assert_eq!(prompts, ["by file-edit", "by nagent"]);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+
+    // The last run of this shell was one on a file.
+    change(&sandbox, "by file-edit", "two", "2");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    undo(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    // A run of another shell is not this one's.
+    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    let other = sandbox.cmd(&["--undo"]).env("STY", "2.other").run().assert_exit(1);
+    other.stderr_has(&["nothing to undo"]);
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
+}
+
+#[test]
+fn what_a_child_wrote_belongs_to_the_run() {
+    let sandbox = sandbox();
+    sandbox.llm.choose(|request| {
+        let user = request.user();
+        match () {
+            () if user.contains("-result") => answer("done").into(),
+            () if user.contains("part") => edit("a.txt", "one", "1").into(),
+            () => "<nagent-conversation file=\"a.txt\">part</nagent-conversation>".into(),
+        }
+    });
+    sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
+    take_back(&sandbox, &["--conversation", "c"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn a_file_that_was_renamed_is_found() {
+    let sandbox = sandbox();
+    let rename = |from: &str, to: &str| {
+        std::fs::rename(sandbox.work().join(from), sandbox.work().join(to)).unwrap();
+    };
+    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    rename("a.txt", "b.txt");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("b.txt"), "one\ntwo\n");
+    assert!(!exists(&sandbox, "a.txt"));
+    // And its own conversation is still its own after an undo.
+    rename("b.txt", "a.txt");
+    change(&sandbox, "capitals", "one", "ONE");
+    rename("a.txt", "g.txt");
+    sandbox.file_edit(&["--file", "g.txt", "--undo"]).run().assert_exit(0);
+    assert_eq!(sandbox.read("g.txt"), "one\ntwo\n");
+    sandbox.llm.push(answer("I know"));
+    sandbox.file_edit(&["--file", "g.txt", "go on"]).run().assert_exit(0);
+    assert!(sandbox.requests().pop().unwrap().user().contains("capitals"));
+}
+
+#[test]
+fn a_killed_run_and_a_fork_can_be_undone() {
+    let sandbox = sandbox();
+    sandbox.llm.push(edit("a.txt", "one", "1"));
+    sandbox.llm.push(Answer::StallHead);
+    let running = sandbox.cmd(&["--write", ".", "killed"]).spawn();
+    sandbox.llm.wait_for_requests(2);
+    running.signal(Signal::KILL);
+    running.wait();
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+
+    // Another program changes the conversation's file: the run goes on in a fork.
+    sandbox.llm.allow_rewrites();
+    let touch = "<nagent-shell>echo by hand >> \"$(ls -t ~/.nagent/conversations/latest-* | grep -v run | head -1)\"</nagent-shell>";
+    run(&sandbox, "forked", touch.to_owned() + &edit("a.txt", "one", "1"));
+    assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn two_undos_at_once_take_back_two_runs() {
+    let sandbox = sandbox();
+    run(&sandbox, "x", edit("a.txt", "one", "1"));
+    run(&sandbox, "y", edit("a.txt", "1", "eins"));
+    let both = [sandbox.cmd(&["--undo"]).spawn(), sandbox.cmd(&["--undo"]).spawn()];
+    for running in both {
+        running.wait().assert_exit(0);
+    }
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_others_as_they_are() {
+    let sandbox = sandbox();
+    run(&sandbox, "x", edit("a.txt", "one", "1") + &write("b.txt", "b\n"));
+    // The content of one is gone: nothing is undone.
+    let hash = nagent::sys::fs::sha256(b"one\ntwo\n");
+    std::fs::remove_file(sandbox.root().join(format!("outputs/{hash}.txt"))).unwrap();
+    take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing was undone", &hash]);
+    assert!(exists(&sandbox, "b.txt") && sandbox.read("a.txt") == "1\ntwo\n");
+    // A link leads no undo elsewhere.
+    let path = sandbox.work().join("b.txt");
+    std::fs::rename(&path, sandbox.work().join("c.txt")).unwrap();
+    std::os::unix::fs::symlink("c.txt", &path).unwrap();
+    take_back(&sandbox, &["--force"]).assert_exit(1);
+    assert!(exists(&sandbox, "c.txt"));
+}
+
+#[test]
+fn what_does_not_go_with_undo_is_refused() {
+    let sandbox = sandbox();
+    for args in
+        [&["--force"][..], &["--merge", "x"], &["--list"], &["--undo", "--clear"], &["--undo", "0"]]
+    {
+        sandbox.run(args).assert_exit(2);
+    }
+    sandbox.run(&["--undo", "--force", "--merge"]).assert_exit(2);
+}
