@@ -9,6 +9,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -21,7 +22,6 @@ mod materials; // what a sandbox is built with fails
 const SANDBOX: &str = env!("CARGO_BIN_EXE_nagent-sandbox");
 const NAGENT: &str = env!("CARGO_BIN_EXE_nagent");
 const NOBODY: u32 = 65534;
-const SOCKET: &str = "/nagent-torture.sock";
 
 /// Who runs, and within what.
 #[derive(Clone, Copy)]
@@ -204,7 +204,7 @@ const DENIED: &[Case] = &[
     (
         "a unix socket of another program",
         &[],
-        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/nagent-torture.sock\")'",
+        "python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ[\"B\"] + \"/outside/program.sock\")'",
     ),
     (
         "the network",
@@ -302,14 +302,17 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 fn denied(figures: &mut Figures, variant: Variant, (name, flags, script): &Case) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let _ = fs::remove_file(SOCKET);
-    let _server = std::os::unix::net::UnixListener::bind(SOCKET).unwrap();
-    fs::set_permissions(SOCKET, fs::Permissions::from_mode(0o666)).unwrap();
-    let world = World::new(variant);
-    fs::write(world.path("work/sub/port"), &port).unwrap();
-    let control = world.plain(script);
-    let world = World::new(variant);
-    fs::write(world.path("work/sub/port"), &port).unwrap();
+    let world = || {
+        let world = World::new(variant);
+        fs::write(world.path("work/sub/port"), &port).unwrap();
+        let socket = world.path("outside/program.sock");
+        let server = UnixListener::bind(&socket).unwrap();
+        fs::set_permissions(socket, fs::Permissions::from_mode(0o666)).unwrap();
+        (world, server)
+    };
+    let (outside, _server) = world();
+    let control = outside.plain(script);
+    let (world, _server) = world();
     let got = world.run(flags, script);
     if !control.status.success() {
         figures.miss(format!(
