@@ -367,8 +367,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, and nothing that looks like
-/// a tag or a block of nagent's.
+/// Whether a line begins a turn, as in `Human: yes, go ahead`. Models that go on after their own reply write such lines.
+fn is_turn_label(line: &str) -> bool {
+    let name = line.split_once(':').map_or("", |(name, _)| name.trim());
+    ["human", "user", "assistant", "system"].iter().any(|label| name.eq_ignore_ascii_case(label))
+}
+
+/// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, nothing that looks like a
+/// tag or a block of nagent's, and no turn that the model writes in somebody's name.
 fn is_prose(words: &str) -> bool {
     let looks_like_tag = |at: usize| {
         let found = DRIVER.captures(&words[at..]);
@@ -377,9 +383,9 @@ fn is_prose(words: &str) -> bool {
                 || tags::driver_block(&found[1]).is_some()
         })
     };
-    !words.trim_matches(SPACE).is_empty()
+    words.contains(char::is_alphanumeric)
         && !words.contains("```")
-        && !words.lines().any(|line| line.trim_start().starts_with('<'))
+        && !words.lines().any(|line| line.trim_start().starts_with('<') || is_turn_label(line))
         && !words.match_indices('<').any(|(at, _)| looks_like_tag(at))
 }
 

@@ -121,9 +121,10 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
     found.tools = paths
         .iter()
         .filter_map(|path| {
+            let is_own = path.parent() == beside && path.file_name().is_some_and(is_own_name);
             let path = path.display().to_string();
             let summary = now.get(&path)?.summary.clone();
-            (!summary.is_empty()).then_some(Tool { path, summary })
+            (!summary.is_empty()).then_some(Tool { path, summary, is_own })
         })
         .collect();
     found

@@ -373,7 +373,7 @@ impl World {
         self.sandbox.conversation_paths().into_iter().collect()
     }
 
-    /// Every turn of the model's in the new conversations is one that it sent, and each has the one prompt that it began with.
+    /// Every turn of the model's in the new conversations is one that it sent, and each prompt is one that it was given.
     fn turns(&mut self, before: &BTreeSet<PathBuf>, replies: &BTreeSet<String>) -> Vec<String> {
         let mut troubles = Vec::new();
         for path in self.conversations().difference(before) {
@@ -385,7 +385,12 @@ impl World {
             }
             let all: Vec<Block> = blocks(&text);
             let count = |name: &str| all.iter().filter(|block| block.name == name).count();
-            if count("user-prompt") != 1 || count("note") != 0 {
+            // The conversation of a file gets one from each conversation that asks it for a change.
+            let mut prompts = all.iter().filter(|block| block.name == "user-prompt");
+            let is_asked = prompts.clone().all(|prompt| !prompt.get("from").is_empty());
+            if (prompts.next().is_none() || count("user-prompt") > 1 && !is_asked)
+                || count("note") != 0
+            {
                 troubles.push(format!("{} has {} prompts", path.display(), count("user-prompt")));
             }
             for reply in all.iter().filter(|block| block.name == "agent-response") {
