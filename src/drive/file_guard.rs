@@ -16,6 +16,7 @@ use super::result_block::error;
 use crate::apply::{self, How};
 use crate::format::conversation::{Block, Piece};
 use crate::format::edit;
+use crate::limits;
 use crate::memory::changes::{FileEvent, NO_FILE};
 use crate::sys::boundary::Boundary;
 use crate::sys::change_log::ChangeLog;
@@ -106,7 +107,10 @@ impl FileGuard {
         // A file in its own conversation is known as it was when the run began, and can be undone.
         let is_own = begun.is_some() || opened.is_target();
         let is_unseen = shown.is_none() && !is_own && !opened.is_empty();
-        if let Some(now) = replace::hash_target(&opened)?.filter(|_| is_unseen) {
+        // A larger file is not hashed: it cannot be kept, and so the write is refused below.
+        let is_asked = is_unseen && opened.bytes() <= limits::KEPT_CONTENT;
+        let now = if is_asked { replace::hash_target(&opened)? } else { None };
+        if let Some(now) = now {
             let why = format!(
                 "nothing was written: the file exists ({} bytes), and you have not read it whole. Read it and send the \
                  write again, or change parts of it with <nagent-edit>; the same write sent again replaces it",
