@@ -84,7 +84,7 @@ pub(super) fn run(figures: &mut Figures) {
         figures.row(
             &format!("{}: refused of {tried} everyday commands", variant.name),
             refused,
-            &format!("at most {most}"),
+            format!("at most {most}"),
             refused <= most && tried > 90,
         );
     }
