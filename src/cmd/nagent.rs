@@ -60,7 +60,7 @@ pub struct Args {
     pub undo: UndoArgs,
 
     /// Show the conversation, the settings in force and where each came from
-    #[arg(long, help_heading = "Information")]
+    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub status: bool,
     /// Check providers, tools, sandbox, config and terminal, and say what to do where something is missing
     #[arg(long, conflicts_with_all = ["prompt", "read"], help_heading = "Information")]
@@ -69,16 +69,16 @@ pub struct Args {
     #[arg(long, conflicts_with = "show_request", help_heading = "Information")]
     pub summarize: bool,
     /// List the saved conversations
-    #[arg(long, help_heading = "Information")]
+    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_conversations: bool,
     /// List the files that have conversations of their own
-    #[arg(long, help_heading = "Information")]
+    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_file_edits: bool,
     /// List the provider's models
-    #[arg(long, help_heading = "Information")]
+    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_models: bool,
     /// List the providers
-    #[arg(long, help_heading = "Information")]
+    #[arg(long, conflicts_with = "prompt", help_heading = "Information")]
     pub list_providers: bool,
     /// Print the protocol: as text, or as a grammar for constrained decoding
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = "text", help_heading = "Information")]

@@ -93,21 +93,21 @@ pub fn format_history(history: &History, summaries: &Summaries, extent: Extent) 
     text
 }
 
-/// Formats what a history has that is not in `told`, the text of all that a conversation was given of it before: commits,
-/// and files whose rate is another one; empty where nothing is new. `redact` masks a line, as those in `told` are.
+/// Formats what a history has that is not in `known`, the text of it that the conversation has already: commits,
+/// and files whose rate is another one; empty where nothing is new. `redact` masks a line, as those in `known` are.
 pub fn format_news(
     history: &History,
     summaries: &Summaries,
-    told: &str,
+    known: &str,
     redact: &dyn Fn(String) -> String,
 ) -> String {
-    let told_lines: HashSet<&str> = told.lines().collect();
+    let known_lines: HashSet<&str> = known.lines().collect();
     let latest = history.commits.iter().take(limits::HISTORY_STEPS).rev();
     let steps = latest.map(|commit| redact(format_step(commit, summaries)));
     let steps: Vec<String> =
-        steps.filter(|line| !told_lines.contains(line.trim_end_matches('\n'))).collect();
+        steps.filter(|line| !known_lines.contains(line.trim_end_matches('\n'))).collect();
     // What was given last counts.
-    let rates: HashMap<&str, &str> = told.lines().filter_map(parse_row).collect();
+    let rates: HashMap<&str, &str> = known.lines().filter_map(parse_row).collect();
     let rows = history.co_changed.iter().take(MAX_ROWS).map(|file| redact(format_row(file)));
     let is_new = |row: &String| {
         let (path, rate) = parse_row(row).unwrap_or_default();
@@ -222,11 +222,11 @@ pub fn format_summary(file: &[u8], summary: Result<&str, &str>) -> String {
 const UNAVAILABLE: &str = "Unavailable: ";
 
 /// Finds the last summary block in the text of all that a conversation was given, also one that says why there is none.
-pub fn find_summary(told: &str) -> Option<&str> {
-    let start = told.rfind("{file-summary}\n")?;
+pub fn find_summary(known: &str) -> Option<&str> {
+    let start = known.rfind("{file-summary}\n")?;
     let end = "\n{/file-summary}";
-    let stop = start + told[start..].find(end)? + end.len();
-    Some(&told[start..stop])
+    let stop = start + known[start..].find(end)? + end.len();
+    Some(&known[start..stop])
 }
 
 /// Whether a summary block has a summary.

@@ -11,6 +11,8 @@
 //! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
 //! own. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::format::harmless::truncate;
@@ -94,7 +96,6 @@ struct Stretch<'a> {
     first: &'a Entry,
     /// The place of its last line.
     last: usize,
-    begun: Option<&'a str>,
     writes: Vec<(&'a str, &'a str)>,
     end: Option<&'a Option<Vec<(String, String)>>>,
     file_id: Option<&'a String>,
@@ -103,21 +104,17 @@ struct Stretch<'a> {
 /// What each run recorded of each file, in the order of their last lines.
 fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> = Vec::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         if matches!(entry.event, FileEvent::Undo { .. }) {
             continue;
         }
-        let known = all
-            .iter()
-            .rposition(|known| (&known.first.run, &known.first.path) == (&entry.run, &entry.path));
-        let known = known.unwrap_or_else(|| {
-            let (writes, end) = (Vec::new(), None);
-            all.push(Stretch { first: entry, last: at, begun: None, writes, end, file_id: None });
-            all.len() - 1
-        });
-        let Some(stretch) = all.get_mut(known) else { continue };
+        let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
+        if place == all.len() {
+            all.push(Stretch::new(entry, at));
+        }
+        let Some(stretch) = all.get_mut(place) else { continue };
         match &entry.event {
-            FileEvent::Begin { before } => stretch.begun = Some(before),
             FileEvent::Write { before, after } => {
                 stretch.last = at;
                 match stretch.writes.last_mut() {
@@ -131,14 +128,18 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
                 stretch.end = Some(changes);
                 stretch.file_id = file_id.as_ref();
             }
-            FileEvent::Undo { .. } => {}
+            FileEvent::Begin { .. } | FileEvent::Undo { .. } => {}
         }
     }
     all.sort_by_key(|stretch| stretch.last);
     all
 }
 
-impl Stretch<'_> {
+impl<'a> Stretch<'a> {
+    fn new(first: &'a Entry, last: usize) -> Self {
+        Self { first, last, writes: Vec::new(), end: None, file_id: None }
+    }
+
     fn change(&self, number: usize, before: &str, after: &str) -> FileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
         let Entry { run, at, conversation, of, prompt, path, .. } = self.first;
@@ -159,7 +160,7 @@ impl Stretch<'_> {
 
 /// Lists the changes that were not undone, the oldest first.
 pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
-    let undone: Vec<&String> = undone_ids(entries).collect();
+    let undone: HashSet<&String> = undone_ids(entries).collect();
     let mut found = Vec::new();
     for stretch in collect(entries) {
         let changes: Vec<(&str, &str)> = match stretch.end {
@@ -173,7 +174,7 @@ pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
         found
             .extend(changes.map(|(number, (before, after))| stretch.change(number, before, after)));
     }
-    found.retain(|change| !undone.contains(&&change.id));
+    found.retain(|change| !undone.contains(&change.id));
     found
 }
 
@@ -193,15 +194,7 @@ pub fn find_killed_run(
     let last = entries.iter().rposition(is_of_file)?;
     let entry = entries.get(last)?;
     let FileEvent::Begin { before } = &entry.event else { return None };
-    let stretch = Stretch {
-        first: entry,
-        last,
-        begun: Some(before),
-        writes: Vec::new(),
-        end: None,
-        file_id: None,
-    };
-    stretch.begun.map(|before| stretch.change(0, before, before))
+    Some(Stretch::new(entry, last).change(0, before, before))
 }
 
 #[cfg(test)]

@@ -190,13 +190,13 @@ fn gather_sections(
     memory.notes.extend(asked.notes);
     commits.extend(asked.summaries);
     let summary = format_summary(file, (block, summary), &previous, &mut memory.notes);
-    let told = previous.sections.as_str();
-    let history = if told.is_empty() {
+    let known = previous.sections.as_str();
+    let history = if known.is_empty() {
         redact(text::format_history(&history, &commits, Extent::Latest))
     } else {
-        text::format_news(&history, &commits, told, redact)
+        text::format_news(&history, &commits, known, redact)
     };
-    let summary = summary.map(redact).filter(|new| text::find_summary(told) != Some(new));
+    let summary = summary.map(redact).filter(|new| text::find_summary(known) != Some(new));
     let blocks: Vec<String> =
         [history].into_iter().chain(summary).filter(|block| !block.is_empty()).collect();
     memory.text = blocks.join("\n\n");

@@ -331,14 +331,16 @@ fn print_output(path: &Path, depth: usize) {
 fn status(totals: &Totals, seconds: f64) -> String {
     let usage = &totals.all;
     let about = if usage.estimated { "about " } else { "" };
+    // Many servers say nothing of their cache: no share is shown where none is known.
     let share = usage.cached.saturating_mul(100).checked_div(usage.input).unwrap_or(0);
+    let cached = if share > 0 { format!(" ({share} % cached)") } else { String::new() };
     let cost = match (totals.cost > 0.0, totals.unpriced) {
         (true, false) => format!(", ${:.4}", totals.cost),
         (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
         (false, _) => String::new(),
     };
     format!(
-        "[{}, {about}{} tokens in ({share} % cached), {} out{cost}, {seconds:.1} s]",
+        "[{}, {about}{} tokens in{cached}, {} out{cost}, {seconds:.1} s]",
         plural(totals.turns, "turn"),
         thousands(usage.input),
         thousands(usage.output)
@@ -358,5 +360,8 @@ mod tests {
             status(&totals, 4.21),
             "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
         );
+        let all = Usage { input: 12_345, output: 512, ..Usage::default() };
+        let totals = Totals { turns: 3, all, ..Totals::default() };
+        assert_eq!(status(&totals, 4.21), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
     }
 }

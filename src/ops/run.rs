@@ -215,9 +215,7 @@ fn run_loop(
         report.text.clear();
     }
     *printed = progress.shown_diff.take();
-    // Many servers say nothing of their cache: no share is shown where none is known.
     let last_line = progress.status(turn.totals(), seconds);
-    let last_line = last_line.map(|line| line.replace(" (0 % cached)", ""));
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
 }
 

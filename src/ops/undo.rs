@@ -2,7 +2,7 @@
 //! `nagent-file-edit --undo` what was done to one file. Both go by the log of changes ([`crate::memory::changes`]), so that
 //! each sees what the other's runs did.
 //!
-//! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs are told. No model
+//! Nothing is lost: the content of a file is stored before it is replaced. The conversations of the runs record it. No model
 //! is asked.
 
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use crate::turn::unfinished::unfinished_results;
 pub struct UndoArgs {
     /// Take back what the last N runs wrote, all files or none [default: 1]
     ///
-    /// The files must be as the runs left them. The conversations are told. Needs no model.
+    /// The files must be as the runs left them. The conversations record it. Needs no model.
     #[arg(
         long,
         value_name = "N",
@@ -86,13 +86,14 @@ pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeL
 /// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
-    let read = || -> Result<Vec<(PathBuf, FileChange)>, Problem> {
+    call.root().prepare()?;
+    let read = || -> Result<Vec<PlacedChange>, Problem> {
         let mut changes = list_changes(&change_log::read_log(call.root())?);
         changes.retain(|change| change.of.contains(&call.name));
         changes.reverse();
         Ok(changes.into_iter().map(|change| (find_file(&change), change)).collect())
     };
-    let runs = |changes: &[(PathBuf, FileChange)]| {
+    let runs = |changes: &[PlacedChange]| {
         let mut runs: Vec<String> = Vec::new();
         for (_, change) in changes {
             if !runs.contains(&change.run) {
@@ -105,7 +106,7 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
         let changes = read()?;
         return Ok(report_list(call, &changes, &runs(&changes)));
     }
-    let chosen = || -> Result<Vec<(PathBuf, FileChange)>, Problem> {
+    let chosen = || -> Result<Vec<PlacedChange>, Problem> {
         let mut changes = read()?;
         let runs = runs(&changes);
         check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
@@ -121,6 +122,7 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
 /// Takes back the last changes that runs made to a file.
 pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
+    call.root().prepare()?;
     let path = file_conversation::resolve_target(call, file)?;
     if fs::exists(&call.root().conversation(&call.name)) {
         // A file that was moved is at its new place from now on.
@@ -187,7 +189,6 @@ fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
             call.name
         )));
     }
-    call.root().prepare()?;
     Ok(())
 }
 
@@ -218,7 +219,7 @@ fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), P
 /// Opens the conversations whose runs are undone, and the call's own; waits for runs that use one.
 fn open_conversations(
     call: &Call<'_>,
-    changes: &[(PathBuf, FileChange)],
+    changes: &[PlacedChange],
 ) -> Result<Vec<ConversationFile>, Problem> {
     let mut names: Vec<&str> = changes.iter().map(|(_, it)| it.conversation.as_str()).collect();
     names.push(&call.name);
@@ -235,7 +236,7 @@ fn take_back(
     call: &Call<'_>,
     args: &UndoArgs,
     journals: &mut [ConversationFile],
-    chosen: Vec<(PathBuf, FileChange)>,
+    chosen: Vec<PlacedChange>,
     guess: Option<&str>,
 ) -> Result<Report, Problem> {
     let mut files: Vec<(PathBuf, Vec<FileChange>)> = Vec::new();

@@ -277,7 +277,7 @@ mod tests {
         check(300, 100, &[4, 1]);
         check(300, 250, &[8, 1]);
         check(100_000, 250, &[2_632, 70, 2, 1]);
-        // A model that heeds no limit at all.
+        // A model that keeps no limit at all.
         check(100_000, 50_000, &[12_500, 1_563, 196, 25, 4, 1]);
     }
 

@@ -275,6 +275,18 @@ fn description_opens_with_the_path_and_wins_over_everything() {
     assert!(text.starts_with("path: /") && text.contains("--file"), "{text}");
 }
 
+/// Nothing is sent, and nothing is paid for.
+#[test]
+fn what_only_lists_takes_no_prompt() {
+    let sandbox = Sandbox::new();
+    for flag in
+        ["--status", "--list-conversations", "--list-models", "--list-providers", "--doctor"]
+    {
+        sandbox.run(&[flag, "hi"]).assert_exit(2).no_stdout().stderr_has(&[flag, "PROMPT"]);
+    }
+    assert_eq!(sandbox.requests().len(), 0);
+}
+
 #[test]
 fn help_and_version_are_there_as_usual() {
     let sandbox = Sandbox::new();

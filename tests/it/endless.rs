@@ -91,7 +91,7 @@ fn too_many_edit_blocks_are_refused() {
     assert_eq!(sandbox.read("f"), "x\n");
 }
 
-/// A diff of a large file takes minutes; the signal is heeded all the same.
+/// A diff of a large file takes minutes; the signal still ends it.
 #[test]
 fn a_signal_ends_what_takes_long() {
     let letters: Vec<String> =

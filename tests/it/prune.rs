@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::conversations::{CONVERSATIONS, path, run};
+use crate::file_edit::edit;
 use crate::sandbox::{Sandbox, answer, shell, wait_until};
 
 /// Makes a file as old as this many days.
@@ -78,7 +79,7 @@ fn it_removes_what_is_old_and_unnamed_and_nothing_else() {
 }
 
 #[test]
-fn the_trash_keeps_what_was_removed_lately_and_what_that_names() {
+fn the_trash_keeps_what_was_removed_recently_and_what_that_names() {
     let sandbox = Sandbox::new().reply(shell("seq 9999")).reply(answer("x"));
     sandbox.run(&["-c", "a", "x"]).assert_exit(0);
     run(&sandbox, &["remove", "a"]).assert_exit(0);
@@ -94,6 +95,25 @@ fn the_trash_keeps_what_was_removed_lately_and_what_that_names() {
     let text = run(&sandbox, &["prune", "--older", "0"]).assert_exit(0).stdout;
     assert!(text.starts_with("trash ") && text.contains("0 B removed"), "{text}");
     run(&sandbox, &["prune", "--older", "soon"]).assert_exit(2).stderr_has(&["30d"]);
+}
+
+/// The conversation is gone, and what its run wrote over can still be taken back.
+#[test]
+fn what_can_be_undone_stays() {
+    let sandbox = Sandbox::outside_temp()
+        .file("a.txt", "old\n")
+        .reply(edit("a.txt", "old", "new"))
+        .reply(answer("done"));
+    sandbox.run(&["-c", "a", "--write", ".", "x"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "new\n");
+    run(&sandbox, &["remove", "a"]).assert_exit(0);
+    for file in outputs(&sandbox) {
+        age(&file, 40);
+    }
+    let report = run(&sandbox, &["prune", "--older", "0", "--json"]).assert_exit(0).json();
+    assert_eq!(parts(&report), [("trash".to_owned(), 1)]);
+    sandbox.run(&["-c", "a", "--undo"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "old\n");
 }
 
 /// A run that is at work keeps its conversation and what it has stored, whatever is asked for.

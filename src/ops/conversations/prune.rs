@@ -1,5 +1,5 @@
 //! Removes what nobody needs any more: old conversations in the trash, those of `--new`, archives of empty ones, and stored
-//! files that no conversation names.
+//! files that neither a conversation nor the log of changes names: what can be undone stays.
 //!
 //! A plan is made first, from all conversations that stay; then each item is removed by itself, after another look at it. So a
 //! run at the same time loses nothing, and after a kill the next call removes the rest.
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::changes::lock_unused;
 use super::{Catalog, Conversation, list};
-use crate::limits::MIN_UNUSED;
+use crate::limits::{self, MIN_UNUSED};
 use crate::out::Report;
 use crate::overview::{ConversationKind, find_ids, is_id};
 use crate::problem::Problem;
@@ -49,8 +49,8 @@ impl Part {
             Self::Empty => {
                 ("empty", "archives of empty conversations, and what is left of removed ones")
             }
-            Self::Outputs => ("outputs", "contents that no conversation names"),
-            Self::Splits => ("splits", "segments that no conversation names"),
+            Self::Outputs => ("outputs", "contents that nothing names"),
+            Self::Splits => ("splits", "segments that nothing names"),
             Self::Summaries => ("summaries", "cached summaries"),
             Self::History => ("history", "cached histories"),
         }
@@ -111,7 +111,8 @@ pub fn prune(catalog: &Catalog, older: Duration, dry_run: bool) -> Result<Report
 fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<Item>, Problem> {
     let root = &catalog.root;
     let mut items = Vec::new();
-    let mut ids: HashSet<Vec<u8>> = HashSet::new();
+    let log = fs::read_text(&root.changes(), limits::CHANGE_LOG)?.unwrap_or_default();
+    let mut ids: HashSet<Vec<u8>> = find_ids(log.as_bytes());
     // Conversations and what they name, in one reading.
     let read = |one: Conversation| {
         let part = match one.kind {
@@ -134,11 +135,11 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
     let is_old = |stored: &Stored| stored.changed <= cutoff;
     let trash = removal::list_stored(&root.trash()).into_iter().filter(is_old);
     items.extend(trash.map(|stored| Item { part: Part::Trash, stored, name: None }));
-    let doomed: HashSet<PathBuf> = items.iter().map(|item| item.stored.path.clone()).collect();
+    let removed: HashSet<PathBuf> = items.iter().map(|item| item.stored.path.clone()).collect();
     for (path, found) in
         catalog.read_trash(&|one| Some((one.path.clone(), find_ids(one.text.as_bytes()))))?
     {
-        if !doomed.contains(&path) {
+        if !removed.contains(&path) {
             ids.extend(found);
         }
     }
