@@ -89,6 +89,9 @@ impl World {
         sandbox.llm.allow_rewrites();
         let folder = sandbox.home().join("project");
         std::fs::create_dir_all(&folder).unwrap();
+        // A repository of its own, wherever the clone is that is tested.
+        let git = Command::new("git").args(["init", "--quiet"]).current_dir(&folder).status();
+        assert!(git.unwrap().success(), "git init");
         Self { sandbox, folder }
     }
 
