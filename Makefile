@@ -15,8 +15,9 @@ build:
 	$(CARGO) build --release --locked
 
 # The main job on this folder, with recorded replies: no key, no network.
-demo: build
-	@demo/run $(TARGET_DIR)/release/nagent
+demo:
+	$(CARGO) build --locked
+	@demo/run $(TARGET_DIR)/debug/nagent
 
 # All tests. cargo-nextest runs them faster where it is installed, two for each processor, since they wait for servers half
 # of their time. Their files are in /dev/shm where it is there, which takes less processor time. Without nextest cargo's own
