@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Command, Parser};
 use clap_complete::CompleteEnv;
 
 use crate::exit::Exit;
+use crate::llm::provider::nearest;
 use crate::out::{self, Form, Report};
 use crate::problem::Problem;
 
@@ -53,7 +54,7 @@ pub fn main<T: Tool>() -> ExitCode {
         let matches = command::<T>().try_get_matches_from(&words);
         match matches.and_then(|matches| T::from_arg_matches(&matches)) {
             Ok(args) => run_tool(args),
-            Err(error) => report_usage(&error),
+            Err(error) => report_usage(&error, &words),
         }
     };
     let form = match () {
@@ -95,8 +96,15 @@ fn describe<T: Tool>(words: &[OsString]) -> String {
     format!("path: {}\n{}\n", path.display(), T::DESCRIPTION.trim())
 }
 
+/// Whether the flag that clap found similar is that. `--version` for `--conversation` is not.
+fn is_near(error: &clap::Error) -> bool {
+    let get = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let suggested = get(ContextKind::SuggestedArg);
+    nearest(&get(ContextKind::InvalidArg), [suggested.as_str()]).is_some()
+}
+
 /// Help and version go to stdout and exit 0; anything else is wrong usage.
-fn report_usage(error: &clap::Error) -> Report {
+fn report_usage(error: &clap::Error, words: &[OsString]) -> Report {
     let rendered = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Report::done(rendered.clone()).with("help", rendered);
@@ -106,6 +114,27 @@ fn report_usage(error: &clap::Error) -> Report {
             "there is no -p: nagent \"task\" prints the answer and ends (--help shows all)";
         return Report::failed(Exit::Usage, message);
     }
+    if let (ErrorKind::InvalidUtf8, Some(word)) =
+        (error.kind(), words.iter().find(|word| word.to_str().is_none()))
+    {
+        let message = format!("{} is not UTF-8 text", word.display());
+        return Report::failed(Exit::Usage, message);
+    }
+    let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    // A word like -notes.txt, which reads as several short flags.
+    let is_name = |word: &&OsString| {
+        let text = word.to_string_lossy();
+        !text.starts_with("--") && text.len() > 2 && text.starts_with(&invalid)
+    };
+    if let (ErrorKind::UnknownArgument, false, Some(word)) =
+        (error.kind(), invalid.starts_with("--") || invalid.is_empty(), words.iter().find(is_name))
+    {
+        let message = format!(
+            "there is no {invalid}; if {word} is a file, write ./{word} (--help shows all)",
+            word = word.display()
+        );
+        return Report::failed(Exit::Usage, message);
+    }
     let message = rendered.trim().strip_prefix("error: ").unwrap_or(rendered.trim());
     let message = message.split("\n\nUsage:").next().unwrap_or(message);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
@@ -113,6 +142,7 @@ fn report_usage(error: &clap::Error) -> Report {
     // Its paragraphs on one line.
     let message: Vec<String> = message
         .split("\n\n")
+        .filter(|paragraph| !paragraph.trim_start().starts_with("tip: a similar") || is_near(error))
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
     Report::failed(Exit::Usage, format!("{} (--help shows all)", message.join("; ")))

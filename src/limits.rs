@@ -143,6 +143,8 @@ limits! {
         count EDIT_BLOCKS: usize = 1_000, "error; nothing is changed";
         /// File of ignore rules (`.gitignore`, `.ignore`, `info/exclude`)
         bytes IGNORE_FILE: u64 = 1 << 20, "left out, and the result says so";
+        /// Files and folders that undo looks at for a file that was moved to another folder
+        count MOVED_SEARCH: usize = 100_000, "error; the file counts as removed";
         /// File that is uploaded
         bytes UPLOADED_FILE: u64 = 50 * 1024 * 1024, "error";
         /// Prompt, or file of `--read`, that is shown whole

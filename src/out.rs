@@ -136,11 +136,13 @@ pub fn emit(tool: &str, form: Form, report: Report) -> Exit {
         if terminal::stdout_is_terminal() {
             text = escaped(&text);
         }
-        stdout(&(text + "\n"))
+        stdout(tool, &(text + "\n"))
     } else if !report.text.is_empty() {
-        let end = if report.exact || report.text.ends_with('\n') { "" } else { "\n" };
+        let is_exact = report.exact && !terminal::stdout_is_terminal();
+        let end = if is_exact || report.text.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{end}", report.text);
-        report.is_paged && terminal::stdout_is_terminal() && paged(tool, &text) || stdout(&text)
+        report.is_paged && terminal::stdout_is_terminal() && paged(tool, &text)
+            || stdout(tool, &text)
     } else {
         true
     };
@@ -193,16 +195,16 @@ static LOOK_AT_STDOUT: extern "C" fn() = {
 };
 
 /// Writes text to stdout, and says whether it went out. A closed pipe ends quietly; any other failure is reported on stderr.
-fn stdout(text: &str) -> bool {
+fn stdout(tool: &str, text: &str) -> bool {
     if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
-        line("cannot write to stdout: it is closed");
+        line(&format!("{tool}: cannot write to stdout: it is closed"));
         return false;
     }
     let shown = fit(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            line(&format!("cannot write to stdout: {error}"));
+            line(&format!("{tool}: cannot write to stdout: {error}"));
             false
         }
         _ => true,

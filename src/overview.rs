@@ -4,6 +4,7 @@
 //! Everything is computed from the blocks of the file, which is read once. Pure: text in, values out.
 
 use std::collections::HashSet;
+use std::ops::AddAssign;
 
 use crate::format::conversation::Piece;
 use crate::format::harmless;
@@ -52,7 +53,7 @@ impl Overview {
             overview.is_empty = false;
         }
         for turn in turns(pieces) {
-            overview.usage.add(&turn);
+            overview.usage += TurnsUsage::from(&turn);
         }
         overview
     }
@@ -76,16 +77,6 @@ pub struct TurnsUsage {
 }
 
 impl TurnsUsage {
-    /// Adds a turn.
-    pub fn add(&mut self, turn: &TurnUsage<'_>) {
-        self.turns += 1;
-        self.input = self.input.saturating_add(turn.input);
-        self.cached = self.cached.saturating_add(turn.cached);
-        self.output = self.output.saturating_add(turn.output);
-        self.cost += turn.cost.unwrap_or(0.0);
-        self.unpriced += u64::from(turn.cost.is_none());
-    }
-
     /// Input and output together.
     pub fn tokens(&self) -> u64 {
         self.input.saturating_add(self.output)
@@ -94,6 +85,25 @@ impl TurnsUsage {
     /// The cost; `None` where the price of some turn is not known.
     pub fn known_cost(&self) -> Option<f64> {
         (self.unpriced == 0).then_some(self.cost)
+    }
+}
+
+impl From<&TurnUsage<'_>> for TurnsUsage {
+    fn from(turn: &TurnUsage<'_>) -> Self {
+        let TurnUsage { input, cached, output, cost, .. } = *turn;
+        let unpriced = u64::from(cost.is_none());
+        Self { turns: 1, input, cached, output, cost: cost.unwrap_or(0.0), unpriced }
+    }
+}
+
+impl AddAssign for TurnsUsage {
+    fn add_assign(&mut self, more: Self) {
+        self.turns += more.turns;
+        self.input = self.input.saturating_add(more.input);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.output = self.output.saturating_add(more.output);
+        self.cost += more.cost;
+        self.unpriced += more.unpriced;
     }
 }
 

@@ -83,6 +83,9 @@ enum Verb {
         new: String,
     },
     /// Move conversations into the trash
+    ///
+    /// The trash is the folder trash beside conversations, in ~/.nagent; mv brings one back. What is older than 30 days is
+    /// removed for good by prune.
     Remove {
         /// The conversations
         #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completion::conversations))]

@@ -45,7 +45,7 @@ or stdin holds neither blocks nor a diff";
 /// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Lines that stay keep the
 /// file's bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("path", |arg| arg.help("The file")))]
 pub struct Args {
     #[command(flatten)]
     input: InputArgs,

@@ -32,7 +32,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 4 malformed replies, 5 limit reached, 6 check never passed, 128 + N signal N";
 
 /// The error for a call that asks for nothing.
-const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what to change\", or the prompt on stdin, or --undo, \
+const NO_PROMPT: &str = "there is no prompt: nagent-file-edit FILE \"what to change\", or the prompt on stdin, or --undo, \
      --history, --clear (--help shows all)";
 
 /// Ask a language model to change a file, in the conversation that belongs to the file
@@ -47,7 +47,7 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit --file PATH \"what
 #[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...")]
 pub struct Args {
     /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Vec<PathBuf>,
     /// Print the file's history in its repository: people, commits, files changed together; needs no model
     #[arg(

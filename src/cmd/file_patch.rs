@@ -34,13 +34,13 @@ Exit codes: 0 done, 1 it cannot be done and nothing was changed, 2 wrong usage";
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
     /// The index.json of the split
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE")]
     index: PathBuf,
     /// The file that the index names: needed where it is outside of the working folder
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
     /// Write the patch here instead of beside the index
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE")]
     patch: Option<PathBuf>,
     /// Write the patch and nothing else
     #[arg(long)]

@@ -18,6 +18,7 @@ use crate::segments::file_summary::summarize_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::segments::summary_queue::SummaryQueue;
 use crate::sys::env::Env;
+use crate::sys::input::is_stream;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::expand_home;
 
@@ -110,7 +111,7 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
         (None, file) => {
             let source = file.map(expand).unwrap_or_default();
-            if source == Path::new("-") {
+            if file.is_some_and(|file| is_stream(file)) {
                 return Err(Problem::usage(
                     "nagent-file-split needs a file, which nagent-file-patch can write later; save the input first",
                 ));

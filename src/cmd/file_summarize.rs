@@ -57,7 +57,7 @@ pub struct Args {
 impl Tool for Args {
     const NAME: &'static str = "nagent-file-summarize";
     const DESCRIPTION: &'static str = "Prints a summary of a file that may be too large to read. Call it as \
-        nagent-file-summarize --file PATH; --limit-word-count N bounds the summary, --output DIR keeps the segments of a \
+        nagent-file-summarize FILE, or - for stdin; --limit-word-count N bounds the summary, --output DIR keeps the segments of a \
         large file with a summary of each in DIR/index.json, --json adds the segments' summaries and token counts. The \
         same content is never paid for twice; empty and binary files need no model. It needs the provider's credential \
         in its environment. Exit codes: 0 done, 1 file trouble or a summary over the limit, 2 wrong usage or no \
@@ -95,7 +95,8 @@ fn summarize_path(args: &Args) -> Result<Report, Problem> {
             None => Report::from(problem),
         },
     };
-    let report = report.with("file", path.display().to_string());
+    let named = if input.is_copy() { args.input.path() } else { &path };
+    let report = report.with("file", named.display().to_string());
     Ok(summaries::with_totals(report, &queue.totals()))
 }
 

@@ -1,5 +1,6 @@
 //! `nagent-llm-upload`: a file and a prompt in, a model's text out. An image, a PDF, an office file, code or text.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
 
@@ -78,7 +79,8 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     let path = args.input.path();
     let input = InputFile::open(path, &Interrupts::install()?)?;
     let bytes = read_upload(input.path())?;
-    let full_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let name = if input.is_copy() { OsStr::new("stdin") } else { path.as_os_str() };
+    let full_name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
     let found = sniff::detect_format(&full_name, &bytes).map_err(Problem::failed)?;
     let (kind, name) = (found.format, attachment::safe_name(&full_name, found.format));
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;

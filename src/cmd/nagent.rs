@@ -34,7 +34,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or no credential, 3 provider failed,
 
 /// The error for a call that asks for nothing.
 const NO_PROMPT: &str =
-    "there is no prompt: nagent \"task\", or the task on stdin, or --read PATH (--help shows all)";
+    "there is no prompt: nagent \"task\", or the task on stdin, or --read FILE (--help shows all)";
 
 /// Ask a language model to work in this folder. The conversation is a plain text file you own
 ///
@@ -101,7 +101,7 @@ impl Tool for Args {
     const DESCRIPTION: &'static str = "Runs a language model on a task in the current folder and prints its answer. \
         Call it as nagent \"task\", or with the task on stdin; it reads files, runs commands and edits files where it may \
         write. --json prints one JSON document with responses, exit_code, error and token counts; \
-        --read PATH shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
+        --read FILE shows it a file first; --check CMD makes it go on until CMD exits 0. Started from a command of \
         another nagent it works in a new conversation of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or no \
         credential, 3 provider failed, 4 malformed replies, 5 limit, 6 check never passed.";
 
@@ -220,7 +220,7 @@ fn flag_for_word(word: &str) -> Option<&'static str> {
         "list" => "nagent-conversations list",
         "doctor" => "nagent --doctor",
         "init" | "setup" | "config" => {
-            "nagent --doctor? There is nothing to set up but a key, as in export OPENAI_API_KEY=...; docs/config.md has the settings"
+            "export OPENAI_API_KEY=... (a key is all there is to set up; nagent --doctor checks it)"
         }
         "login" | "auth" => {
             "export OPENAI_API_KEY=... (nagent --list-providers names each provider's variable)"

@@ -135,6 +135,30 @@ impl Runner<'_> {
         self.show_long(new, bytes, is_dry)
     }
 
+    /// The block with a stream that the user names, like [`Runner::read_for_user`].
+    pub fn show_stream(&self, name: &str, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
+        let block = Block::new("nagent-read-result").with("path", name).with("status", "ok");
+        if bytes.len() > limits::PROMPT_WHOLE {
+            return self.show_long(block, bytes, is_dry);
+        }
+        let masked = self.context.redactor.redact_bytes(&bytes);
+        self.show_short(block, &masked.map_or(bytes, |(masked, _)| masked), is_dry)
+    }
+
+    /// The block with a text of the user's. What is not UTF-8 is stored as it is, unless `is_dry`.
+    pub fn show_short(&self, mut block: Block, bytes: &[u8], is_dry: bool) -> Result<Block> {
+        if str::from_utf8(bytes).is_err() {
+            block = block.with("utf8", "false");
+            if !is_dry {
+                let path = fs::store_output(&self.context.root.outputs(), bytes)?;
+                block = block.with("output", path.display());
+            }
+        }
+        // Zeros would be taken for a file system's, after a crash.
+        let text = String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}");
+        Ok(block.body(text.trim_end_matches('\n').to_owned()))
+    }
+
     /// The block with the head and the tail of a text of the user's, which is stored whole, unless `is_dry`.
     pub fn show_long(&self, block: Block, bytes: Vec<u8>, is_dry: bool) -> Result<Block> {
         let masked = self.context.redactor.redact_bytes(&bytes);

@@ -7,6 +7,7 @@
 //!  "what":"write","before":H,"after":H}    a tag writes F
 //!  "what":"end","changes":[[H,H]…],"file_id":ID}    what the run came to, commands included; without `changes`, the writes count
 //!  "what":"undo","undone":[ID…],"before":H,"after":H}    the user undid these changes
+//!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
 //! own. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
@@ -49,6 +50,14 @@ pub enum FileEvent {
     Write { before: String, after: String },
     End { changes: Option<Vec<(String, String)>>, file_id: Option<String> },
     Undo { undone: Vec<String>, before: String, after: String },
+    Rename { to: String },
+}
+
+impl FileEvent {
+    /// Whether a run did it.
+    fn is_of_run(&self) -> bool {
+        !matches!(self, Self::Undo { .. } | Self::Rename { .. })
+    }
 }
 
 /// What a run did to a file, from one content to another. A run has several if something else changed the file in between.
@@ -106,7 +115,7 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
-        if matches!(entry.event, FileEvent::Undo { .. }) {
+        if !entry.event.is_of_run() {
             continue;
         }
         let place = *places.entry((&entry.run, &entry.path)).or_insert(all.len());
@@ -128,7 +137,7 @@ fn collect(entries: &[Entry]) -> Vec<Stretch<'_>> {
                 stretch.end = Some(changes);
                 stretch.file_id = file_id.as_ref();
             }
-            FileEvent::Begin { .. } | FileEvent::Undo { .. } => {}
+            FileEvent::Begin { .. } | FileEvent::Undo { .. } | FileEvent::Rename { .. } => {}
         }
     }
     all.sort_by_key(|stretch| stretch.last);
@@ -158,9 +167,14 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Lists the changes that were not undone, the oldest first.
+/// Lists the changes that were not undone, the oldest first, with the names that their conversations have now.
 pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
     let undone: HashSet<&String> = undone_ids(entries).collect();
+    let renames = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.event {
+        FileEvent::Rename { to } => Some((at, &entry.conversation, to)),
+        _ => None,
+    });
+    let renames: Vec<(usize, &String, &String)> = renames.collect();
     let mut found = Vec::new();
     for stretch in collect(entries) {
         let changes: Vec<(&str, &str)> = match stretch.end {
@@ -171,8 +185,17 @@ pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
         };
         let changes =
             changes.into_iter().enumerate().filter(|(_, (before, after))| before != after);
-        found
-            .extend(changes.map(|(number, (before, after))| stretch.change(number, before, after)));
+        found.extend(changes.map(|(number, (before, after))| {
+            let mut change = stretch.change(number, before, after);
+            for (_, from, to) in renames.iter().filter(|(at, ..)| *at > stretch.last) {
+                for name in change.of.iter_mut().chain([&mut change.conversation]) {
+                    if name == *from {
+                        name.clone_from(to);
+                    }
+                }
+            }
+            change
+        }));
     }
     found.retain(|change| !undone.contains(&change.id));
     found
@@ -218,6 +241,7 @@ mod tests {
                     }),
                     file_id: None,
                 },
+                "rename" => FileEvent::Rename { to: word(3) },
                 _ => {
                     FileEvent::Undo { undone: words[3..].to_vec(), before: word(3), after: word(3) }
                 }
@@ -269,6 +293,15 @@ mod tests {
     }
 
     #[test]
+    fn a_renamed_conversation_keeps_its_changes() {
+        let lines = ["1 a write x y", "2 - rename d", "3 a write y z"];
+        let found = list_changes(&entries(&lines));
+        let names: Vec<&str> = found.iter().map(|it| it.conversation.as_str()).collect();
+        // A conversation that has the old name later is another one.
+        assert_eq!(names, ["d", "c"]);
+    }
+
+    #[test]
     fn a_run_that_was_killed_before_it_recorded_a_change() {
         let check = |lines: &[&str], expect: bool| {
             let found = find_killed_run(&entries(lines), &|entry| entry.path == "a");
@@ -279,6 +312,7 @@ mod tests {
         check(&["1 a begin x", "1 a write x y"], false);
         check(&["1 a begin x", "1 a end"], false);
         check(&["1 a begin x", "2 a undo 1:0:a"], false);
+        check(&["1 a begin x", "2 - rename d"], true);
         check(&["1 a end", "2 a begin x"], true);
         check(&[], false);
     }

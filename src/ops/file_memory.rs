@@ -43,7 +43,7 @@ pub const MIN_LONG: u64 = 256 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What is shown where the model gave no summary. The reason is on stderr: here it would be an update each time it differs.
 const REFUSED: &str =
-    "the model was asked for one and gave none; nagent-file-summarize --file PATH asks again";
+    "the model was asked for one and gave none; nagent-file-summarize FILE asks again";
 /// What is shown where the conversation has a summary of an older content, and nobody was asked for a new one.
 const OUTDATED: &str = "the file has changed since the last summary";
 
@@ -283,7 +283,7 @@ fn choose_block(file: &Path, previous: &PreviousMemory) -> ContentBlock {
     }
     if size > MIN_LONG {
         return ContentBlock::Unavailable(format!(
-            "the file has {}; files over {} are summarized only on request, by nagent-file-summarize --file PATH",
+            "the file has {}; files over {} are summarized only on request, by nagent-file-summarize FILE",
             figures::bytes(size),
             figures::bytes(MIN_LONG)
         ));

@@ -42,9 +42,9 @@ pub struct RunArgs {
     /// What to do. End with - to add stdin; with no words, stdin is the prompt
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
-    /// Show the model this file before the prompt (can be repeated)
-    #[arg(long, short = 'f', value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub read: Vec<String>,
+    /// Show the model this file before the prompt; - is stdin (can be repeated)
+    #[arg(long, short = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub read: Vec<PathBuf>,
     /// Accept an answer only when this command exits 0; the model gets up to five tries
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
@@ -76,7 +76,7 @@ pub struct RunArgs {
     /// Also allow writes below this folder (can be repeated)
     #[arg(long, value_name = "DIR", help_heading = "Permissions", value_hint = ValueHint::DirPath)]
     pub write: Vec<PathBuf>,
-    /// Also allow writes in this folder, like --write .; -w DIR is --write DIR
+    /// Also allow writes in this folder, like --write .; -w DIR, with a folder that exists, is --write DIR
     #[arg(short = 'w', help_heading = "Permissions")]
     pub write_here: bool,
     /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
@@ -151,7 +151,7 @@ pub struct ConversationArgs {
     #[arg(long, value_name = "ID")]
     pub pid: Option<String>,
     /// Use the conversation that belongs to this file, which it may write
-    #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
+    #[arg(long, value_name = "FILE", conflicts_with = "conversation")]
     pub file_edit: Option<PathBuf>,
     /// Save a copy of the conversation under this name
     #[arg(long, value_name = "NAME", conflicts_with = "show_request")]
@@ -199,7 +199,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
 /// The file that a tool works on, with a flag or without.
 #[derive(Debug, Clone, Args)]
 pub struct InputArgs {
-    /// The file; where it is only read, - is stdin
+    /// The file; - is stdin
     #[arg(value_name = "FILE", required_unless_present = "file", value_hint = ValueHint::FilePath)]
     path: Option<PathBuf>,
     /// The same as FILE

@@ -4,26 +4,29 @@
 //! by the caller, one file after the other, and reported here.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use serde_json::{Map, Value};
 
 use super::call::Call;
 use super::child_flags::file_edit_words;
+use super::progress::Progress;
 use super::{change_report, file_conversation, prompt_input, run};
 use crate::diff::file_diff::DiffText;
-use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
+use crate::drive::ProgressEvent;
+use crate::drive::nagent_child::{ChildAnswer, ChildLines, SUMS, child_job};
 use crate::exit::{Exit, Signal};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::clock::Stopwatch;
+use crate::sys::env;
 use crate::sys::file_stamp::FileStamp;
+use crate::sys::input::is_stream;
 use crate::sys::names::shown;
-use crate::sys::process::job::{Finished, Job};
-use crate::sys::{env, process, terminal};
+use crate::sys::process::Jobs;
+use crate::sys::process::job::{Finished, Job, JobId};
+use crate::view::event::RunEvent;
 
 /// Gives all files the same prompt, at most `jobs` of them at the same time.
 pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Report, Problem> {
@@ -40,9 +43,10 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
     if let Some(path) = &args.record {
         run::check_recording(&folder.join(path), &call.env)?;
     }
-    let is_shown = !call.quiet && terminal::stderr_is_terminal();
-    let work = Work { call, prompt, folder, is_shown };
-    let reports = work.run_all(&files);
+    let mut progress = Progress::new(call);
+    let is_shown = progress.follows_children();
+    let work = Work { call, prompt, folder, is_shown, is_followed: is_shown && !args.clear };
+    let reports = work.run_all(&files, &mut progress);
     prompt_input::report_unread(call);
     let files = files.into_iter().zip(reports).collect();
     let report = sum_up(join_reports(files, call.interrupts.pending()));
@@ -68,6 +72,11 @@ fn refuse_single_file_flags(call: &Call<'_>) -> Result<(), Problem> {
         return Err(Problem::usage(
             "--check works with one --file: the command would see the other files half done, and one file's failure would be \
              blamed on another; give one --file, or run the command afterwards",
+        ));
+    }
+    if call.args.read.iter().any(|path| is_stream(path)) {
+        return Err(Problem::usage(
+            "--read of a stream works with one --file: it can be read once; save it first",
         ));
     }
     if call.args.show_request {
@@ -102,40 +111,79 @@ struct Work<'a> {
     prompt: Option<Vec<u8>>,
     folder: PathBuf,
     is_shown: bool,
+    /// Whether the children report what they do. Not with `--clear`, which they do without a run too.
+    is_followed: bool,
+}
+
+/// A file that is being worked on.
+struct Slot<'a> {
+    job: JobId,
+    at: usize,
+    file: &'a Path,
+    name: String,
+    lines: ChildLines,
+    /// The last diff that was shown of it.
+    shown_diff: Option<String>,
 }
 
 impl Work<'_> {
     /// Edits all files, a limited number at the same time. After a signal none is begun.
-    fn run_all(&self, files: &[PathBuf]) -> Vec<Report> {
-        let (next, reports) = (AtomicUsize::new(0), Mutex::new(vec![None; files.len()]));
-        let jobs = usize::try_from(self.call.settings.config.jobs).unwrap_or(1);
-        let work = || {
-            while let (at, None) =
-                (next.fetch_add(1, Ordering::SeqCst), self.call.interrupts.pending())
-            {
-                let Some(file) = files.get(at) else { break };
-                self.print_progress(file, "started");
-                let finished = process::run(self.build_job(file, at), &self.call.interrupts);
-                // What is printed of one file stays together.
-                let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-                let report = finished.map_or_else(
-                    |error| Report::failed(Exit::Failed, error.to_string()),
-                    |finished| self.report_end(file, &finished),
-                );
-                print_error(self.call, file, &report);
-                self.print_change(file, &report);
-                reports[at] = Some(report);
+    fn run_all(&self, files: &[PathBuf], progress: &mut Progress<'_>) -> Vec<Report> {
+        let interrupts = &self.call.interrupts;
+        let at_once = usize::try_from(self.call.settings.config.jobs).unwrap_or(1).max(1);
+        let mut reports = vec![None; files.len()];
+        let mut waiting = files.iter().enumerate();
+        let (mut jobs, mut slots): (_, Vec<Slot<'_>>) = (Jobs::new(), Vec::new());
+        progress.begin_work("files");
+        loop {
+            while jobs.running() < at_once && interrupts.pending().is_none() {
+                let Some((at, file)) = waiting.next() else { break };
+                match jobs.start(self.build_job(file, at)) {
+                    Ok(job) => {
+                        let (name, lines) = (shown(file), ChildLines::default());
+                        slots.push(Slot { job, at, file, name, lines, shown_diff: None });
+                    }
+                    Err(error) => {
+                        let report = Report::failed(Exit::Failed, error.to_string());
+                        print_error(self.call, file, &report);
+                        reports[at] = Some(report);
+                    }
+                }
             }
-        };
-        thread::scope(|scope| {
-            for _ in 0..jobs.clamp(1, files.len()) {
-                scope.spawn(work);
+            let mut on_stdout = |id: JobId, bytes: &[u8]| {
+                if let Some(slot) = slots.iter_mut().find(|slot| slot.job == id)
+                    && self.is_followed
+                {
+                    let Slot { name, lines, shown_diff, .. } = slot;
+                    lines.push(bytes, &mut |line| {
+                        if let Some((_, RunEvent::Finish(finish))) = RunEvent::from_line(line) {
+                            *shown_diff = finish.diff.or(shown_diff.take());
+                        }
+                        progress.show(ProgressEvent::Child { name, line });
+                    });
+                }
+                ControlFlow::Continue(())
+            };
+            let Some(mut finished) = jobs.next_streaming(interrupts, &mut on_stdout) else { break };
+            let Some(at) = slots.iter().position(|slot| slot.job == finished.id) else { continue };
+            let slot = slots.swap_remove(at);
+            if self.is_followed {
+                finished.stdout = slot.lines.answer;
             }
-        });
-        let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+            progress.print(|| {
+                let report = self.report_end(slot.file, &finished);
+                let diff =
+                    diff_of(&report.json).filter(|diff| slot.shown_diff != Some(diff.text.clone()));
+                if let Some(diff) = diff.filter(|_| self.is_shown) {
+                    self.print_change(slot.file, &report, &diff);
+                }
+                reports[slot.at] = Some(report);
+            });
+        }
+        progress.end_work();
         let reports = reports.into_iter().zip(files).map(|(report, file)| {
             report.unwrap_or_else(|| {
-                let signal = self.call.interrupts.pending().unwrap_or(Signal::Int);
+                let signal = interrupts.pending().unwrap_or(Signal::Int);
                 let message = format!("not started: interrupted by {}", signal.name());
                 let report = Report::failed(Exit::Signal(signal), message);
                 print_error(self.call, file, &report);
@@ -145,22 +193,22 @@ impl Work<'_> {
         reports.collect()
     }
 
-    fn print_progress(&self, file: &Path, what: &str) {
-        if self.is_shown {
-            out::line(&format!("→ {}  {what}", shown(file)));
-        }
-    }
-
     fn build_job(&self, file: &Path, at: usize) -> Job {
         let (call, env) = (self.call, &self.call.env);
         let mut words = file_edit_words(call, file);
-        words.push("--quiet".into());
-        words.extend(call.args.read.iter().map(|path| format!("--read={path}").into()));
+        if !self.is_followed {
+            words.push("--quiet".into());
+        }
+        words.extend(call.args.read.iter().map(|path| {
+            let mut word = OsString::from("--read=");
+            word.push(path);
+            word
+        }));
         words.push(format!("--lock-timeout={}", call.settings.config.lock_timeout).into());
         words.extend(call.args.clear.then(|| OsString::from("--clear")));
         let lineage = format!("{}.{}", env.get(env::LINEAGE).unwrap_or("0"), at + 1);
         let env = env.for_children(&[(env::LINEAGE, lineage)]);
-        child_job(words, self.prompt.clone(), self.folder.clone(), env, false)
+        child_job(words, self.prompt.clone(), self.folder.clone(), env, self.is_followed)
     }
 
     /// Takes the answer of a child that ended, and prints what it printed to stderr.
@@ -172,23 +220,25 @@ impl Work<'_> {
         for line in printed.lines().filter(|line| Some(*line) != own_error.as_deref()) {
             out::line(&format!("{}: {line}", shown(file)));
         }
-        let seconds = finished.took.as_secs_f64();
-        let end = match report.exit.code() {
-            0 => "done".to_owned(),
-            code => format!("exit {code}"),
-        };
-        self.print_progress(file, &format!("{end}, {seconds:.1} s"));
+        if self.is_shown {
+            let seconds = finished.took.as_secs_f64();
+            let end = match report.exit.code() {
+                0 => "done".to_owned(),
+                code => format!("exit {code}"),
+            };
+            out::line(&format!("{}: {end}, {seconds:.1} s", shown(file)));
+        }
+        print_error(self.call, file, &report);
         report
     }
 
-    fn print_change(&self, file: &Path, report: &Report) {
-        if let Some(diff) = diff_of(&report.json).filter(|_| self.is_shown) {
-            let path = report.json.get("source_path").and_then(Value::as_str);
-            let before = report.json.get("before_sha256").and_then(Value::as_str);
-            let outputs = self.call.root().outputs();
-            let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
-            change_report::print_diff(path.map_or(file, Path::new), before.as_deref(), &diff);
-        }
+    /// Prints what a run did to its file, where that was not shown when it was done, as after a command.
+    fn print_change(&self, file: &Path, report: &Report, diff: &DiffText) {
+        let path = report.json.get("source_path").and_then(Value::as_str);
+        let before = report.json.get("before_sha256").and_then(Value::as_str);
+        let outputs = self.call.root().outputs();
+        let before = before.map(|hash| outputs.join(format!("{hash}.txt")));
+        change_report::print_diff(path.map_or(file, Path::new), before.as_deref(), diff);
     }
 }
 

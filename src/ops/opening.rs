@@ -9,11 +9,12 @@ use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::Block;
-use crate::limits::PROMPT_WHOLE;
+use crate::limits::{PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::first_line;
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::input::{InputFile, is_stream};
 use crate::sys::sandbox::Sandbox;
 use crate::sys::{clock, context_files, env, fs, git, names, tools};
 use crate::turn::unfinished::unfinished_results;
@@ -91,7 +92,7 @@ pub(super) fn make_blocks(
     }
     blocks.extend(first_context(&runner.conversation, now));
     for path in &call.args.read {
-        blocks.push(read_for_user(runner, path, call.args.show_request)?);
+        blocks.push(read_for_user(call, runner, path)?);
     }
     if let Some(bytes) = text {
         blocks.push(prompt_block(call, runner, bytes)?);
@@ -100,19 +101,29 @@ pub(super) fn make_blocks(
 }
 
 /// The file of `--read`, as the model's own reading would show it.
-fn read_for_user(runner: &mut Runner<'_>, path: &str, is_dry: bool) -> Result<Block, Problem> {
-    let name = Path::new(path);
+fn read_for_user(call: &Call<'_>, runner: &mut Runner<'_>, named: &Path) -> Result<Block, Problem> {
+    let path = named.display();
     let file =
-        runner.context.folder.join(names::expand_home(name, runner.context.env.home().as_deref()));
+        runner.context.folder.join(names::expand_home(named, runner.context.env.home().as_deref()));
     if file.is_dir() {
         return Err(Problem::failed(format!(
             "--read {path}: it is a folder; name a file, or just ask about the folder"
         )));
     }
-    let block = runner.read_for_user(path, is_dry)?;
-    if block.get("utf8") == Some("false") {
-        report_bytes(runner, &format!("--read {path}"));
-    }
+    let is_dry = call.args.show_request;
+    let block = match named.to_str() {
+        Some(name) if !is_stream(named) => runner.read_for_user(name, is_dry)?,
+        // What is not UTF-8 cannot be a path of a tag.
+        _ => {
+            let source = if is_stream(named) { named } else { &file };
+            let input = InputFile::open(source, &call.interrupts)?;
+            let bytes = fs::read_bytes(input.path(), STDIN_PROMPT as u64)?;
+            let bytes =
+                bytes.ok_or_else(|| Problem::failed(format!("--read {path}: no such file")))?;
+            runner.show_stream(&path.to_string(), bytes, is_dry)?
+        }
+    };
+    report_bytes(runner, &block, &format!("--read {path}"));
     if block.get("status") == Some("ok") {
         return Ok(block);
     }
@@ -149,30 +160,23 @@ fn prompt_block(
     if let Some(parent) = &call.which.parent_conversation {
         block = block.with("from", parent);
     }
-    let is_dry = call.args.show_request;
-    let is_text = str::from_utf8(&bytes).is_ok();
-    if !is_text {
-        report_bytes(runner, "the prompt");
-    }
     let words = &call.args.prompt;
     let is_input = words.is_empty() || words.last().is_some_and(|last| last == "-");
-    if is_input && bytes.len() > PROMPT_WHOLE {
-        return Ok(runner.show_long(block, bytes, is_dry)?);
-    }
-    if !is_text {
-        block = block.with("utf8", "false");
-        if !is_dry {
-            let path = fs::store_output(&runner.context.root.outputs(), &bytes)?;
-            block = block.with("output", path.display());
-        }
-    }
-    // Zeros would be taken for a file system's, after a crash.
-    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
-    Ok(block.body(text.trim_end_matches('\n').to_owned()))
+    let is_dry = call.args.show_request;
+    let block = if is_input && bytes.len() > PROMPT_WHOLE {
+        runner.show_long(block, bytes, is_dry)?
+    } else {
+        runner.show_short(block, &bytes, is_dry)?
+    };
+    report_bytes(runner, &block, "the prompt");
+    Ok(block)
 }
 
 /// Reports input that is not text.
-fn report_bytes(runner: &mut Runner<'_>, what: &str) {
+fn report_bytes(runner: &mut Runner<'_>, block: &Block, what: &str) {
+    if block.get("utf8") != Some("false") {
+        return;
+    }
     let note = format!(
         "{what} is not UTF-8 text; the model reads \u{fffd} in place of what is not (iconv converts it)"
     );

@@ -64,7 +64,7 @@ impl<'a> Progress<'a> {
             () if !call.quiet && (is_terminal || args.progress) => Target::Rows,
             () => Target::Nowhere,
         };
-        let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
+        let is_text = !args.json && !args.code && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.
         let is_lines = target == Target::Lines && call.which.invocation == Invocation::User;
         let has_spinner = target == Target::Rows && is_terminal && terminal::can_overwrite();
@@ -199,13 +199,15 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn begin_work(&mut self, name: &str) {
+    /// Begins work that has a spinner.
+    pub(super) fn begin_work(&mut self, name: &str) {
         if let Some(spinner) = &mut self.spinner {
             spinner.start(name);
         }
     }
 
-    fn end_work(&self) {
+    /// Ends it.
+    pub(super) fn end_work(&self) {
         self.spinner.iter().for_each(Spinner::stop);
     }
 
@@ -232,7 +234,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn print(&self, print: impl FnOnce()) {
+    /// Prints something in place of the spinner.
+    pub(super) fn print(&self, print: impl FnOnce()) {
         match &self.spinner {
             Some(spinner) => spinner.print_above(print),
             None => print(),

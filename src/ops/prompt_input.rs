@@ -4,6 +4,7 @@ use super::call::Call;
 use super::flags::RunArgs;
 use crate::exit::Exit;
 use crate::problem::Problem;
+use crate::sys::input::is_stdin;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{stdin, terminal};
 
@@ -20,6 +21,11 @@ pub fn read_prompt(
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
     };
+    if args.read.iter().filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
+        return Err(Problem::usage(
+            "stdin can be read once: for --read, or with - at the end for the prompt",
+        ));
+    }
     let mut text = words.join(" ").into_bytes();
     let may_read = words.is_empty()
         && args.read.is_empty()
@@ -72,6 +78,7 @@ pub fn report_unread(call: &Call<'_>) {
     let args = call.args;
     let was_read = args.prompt.last().is_some_and(|last| last == "-")
         || args.lines
+        || args.read.iter().any(|path| is_stdin(path))
         || (args.prompt.is_empty() && args.read.is_empty());
     if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
         call.print_note("stdin was ignored: end the command with - to append it to the prompt");

@@ -87,15 +87,15 @@ pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeL
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
     call.root().prepare()?;
-    let read = || -> Result<Vec<PlacedChange>, Problem> {
+    let read = || -> Result<Vec<FileChange>, Problem> {
         let mut changes = list_changes(&change_log::read_log(call.root())?);
         changes.retain(|change| change.of.contains(&call.name));
         changes.reverse();
-        Ok(changes.into_iter().map(|change| (find_file(&change), change)).collect())
+        Ok(changes)
     };
-    let runs = |changes: &[PlacedChange]| {
+    let runs = |changes: &[FileChange]| {
         let mut runs: Vec<String> = Vec::new();
-        for (_, change) in changes {
+        for change in changes {
             if !runs.contains(&change.run) {
                 runs.push(change.run.clone());
             }
@@ -104,14 +104,16 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     };
     if args.list {
         let changes = read()?;
-        return Ok(report_list(call, &changes, &runs(&changes)));
+        let runs = runs(&changes);
+        let changes: Vec<_> = changes.into_iter().map(|it| (find_file(&it, false), it)).collect();
+        return Ok(report_list(call, &changes, &runs));
     }
     let chosen = || -> Result<Vec<PlacedChange>, Problem> {
         let mut changes = read()?;
         let runs = runs(&changes);
         check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
-        changes.retain(|(_, change)| runs[..args.count()].contains(&change.run));
-        Ok(changes)
+        changes.retain(|change| runs[..args.count()].contains(&change.run));
+        Ok(changes.into_iter().map(|change| (find_file(&change, true), change)).collect())
     };
     let mut journals = open_conversations(call, &chosen()?)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
@@ -192,11 +194,15 @@ fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Where the file of a change is now: where it was, or in the same folder under another name.
-fn find_file(change: &FileChange) -> PathBuf {
+/// Where the file of a change is now: where it was, in the same folder under another name, or with `anywhere` in another
+/// folder of its repository.
+fn find_file(change: &FileChange, anywhere: bool) -> PathBuf {
     let path = PathBuf::from(&change.path);
-    let moved = change.file_id.as_ref().and_then(|id| file_index::find_moved(&path, id));
-    moved.unwrap_or(path)
+    let find = |id: &String| {
+        let far = || anywhere.then(|| file_index::find_moved_anywhere(&path, id)).flatten();
+        file_index::find_moved(&path, id).or_else(far)
+    };
+    change.file_id.as_ref().and_then(find).unwrap_or(path)
 }
 
 fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {

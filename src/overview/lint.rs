@@ -5,6 +5,7 @@
 
 use crate::format::conversation::{BLOCKS, Parsed, Trouble};
 use crate::llm::provider::nearest;
+use crate::protocol::tags::find_tag;
 
 /// A block or note of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +83,9 @@ pub fn lint(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
 fn find_stray_tags(note: &str, first_line: usize) -> Vec<Finding> {
     let look = |(at, line): (usize, &str)| {
         let name = tag_name(line.trim_start())?;
+        if find_tag(name).is_some() {
+            return None;
+        }
         let near = nearest(name, BLOCKS.iter().copied())?;
         let why = if near == name {
             "is not at the start of its line"

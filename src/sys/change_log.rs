@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::fs;
 use super::root::Root;
+use super::{clock, fs};
 use crate::limits;
 use crate::memory::changes::{self, Entry, FileEvent};
 
@@ -39,19 +39,47 @@ impl ChangeLog {
         if fs::real_path(self.root.path()).is_some_and(|root| path.starts_with(root)) {
             return Ok(());
         }
-        let entry = Entry {
-            run: self.run.clone(),
-            at: self.at.clone(),
-            conversation: self.conversation.clone(),
-            of: self.of.clone(),
-            prompt: self.prompt.clone(),
-            path: path.display().to_string(),
-            event,
-        };
-        let line = serde_json::to_string(&entry).context("cannot write an entry")?;
-        // Behind a line that was cut off it begins a new one.
-        fs::append_durably(&self.root.changes(), &format!("\n{line}\n"))
+        append(
+            &self.root,
+            &Entry {
+                run: self.run.clone(),
+                at: self.at.clone(),
+                conversation: self.conversation.clone(),
+                of: self.of.clone(),
+                prompt: self.prompt.clone(),
+                path: path.display().to_string(),
+                event,
+            },
+        )
     }
+}
+
+fn append(root: &Root, entry: &Entry) -> Result<()> {
+    let line = serde_json::to_string(entry).context("cannot write an entry")?;
+    // Behind a line that was cut off it begins a new one.
+    fs::append_durably(&root.changes(), &format!("\n{line}\n"))
+}
+
+/// Records that a conversation has another name, so that its changes are found by that.
+///
+/// # Errors
+/// It could not be written.
+pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
+    if !fs::exists(&root.changes()) {
+        return Ok(());
+    }
+    append(
+        root,
+        &Entry {
+            run: String::new(),
+            at: clock::now(),
+            conversation: from.to_owned(),
+            of: Vec::new(),
+            prompt: String::new(),
+            path: String::new(),
+            event: FileEvent::Rename { to: to.to_owned() },
+        },
+    )
 }
 
 /// Reads the log; empty where there is none.

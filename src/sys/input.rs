@@ -26,18 +26,27 @@ fn is_given(path: &Path) -> bool {
     is_open || path == Path::new("/dev/stdin") || path == Path::new("/dev/null")
 }
 
+/// Whether a path is that of a stream, which can be read once: `-`, or an open file that is neither a file nor a folder.
+pub fn is_stream(path: &Path) -> bool {
+    let is_plain = |metadata: fs::Metadata| metadata.is_file() || metadata.is_dir();
+    is_stdin(path) || is_given(path) && fs::metadata(path).is_ok_and(|metadata| !is_plain(metadata))
+}
+
+/// Whether a path names standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdin")
+}
+
 impl InputFile {
     /// Opens what the user named. Whether a regular file is there shows when it is read.
     ///
     /// # Errors
     /// A stream cannot be read, or has more than [`crate::limits::STDIN_PROMPT`] bytes; a signal came.
     pub fn open(path: &Path, interrupts: &Interrupts) -> Result<Self, Problem> {
-        let is_stdin = path == Path::new("-");
-        let is_plain = |metadata: &fs::Metadata| metadata.is_file() || metadata.is_dir();
-        if !is_stdin && (!is_given(path) || fs::metadata(path).as_ref().map_or(true, is_plain)) {
+        if !is_stream(path) {
             return Ok(Self { path: path.to_owned(), folder: None });
         }
-        let bytes = if is_stdin {
+        let bytes = if path == Path::new("-") {
             stdin::read_to_end(interrupts)?
         } else {
             let file =

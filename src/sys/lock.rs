@@ -38,6 +38,11 @@ pub struct Lock {
 }
 
 impl Lock {
+    fn new(file: File, run: PathBuf) -> Self {
+        let after_crash = fs::exists(&run);
+        Self { _file: file, run, after_crash, is_settled: !after_crash }
+    }
+
     /// Whether the last holder left its note behind: it was killed.
     pub fn is_after_crash(&self) -> bool {
         self.after_crash
@@ -107,7 +112,12 @@ pub fn try_lock_conversation(root: &Root, name: &str) -> Result<Lock, LockError>
     let file = open_lock_file(&path)?;
     let run = root.run_note(name);
     match file.try_lock() {
-        Ok(()) => Ok(leave_note(file, run)?),
+        // Held for a moment, so the note is no more than a courtesy: on a full disk a conversation can still be removed.
+        Ok(()) => {
+            let lock = Lock::new(file, run);
+            let _ = write_note(&lock.run);
+            Ok(lock)
+        }
         Err(TryLockError::WouldBlock) => {
             let by = describe_holder(&run);
             Err(LockError::Busy(format!(
@@ -129,17 +139,21 @@ pub fn lock_new_conversation(root: &Root, name: &str) -> Result<Lock> {
 }
 
 fn leave_note(file: File, run: PathBuf) -> Result<Lock> {
-    let after_crash = fs::exists(&run);
+    let lock = Lock::new(file, run);
+    write_note(&lock.run)?;
+    Ok(lock)
+}
+
+fn write_note(run: &Path) -> Result<()> {
     let me =
         Holder { host: super::env::host_name(), pid: std::process::id(), started: clock::now() };
     let text = serde_json::to_string(&me).context("cannot describe this process")?;
     // Written in place: what is missing of it after a crash is read as an unknown holder.
     let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&run);
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(run);
     opened
         .and_then(|mut note| note.write_all(format!("{text}\n").as_bytes()))
-        .with_context(|| format!("cannot write {}", run.display()))?;
-    Ok(Lock { _file: file, run, after_crash, is_settled: !after_crash })
+        .with_context(|| format!("cannot write {}", run.display()))
 }
 
 /// How long an index's lock is waited for, which is held for moments only. A process that was stopped keeps it.

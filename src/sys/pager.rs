@@ -1,6 +1,7 @@
 //! The user's pager: the program that shows a long text on the terminal.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,9 +34,11 @@ pub fn show(text: &str) -> Result<(), Option<String>> {
         let _ = stdin.write_all(text.as_bytes());
     }
     let status = child.wait().map_err(|error| failed(&error))?;
-    match status.code() {
+    match status.code().or_else(|| Some(128 + status.signal()?)) {
         // Of a shell: there is no such program. Nobody has asked for less.
         Some(127) if env.get("PAGER").is_none() => Err(None),
+        // Ctrl-C, or the end of what it read: the user has seen enough.
+        Some(130 | 141) => Ok(()),
         Some(code) if code != 0 => Err(failed(&format_args!("it exited with {code}"))),
         _ => Ok(()),
     }

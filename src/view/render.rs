@@ -200,19 +200,22 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         _ => {}
     }
     if is_refused && !has_output {
-        parts.push(refusal(finish));
+        parts.push(refusal(finish, all));
     }
     rows.extend(plain(&parts.join(", "), "  ", columns));
     rows
 }
 
-/// Why an action was refused, for a person.
-fn refusal(finish: &Finish) -> String {
+/// Why an action was refused, for a person: with `all` as the model reads it, with the advice that follows the reason.
+fn refusal(finish: &Finish, all: bool) -> String {
     if finish.first_line.contains("outside of the write boundary") {
         let path = finish.path.as_deref().unwrap_or("this file");
         return format!("{path} may not be written here; --write DIR allows a folder");
     }
-    finish.first_line.clone()
+    let text = finish.first_line.as_str();
+    let ends = ["; ", ". "].iter().filter_map(|gap| text.find(gap));
+    let end = ends.min().filter(|_| !all).unwrap_or(text.len());
+    text[..end].to_owned()
 }
 
 fn output_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {

@@ -1,6 +1,8 @@
 //! The command line: short forms, files without a flag, streams in place of files, words that are not sent, completions,
 //! `--code`.
 
+use std::os::unix::ffi::OsStrExt;
+
 use serde_json::json;
 
 use crate::apply::APPLY;
@@ -100,7 +102,32 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
         sandbox.program("bash", &["-c", words]).run().assert_exit(0);
         assert!(seen().contains(&mark), "{words}");
     }
+    for (at, words) in [
+        format!("{NAGENT} -f <(cat in) x"),
+        format!("{NAGENT} -f - x < in"),
+        format!("cat in | {NAGENT} -f /dev/stdin x"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        sandbox.write("in", format!("streamed-{at}\n"));
+        sandbox.program("bash", &["-c", words]).run().assert_exit(0).no_stderr();
+        let block = sandbox.blocks_of("nagent-read-result").pop().unwrap();
+        assert_eq!((block.get("status"), block.body.trim()), ("ok", &*format!("streamed-{at}")));
+    }
+    // A long one is stored whole, what is not UTF-8 is reported, and stdin is read once.
+    let long = sandbox.cmd(&["-f", "-", "x"]).stdin("line\n".repeat(20_000)).run();
+    long.assert_exit(0).no_stderr();
+    let block =
+        sandbox.blocks_of("nagent-read-result").into_iter().find(|it| !it.get("output").is_empty());
+    assert_eq!(std::fs::read_to_string(block.unwrap().get("output")).unwrap().len(), 100_000);
+    let latin = sandbox.cmd(&["-f", "-", "x"]).stdin(b"\xfc".to_vec()).run();
+    latin.assert_exit(0).stderr_has(&["--read - is not UTF-8"]);
+    let twice = sandbox.cmd(&["-f", "-", "x", "-"]).stdin("x").run().assert_exit(2);
+    twice.stderr_has(&["stdin can be read once"]);
     sandbox.program(SPLIT, &["-"]).run().assert_exit(2).stderr_has(&["save the input first"]);
+    let line = format!("{SPLIT} <(cat in)");
+    sandbox.program("bash", &["-c", &line]).run().assert_exit(2).stderr_has(&["save the input"]);
     sandbox.program(LLM_TEXT, &["-"]).run().assert_exit(1).stderr_has(&["empty"]);
     sandbox
         .program(LLM_TEXT, &["/dev/zero"])
@@ -110,6 +137,29 @@ fn a_stream_can_take_the_place_of_a_file_that_is_read() {
     // No settings at all.
     let run = sandbox.cmd(&["--config", "/dev/null", "--status", "--json"]).run().assert_exit(0);
     assert_eq!(run.json()["settings"]["provider"]["from"], "OPENAI_API_KEY");
+}
+
+#[test]
+fn names_of_any_bytes_can_be_read_and_wrong_words_are_named() {
+    let sandbox = Sandbox::new().reply(answer("done"));
+    let name = std::ffi::OsStr::from_bytes(b"bad\xff.txt");
+    std::fs::write(sandbox.work().join(name), "bytes-in-the-name\n").unwrap();
+    let line = format!("{NAGENT} --read $'bad\\xff.txt' x");
+    sandbox.program("bash", &["-c", &line]).run().answers("done");
+    assert!(sandbox.requests()[0].text().contains("bytes-in-the-name"));
+    let line = format!("{NAGENT} $'bad\\xff'");
+    let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(2);
+    run.stderr_has(&["nagent: bad", "is not UTF-8 text"]);
+    let run = sandbox.program(LLM_TEXT, &["--file", "-dash.txt"]).run().assert_exit(2);
+    run.stderr_has(&["write ./-dash.txt"]);
+    // What clap takes for similar is not always.
+    let run = sandbox.file_edit(&["a.txt", "--conversation", "x"]).run().assert_exit(2);
+    assert!(!run.stderr.contains("similar"), "{}", run.stderr);
+    sandbox.run(&["--progres", "x"]).assert_exit(2).stderr_has(&["'--progress'"]);
+    let line = format!("{LLM_TEXT} a.txt > /dev/full");
+    let sandbox = Sandbox::new().file("a.txt", "x").reply("answer");
+    let run = sandbox.program("sh", &["-c", &line]).run().assert_exit(1);
+    run.stderr_has(&["nagent-llm-text: cannot write to stdout"]);
 }
 
 #[test]

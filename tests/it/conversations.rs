@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::process_under_test::Run;
-use crate::sandbox::{NAGENT, Sandbox, answer, shell, wait_until};
+use crate::sandbox::{NAGENT, Sandbox, answer, has_bwrap, shell, wait_until};
 use crate::terminal::on_terminal;
 
 pub(crate) const CONVERSATIONS: &str = env!("CARGO_BIN_EXE_nagent-conversations");
@@ -92,6 +92,15 @@ fn list_fits_a_terminal() {
     assert!(lines[0].starts_with("NAME     KIND   AGE"), "{shown}");
     assert!(lines[1].starts_with("kept     saved"), "{shown}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    // A narrow one has the first words below each row, and as much of the row as fits.
+    for (columns, row) in [(60, "log      named"), (20, "log      named")] {
+        let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(columns).run().stdout;
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        let fits = |line: &&str| line.chars().count() <= usize::from(columns);
+        assert!(lines.iter().all(fits), "{shown}");
+        let at = lines.iter().position(|line| line.starts_with(row)).unwrap();
+        assert!(lines[at + 1].starts_with("    Which host is s"), "{shown}");
+    }
 }
 
 #[test]
@@ -143,7 +152,12 @@ fn a_terminal_gets_show_in_the_pager_and_whole_where_that_fails() {
     let sandbox = three().env("PAGER", "sed s/^/paged:/");
     let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
     assert!(shown.contains("paged:It is db2."), "{shown}");
-    for (pager, why) in [("false", "exited with 1"), ("no-such-pager -x", "exited with 127")] {
+    let failing = [
+        ("false", "exited with 1"),
+        ("no-such-pager -x", "exited with 127"),
+        ("kill -9 $$", "exited with 137"),
+    ];
+    for (pager, why) in failing {
         let sandbox = three().env("PAGER", pager);
         let shown = on_terminal(&sandbox, CONVERSATIONS, &["show", "log"]);
         assert!(shown.contains(why) && shown.contains("\nIt is db2."), "{shown}");
@@ -258,6 +272,38 @@ fn export_writes_each_format_with_nothing_of_it_as_markup() {
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["entries"][1]["text"], evil);
     run(&sandbox, &["export", "pdf", "x"]).assert_exit(2).stderr_has(&["md, json or html"]);
+}
+
+#[test]
+fn removing_needs_no_room_on_the_disk_and_loses_nothing_where_the_trash_is_elsewhere() {
+    if !has_bwrap() {
+        return;
+    }
+    let sandbox = three();
+    let root = sandbox.root().display().to_string();
+    let copy = sandbox.base().join("copy").display().to_string();
+    // In a root of 256 KiB that is full: a rename needs no block.
+    let script = format!(
+        "cp -a {copy}/. {root} && ! cat /dev/zero > {root}/rest 2> /dev/null && ! cp {root}/config.json {root}/more 2> /dev/null \
+         && {CONVERSATIONS} remove log && cmp {root}/trash/log {copy}/conversations/log \
+         && ! test -e {root}/conversations/log || exit 9; \
+         rm {root}/rest; {CONVERSATIONS} prune --older 0 && ! test -e {root}/trash/log || exit 8"
+    );
+    let full = format!(
+        "cp -a {root} {copy}; exec bwrap --bind / / --dev /dev --size 262144 --tmpfs {root} -- sh -c \"$0\""
+    );
+    sandbox.program("sh", &["-c", &full, &script]).run().assert_exit(0);
+    // A trash on another disk: nothing is copied, and nothing is lost.
+    std::fs::create_dir(sandbox.root().join("trash")).unwrap();
+    let trash = format!("{root}/trash");
+    let words = ["--bind", "/", "/", "--tmpfs", &trash, "--", CONVERSATIONS, "remove", "log"];
+    let refused = sandbox.program("bwrap", &words).run().assert_exit(1);
+    refused.stderr_has(&["cannot move", "/trash/log"]);
+    assert!(path(&sandbox, "log").is_file());
+    // What was removed comes back with mv.
+    run(&sandbox, &["remove", "log"]).assert_exit(0);
+    std::fs::rename(sandbox.root().join("trash/log"), path(&sandbox, "log")).unwrap();
+    assert!(run(&sandbox, &["show", "log"]).assert_exit(0).stdout.contains("It is db2."));
 }
 
 #[test]

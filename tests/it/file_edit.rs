@@ -90,7 +90,7 @@ fn the_prompt_comes_from_words_from_stdin_or_from_both() {
         sandbox.blocks_of("user-prompt").iter().map(|block| block.body.clone()).collect();
     assert_eq!(prompts, ["from stdin", "words\nand more"]);
     let run = sandbox.file_edit(&file).run().assert_exit(2).no_stdout();
-    run.stderr_has(&["nagent-file-edit: there is no prompt", "nagent-file-edit --file PATH"]);
+    run.stderr_has(&["nagent-file-edit: there is no prompt", "nagent-file-edit FILE"]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn exit_codes_are_those_of_nagent() {
     sandbox.llm.allow_rewrites();
     let run = |args: &[&str]| sandbox.file_edit(&[&["--file", "a.txt"], args].concat()).run();
     run(&["--max-turns", "0", "x"]).assert_exit(2);
-    sandbox.file_edit(&["prompt"]).run().assert_exit(2).stderr_has(&["--file"]);
+    sandbox.file_edit(&["prompt"]).run().assert_exit(2).stderr_has(&["nagent-file-edit FILE"]);
     let missing = sandbox.file_edit(&["--file", "no/where.txt", "x"]).run().assert_exit(1);
     missing.stderr_has(&["/no/where.txt", "no such folder"]);
     let bare = Sandbox::outside_temp().no_config().file("a.txt", "x\n");

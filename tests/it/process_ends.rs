@@ -162,7 +162,8 @@ fn a_child_of_a_killed_run_says_so_and_ends_with_its_own_commands() {
 }
 
 /// The first of the shell's ancestors that is a nagent, in `n`.
-const FIND_NAGENT: &str = "up() { sed 's/.*) . //; s/ .*//' /proc/$1/stat; }; n=$(up $PPID); ";
+pub(crate) const FIND_NAGENT: &str =
+    "up() { sed 's/.*) . //; s/ .*//' /proc/$1/stat; }; n=$(up $PPID); ";
 
 #[test]
 fn a_child_that_its_own_command_kills_is_an_error_and_leaves_nothing() {

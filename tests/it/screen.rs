@@ -6,7 +6,7 @@ use std::io::Write;
 use crate::answers::Answer;
 use crate::file_edit::{edit, write};
 use crate::process_under_test::Run;
-use crate::sandbox::{Invocation, Sandbox, answer, shell, wait_until};
+use crate::sandbox::{Invocation, NAGENT, Sandbox, answer, shell, wait_until};
 
 /// The lines that stay on the terminal, without colours.
 fn lines_of(run: &Run) -> Vec<String> {
@@ -214,6 +214,12 @@ fn quiet_verbose_and_progress() {
     let sandbox = Sandbox::new().replies(replies());
     let run = sandbox.cmd(&["-q", "task"]).on_terminal(80).run().assert_exit(0);
     assert_eq!(lines_of(&run), ["done"]);
+    let half = format!("first {}last", "word ".repeat(200));
+    sandbox.llm.push(Answer::StallBody(answer(&half).as_str().into()));
+    let mut running = sandbox.cmd(&["-nq", "task"]).on_terminal(80).spawn();
+    wait_until("the first half is shown", || running.stdout_so_far().contains("first word"));
+    running.take_stdin().write_all(b"\x03").unwrap();
+    running.wait().assert_exit(130);
     let sandbox = Sandbox::new().replies(replies());
     let lines = screen(sandbox.cmd(&["-v", "task"]));
     is_in_order(&lines, &["  1", "  2", "  3", "  4", "  14"]);
@@ -251,9 +257,71 @@ fn any_terminal_and_any_output_will_do() {
         let lines = lines_of(&run);
         assert!(lines.iter().any(|line| line.starts_with(row)), "{columns}: {lines:?}");
     }
+    // Resized while a command runs, and in the middle of an answer.
+    let long = format!("until test -e resized; do sleep 0.01; done; echo {}", "y".repeat(50));
+    let sandbox = Sandbox::new().reply(shell(&long)).reply(answer(&"word ".repeat(30)));
+    let resize = format!(
+        "{NAGENT} task & until grep -q '<nagent-shell>' ~/.nagent/conversations/latest-*; do sleep 0.01; done; \
+         stty cols 30 < /dev/tty; touch resized; wait"
+    );
+    let run = sandbox.program("sh", &["-c", &resize]).on_terminal(80).run().assert_exit(0);
+    let lines = lines_of(&run);
+    is_in_order(&lines, &[&format!("  {}", "y".repeat(28)), &format!("  {}", "y".repeat(22))]);
+    assert!(lines.contains(&"word ".repeat(30)), "the answer is the terminal's to wrap: {lines:?}");
     let evil = "head -c 3000000 /dev/zero | tr '\\0' x; printf '\\033]52;c;eA==\\007\\033[2J'";
     let sandbox = Sandbox::new().reply(shell(evil)).reply(answer("done"));
     let run = sandbox.cmd(&["task"]).on_terminal(80).run().assert_exit(0);
     assert!(run.stdout.len() < 5_000, "{} bytes", run.stdout.len());
     assert!(!run.stdout.contains("\u{1b}]") && !run.stdout.contains("\u{1b}[2J"));
+}
+
+/// As little memory for 40 MB as for nothing, whether it is one line or many, and what is shown ends.
+#[test]
+fn an_output_of_any_length_takes_no_memory() {
+    let look = format!("{}grep VmHWM /proc/$n/status", crate::process_ends::FIND_NAGENT);
+    let memory = |commands: &str| {
+        let sandbox = Sandbox::new().reply(shell(commands)).reply(shell(&look)).reply(answer("x"));
+        let run = sandbox.cmd(&["task"]).on_terminal(20).run().assert_exit(0);
+        assert!(run.stdout.len() < 5_000, "{} bytes", run.stdout.len());
+        let results = sandbox.blocks_of("nagent-shell-result");
+        let bytes: u64 = results[0].get("bytes").parse().unwrap();
+        let words: Vec<&str> = results[1].body.split_whitespace().collect();
+        assert_eq!((words[0], words[2]), ("VmHWM:", "kB"), "{words:?}");
+        (bytes, words[1].parse::<u64>().unwrap())
+    };
+    let (_, little) = memory("true");
+    for commands in ["head -c 40000000 /dev/zero | tr '\\0' x", "yes | head -c 40000000"] {
+        let (bytes, much) = memory(commands);
+        assert_eq!(bytes, 40_000_000);
+        assert!(much < little + 15_000, "{much} KB after {commands}, {little} KB without");
+    }
+}
+
+#[test]
+fn what_is_done_to_several_files_is_shown_under_their_names() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("b.txt", "one\n");
+    sandbox.llm.choose(|request| {
+        let name = if request.system().contains("/b.txt") { "b.txt" } else { "a.txt" };
+        if request.user().contains("-result") {
+            answer(&format!("did {name}")).into()
+        } else {
+            (edit(name, "one", "two") + &shell("echo more >> b.txt")).into()
+        }
+    });
+    let words = ["--file", "a.txt", "--file", "b.txt", "--no-summaries", "x"];
+    let run = sandbox.file_edit(&[&["--jobs", "1"], &words[..]].concat()).on_terminal(80).run();
+    let lines = lines_of(&run.assert_exit(0));
+    let rows = |name| [format!("  [{name}]"), format!("  → edit  {name}"), "  -one".into()];
+    let rows = [rows("a.txt"), rows("b.txt")].concat();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    is_in_order(&lines, &rows);
+    is_in_order(
+        &lines,
+        &["  → shell │ echo more >> b.txt", "==> a.txt <==", "did a.txt", "did b.txt"],
+    );
+    assert!(lines.iter().any(|line| line.starts_with("b.txt: done, ")), "{lines:?}");
+    // What its command did to it is shown at the end, like the edits.
+    assert!(lines.contains(&"+more".to_owned()), "{lines:?}");
+    let run = sandbox.file_edit(&[&["-q"], &words[..]].concat()).on_terminal(80).run();
+    assert!(!run.assert_exit(0).stdout.contains("→"), "only answers");
 }

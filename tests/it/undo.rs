@@ -141,6 +141,17 @@ fn a_file_that_was_renamed_is_found() {
     take_back(&sandbox, &[]).assert_exit(0);
     assert_eq!(sandbox.read("b.txt"), "one\ntwo\n");
     assert!(!exists(&sandbox, "a.txt"));
+    // In another folder of the repository too, and with a folder that was renamed.
+    run(&sandbox, "x", edit("b.txt", "one", "1"));
+    std::fs::create_dir_all(sandbox.work().join("new/deep")).unwrap();
+    rename("b.txt", "new/deep/c.txt");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("new/deep/c.txt"), "one\ntwo\n");
+    run(&sandbox, "x", edit("new/deep/c.txt", "one", "1"));
+    rename("new", "other");
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(sandbox.read("other/deep/c.txt"), "one\ntwo\n");
+    rename("other/deep/c.txt", "b.txt");
     // And its own conversation is still its own after an undo.
     rename("b.txt", "a.txt");
     change(&sandbox, "capitals", "one", "ONE");
@@ -150,6 +161,20 @@ fn a_file_that_was_renamed_is_found() {
     sandbox.llm.push(answer("I know"));
     sandbox.file_edit(&["--file", "g.txt", "go on"]).run().assert_exit(0);
     assert!(sandbox.requests().pop().unwrap().user().contains("capitals"));
+}
+
+#[test]
+fn a_conversation_that_was_renamed_is_still_undone() {
+    let sandbox = sandbox();
+    sandbox.llm.push(edit("a.txt", "one", "1"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--write", ".", "-c", "old", "x"]).assert_exit(0);
+    crate::conversations::run(&sandbox, &["rename", "old", "new"]).assert_exit(0);
+    take_back(&sandbox, &["-c", "old"]).assert_exit(1).stderr_has(&["nothing to undo"]);
+    take_back(&sandbox, &["-c", "new"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
+    let end = sandbox.blocks().pop().unwrap();
+    assert_eq!(end.get("change"), "undo", "the model learns of it");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root;
-use crate::sys::{file_index, fs, removal};
+use crate::sys::{change_log, file_index, fs, removal};
 
 /// Takes the lock of a conversation, without waiting.
 pub(super) fn lock_unused(catalog: &Catalog, name: &str) -> Result<Lock, Problem> {
@@ -38,6 +38,7 @@ pub fn rename_conversation(catalog: &Catalog, from: &str, to: &str) -> Result<Re
     file_index::rename_conversation(root, &from, to, wait)?;
     manage::rename_saved(root, &from, to, wait)?;
     fs::rename_file(&old, &new)?;
+    change_log::record_rename(root, &from, to)?;
     let (invalid, moved) = (root.invalid(&from), root.invalid(to));
     if fs::exists(&invalid) {
         fs::rename_file(&invalid, &moved)?;

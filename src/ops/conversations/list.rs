@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
 
 use super::{Catalog, Conversation};
 use crate::format::harmless;
@@ -12,6 +11,14 @@ use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::{clock, terminal};
+use crate::view::columns::{truncate, width};
+
+/// The least room for the first words beside the other columns.
+const WORDS_ROOM: usize = 20;
+/// The most columns of a name where there is not much room.
+const NAME_ROOM: usize = 24;
+/// The fewest of a folder beside which first words are shown.
+const FOLDER_ROOM: usize = 12;
 
 /// Which conversations are listed.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +120,7 @@ fn format_line(row: &Row) -> String {
 }
 
 /// A table with a heading, no line wider than the terminal.
-fn format_table(rows: &[Row], home: Option<&Path>, width: usize) -> String {
+fn format_table(rows: &[Row], home: Option<&Path>, columns: usize) -> String {
     if rows.is_empty() {
         return "no conversations\n".to_owned();
     }
@@ -132,39 +139,45 @@ fn format_table(rows: &[Row], home: Option<&Path>, width: usize) -> String {
             row.words.clone(),
         ]
     }));
-    let widest = |column: usize| cells.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heading.len()).map(widest).collect();
+    let widest = |column: usize| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..heading.len()).map(widest).collect();
+    let used = |widths: &[usize]| widths[..7].iter().map(|width| width + 2).sum::<usize>();
+    if used(&widths) + WORDS_ROOM > columns {
+        widths[0] = widths[0].min(NAME_ROOM);
+    }
+    // A folder gives way as far as it can; then the first words have a line of their own.
+    let others = used(&widths) - widths[3];
+    let is_narrow = others + widths[3].min(FOLDER_ROOM) + WORDS_ROOM > columns;
+    let room = columns.saturating_sub(others + if is_narrow { 0 } else { WORDS_ROOM });
+    widths[3] = widths[3].min(room.max("FOLDER".len()));
     let line = |row: &[String; 8]| {
         let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let blanks = " ".repeat(width.saturating_sub(cell.width()));
+        for (column, (cell, most)) in row.iter().zip(&widths).enumerate() {
+            let cell = match column {
+                3 if width(cell) > *most => truncate_left(cell, *most),
+                _ => truncate(cell, if column == 7 { usize::MAX } else { *most }),
+            };
+            let blanks = " ".repeat(most.saturating_sub(width(&cell)));
             match column {
-                7 => line.push_str(cell),
+                7 if is_narrow && cell.is_empty() => {}
+                7 if is_narrow => line = format!("{}\n    {cell}", line.trim_end()),
+                7 => line.push_str(&cell),
                 // Numbers end below each other.
                 2 | 4..=6 => line.push_str(&format!("{blanks}{cell}  ")),
                 _ => line.push_str(&format!("{cell}{blanks}  ")),
             }
         }
-        cut_columns(line.trim_end(), width) + "\n"
+        let shown = line.lines().map(|line| truncate(line.trim_end(), columns) + "\n");
+        shown.collect::<String>()
     };
     cells.iter().map(line).collect()
 }
 
-/// The beginning of a line that fits into so many columns, with an ellipsis where something is left out.
-fn cut_columns(line: &str, width: usize) -> String {
-    if line.width() <= width {
-        return line.to_owned();
-    }
-    let mut cut = String::new();
-    let mut columns = 1;
-    for c in line.chars() {
-        columns += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
-        if columns > width {
-            break;
-        }
-        cut.push(c);
-    }
-    cut + "…"
+/// The end of a text that fits into this many columns, behind an ellipsis.
+fn truncate_left(text: &str, columns: usize) -> String {
+    let starts = text.char_indices().map(|(at, _)| &text[at..]);
+    let fits = starts.into_iter().find(|rest| width(rest) < columns).unwrap_or_default();
+    format!("…{fits}")
 }
 
 /// `~/work` for a folder below the home folder.
@@ -191,11 +204,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_and_columns() {
+    fn ages_and_folders() {
         let age = |seconds| format_age(Duration::from_secs(seconds));
         assert_eq!([age(5), age(90), age(7200), age(200_000)], ["5 s", "1 min", "2 h", "2 d"]);
-        assert_eq!(cut_columns("世界世界", 6), "世界…");
-        assert_eq!(cut_columns("abc", 3), "abc");
+        assert_eq!(
+            (truncate_left("/a/世界", 4), truncate_left("/a/bc", 4)),
+            ("…界".into(), "…/bc".into())
+        );
         assert_eq!(shorten_folder("/home/me/x", Some(Path::new("/home/me"))), "~/x");
     }
 }

@@ -62,10 +62,8 @@ pub fn report_usage(
         for turn in
             turns(&one.parsed.pieces).filter(|turn| since.is_none_or(|since| turn.at >= since))
         {
-            let mut usage = TurnsUsage::default();
-            usage.add(&turn);
             let key = hash_turn(&one.text, prompt, &turn);
-            found.push((key, by.key(&one.name, &turn), usage));
+            found.push((key, by.key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
         Some((one.name, found))
     };
@@ -78,8 +76,8 @@ pub fn report_usage(
     let mut total = TurnsUsage::default();
     for (key, row, usage) in all.into_iter().flat_map(|(_, found)| found) {
         if seen.insert(key) {
-            merge(rows.entry(row).or_default(), &usage);
-            merge(&mut total, &usage);
+            *rows.entry(row).or_default() += usage;
+            total += usage;
         }
     }
     let width =
@@ -104,7 +102,7 @@ pub fn report_usage(
     }
     if total.unpriced > 0 {
         text.push_str(&format!(
-            "+: {} of {} turns had no known price; \"prices\" in the config gives one\n",
+            "{} of {} turns had no known price; \"prices\" in the config gives one\n",
             total.unpriced, total.turns
         ));
     }
@@ -117,15 +115,6 @@ pub fn report_usage(
         })
         .collect();
     Ok(Report::done(text).with("by", by.word()).with("rows", list).with("total", describe(&total)))
-}
-
-fn merge(sum: &mut TurnsUsage, more: &TurnsUsage) {
-    sum.turns += more.turns;
-    sum.input = sum.input.saturating_add(more.input);
-    sum.cached = sum.cached.saturating_add(more.cached);
-    sum.output = sum.output.saturating_add(more.output);
-    sum.cost += more.cost;
-    sum.unpriced += more.unpriced;
 }
 
 /// `$1.25`, `$1.25+` where some turns have no price, `?` where none has.
