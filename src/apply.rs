@@ -10,6 +10,7 @@ mod indent;
 mod lines;
 mod near;
 mod outcome;
+mod partial;
 mod quote;
 mod refuse;
 mod write;
@@ -27,6 +28,8 @@ use std::ops::Range;
 /// What a hunk of a diff says beside its lines.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hint {
+    /// Every place counts, not one alone.
+    everywhere: bool,
     /// The line of the file where it begins, from 1. It only chooses among equal places.
     at: Option<usize>,
     last_end: LastEnd,
@@ -42,6 +45,11 @@ struct Edit {
 /// Applies all blocks to a text, or none; then there is a refusal for each that cannot be applied.
 pub fn apply(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
     apply_all(text, blocks, &[])
+}
+
+/// Like [`apply`], but each block is applied at every place where its search is found.
+pub fn apply_everywhere(text: &str, blocks: &[Block]) -> Result<Applied, Vec<Refusal>> {
+    apply_all(text, blocks, &vec![Hint { everywhere: true, ..Hint::default() }; blocks.len()])
 }
 
 /// Applies all hunks of a diff to a text, or none; of two places that fit, the one that begins at the hunk's line counts.
@@ -61,7 +69,7 @@ pub fn apply_hunks(text: &str, hunks: &[DiffHunk]) -> Result<Applied, Vec<Refusa
             (true, false) => LastEnd::Goes,
             _ => LastEnd::Stays,
         };
-        Hint { at: hunk.at, last_end }
+        Hint { at: hunk.at, last_end, everywhere: false }
     };
     let blocks: Vec<Block> = hunks.iter().map(block).collect();
     let hints: Vec<Hint> = hunks.iter().map(hint).collect();
@@ -75,8 +83,8 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
     let mut refusals = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         let hint = hints.get(index).copied().unwrap_or_default();
-        match plan_edit(body, &file, !mark.is_empty(), block, hint) {
-            Ok(edit) => edits.push((index, edit)),
+        match plan_edits(body, &file, !mark.is_empty(), block, hint) {
+            Ok(planned) => edits.extend(planned.into_iter().map(|edit| (index, edit))),
             Err(refusal) => {
                 refusals.push(Refusal { block: index + 1, line: block.line, ..refusal });
             }
@@ -129,6 +137,35 @@ fn apply_all(text: &str, blocks: &[Block], hints: &[Hint]) -> Result<Applied, Ve
     out.push_str(&body[at..]);
     changes.sort_by_key(|(index, _)| *index);
     Ok(Applied { text: out, changes: changes.into_iter().map(|(_, change)| change).collect() })
+}
+
+/// Plans one block at its place, or at all of its places.
+fn plan_edits(
+    text: &str,
+    file: &File,
+    marked: bool,
+    block: &Block,
+    hint: Hint,
+) -> Result<Vec<Edit>, Refusal> {
+    let (search, replace) = (lines::split(&block.search), lines::split(&block.replace));
+    let has_text = search.iter().any(|line| !lines::is_blank(line.text));
+    let places =
+        if hint.everywhere && has_text { find::find_places(&search, file) } else { Vec::new() };
+    if places.len() < 2 {
+        return plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]);
+    }
+    if places.len() >= find::MOST_PLACES {
+        return Err(refuse::too_many());
+    }
+    let is_new =
+        |place: &&find::Place| find::already_applied(place, &search, &replace, file).is_none();
+    let write = |place: &find::Place| {
+        write::write(place, &search, &replace, file, hint.last_end)
+            .map(|written| Edit { lines: place.lines.clone(), written, how: place.how })
+            .map_err(|unclear| refuse::unclear(place, unclear, file))
+    };
+    let edits: Vec<Edit> = places.iter().filter(is_new).map(write).collect::<Result<_, _>>()?;
+    if edits.is_empty() { plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]) } else { Ok(edits) }
 }
 
 /// Plans one block, without regard to the others.
@@ -186,7 +223,12 @@ fn plan_edit(
         places.truncate(1);
     }
     let place = match places.len() {
-        0 => return Err(refuse::missing(&search, &replace, file)),
+        0 => {
+            let whole = partial::complete(block, &search, &replace, file);
+            let whole = whole.ok_or_else(|| refuse::missing(&search, &replace, file))?;
+            return plan_edit(text, file, marked, &whole, hint)
+                .map(|edit| Edit { how: How::PartOfLine, ..edit });
+        }
         1 => places.remove(0),
         _ => return Err(refuse::twice(&places, file)),
     };

@@ -26,6 +26,10 @@ pub struct Facts {
     pub shell_timeout: u64,
     /// The folder of nagent's own tools.
     pub own_tools: Option<String>,
+    /// The shell that commands run in.
+    pub shell: String,
+    /// The command that an answer must satisfy.
+    pub check: Option<String>,
     /// The tools found.
     pub tools: Vec<Tool>,
     /// System, host name and machine.
@@ -34,6 +38,10 @@ pub struct Facts {
     pub toplevel: Option<String>,
     /// The name and address of each remote.
     pub remotes: Vec<(String, String)>,
+    /// The branch, and what is changed in the working tree.
+    pub branch: Option<String>,
+    /// Files with instructions for those who work on the project.
+    pub instructions: Vec<String>,
     /// The user's context files: path and text.
     pub files: Vec<(String, String)>,
     /// The history and summary of the file, in a file's own conversation: the blocks of [`crate::history::text`]. Where the
@@ -184,10 +192,14 @@ pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
                 written.iter().rev().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             let text = now.iter().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             // Line ends are compared without CR, since an editor may have changed those of the conversation.
-            (!last.lines().eq(text.lines())).then(|| Section { title, text: text.to_owned() })
+            let is_lasting = |line: &&str| !line.starts_with(BRANCH.trim_start());
+            (!last.lines().filter(is_lasting).eq(text.lines().filter(is_lasting))).then(|| Section { title, text: text.to_owned() })
         })
         .collect()
 }
+
+/// How the line about the branch begins. What is changed in the working tree is as it was when the conversation began.
+const BRANCH: &str = "\nbranch, at first: ";
 
 /// The text of a section that no longer exists.
 const NONE: &str = "(none)";
@@ -242,11 +254,11 @@ fn rules(facts: &Facts) -> String {
     }
     let _ = write!(
         text,
-        "- Commands run with the user's own permissions, in the folder of the last prompt, each in a new shell without \
-         input, for at most {} seconds unless timeout says otherwise. Build \
+        "- Commands run with the user's own permissions, in the folder of the last prompt, each in a new {} without \
+         input, for at most {} seconds unless timeout says otherwise. Background processes end with the command. Build \
          output and temporary files are fine; do not use commands to change other files that the tags cannot write. \
          Delete nothing that you did not create, unless asked to.",
-        facts.shell_timeout
+        escaped(&facts.shell), facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {
         let _ = write!(
@@ -293,6 +305,16 @@ fn environment(facts: &Facts) -> String {
         for (remote, url) in &facts.remotes {
             let _ = write!(text, "\nremote {}: {}", escaped(remote), escaped(url));
         }
+    }
+    if let Some(branch) = &facts.branch {
+        let _ = write!(text, "{BRANCH}{}", escaped(branch));
+    }
+    if !facts.instructions.is_empty() {
+        let names: Vec<String> = facts.instructions.iter().map(|name| escaped(name)).collect();
+        let _ = write!(text, "\ninstructions: {} (read before you change files)", names.join(", "));
+    }
+    if let Some(check) = &facts.check {
+        let _ = write!(text, "\ncheck: your answer counts when this exits 0: {}", escaped(check));
     }
     text
 }
@@ -365,6 +387,10 @@ mod tests {
             writable: vec![evil.clone()],
             tools: vec![tool],
             own_tools: Some(evil.clone()),
+            shell: evil.clone(),
+            check: Some(evil.clone()),
+            branch: Some(evil.clone()),
+            instructions: vec![evil.clone()],
             host: evil.clone(),
             toplevel: Some(evil.clone()),
             remotes: vec![(evil.clone(), evil.clone())],

@@ -135,6 +135,12 @@ limits! {
         bytes DIFF_INPUT: usize = 4 << 20, "the file is shown instead";
         /// Description of a change that others made
         bytes CHANGE_SHOWN: usize = 6 << 10, "truncated, and the result says so";
+        /// Lines that an edit changed, in its result
+        bytes EDIT_SHOWN: usize = 2 << 10, "truncated, and the result says so";
+        /// Diff in the result of a file's conversation
+        bytes CHILD_DIFF: usize = 4 << 10, "truncated, and the result says so";
+        /// Files of a repository that is searched for changes, for the first context
+        count STATUS_FILES: usize = 20_000, "only the branch is named";
         /// File that is not UTF-8 and is stored whole beside what is shown of it
         bytes STORED_BYTES: u64 = 64 << 20, "not stored";
         /// File that is searched for private keys when a part of it is shown, with `--redact`

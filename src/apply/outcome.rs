@@ -40,6 +40,8 @@ pub enum How {
     Quotes,
     /// A blank line too many or too few.
     BlankLines,
+    /// The rest of a line of which the search has a part.
+    PartOfLine,
 }
 
 /// Why a block was refused.
@@ -112,6 +114,7 @@ impl How {
             Self::Indent => "indent",
             Self::Quotes => "quotes",
             Self::BlankLines => "blank_lines",
+            Self::PartOfLine => "part_of_line",
         }
     }
 }

@@ -52,10 +52,10 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         Some(How::Trailing) => " (ignoring trailing blanks)",
         Some(How::Indent) => " (ignoring indentation)",
         Some(How::Quotes) => " (ignoring the shape of quotes)",
-        Some(How::BlankLines) => " (ignoring blank lines)",
+        Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search occurs {} times{more} in the file{up_to}, at lines {}: add lines above or below it until it occurs only once",
+        "the search occurs {} times{more} in the file{up_to}, at lines {}: add lines above or below it until it occurs only once; all=\"true\" changes each of them",
         places.len(),
         list_numbers(&lines)
     );
@@ -67,6 +67,13 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
     let mut near: Vec<_> = near.collect();
     near.dedup_by_key(|quote| quote.line);
     refuse(Cause::Twice, message, near)
+}
+
+pub(super) fn too_many() -> Refusal {
+    let message = format!(
+        "the search occurs {MOST_PLACES} times or more in the file: change so many places with a command (sed)"
+    );
+    refuse(Cause::Twice, message, Vec::new())
 }
 
 /// Refuses a block whose replacement is at these lines of the file already. `advice` ends the sentence.
@@ -129,7 +136,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     if !cores.is_empty() {
         let near = quote_lines(file, cores[0].clone());
         let message = format!(
-            "the text is in the file at lines {}, but with different indentation or blank lines: copy the lines exactly",
+            "the text is in the file at lines {}, but with different indentation or blank lines: copy them from here",
             list_numbers(&cores)
         );
         return refuse(Cause::Indentation, message, near);
@@ -140,7 +147,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     if let Some(window) = near::nearest(search, file) {
         let (what, lines) = near::describe_difference(search, file, &window);
         let message =
-            format!("not in the file; {what}: read these lines again and copy them exactly");
+            format!("not in the file; {what}. Copy the lines from here:");
         return refuse(Cause::Missing, message, quote_lines(file, lines));
     }
     let message = format!(
@@ -202,7 +209,7 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
         return None;
     }
     let message = format!(
-        "only a part of a line, found in lines {}: blocks need whole lines, so copy the whole line",
+        "only a part of a line, found in lines {}: blocks need whole lines: copy the whole line from here",
         list_numbers(&lines)
     );
     let near = lines.iter().take(MOST_QUOTES);

@@ -66,9 +66,9 @@ impl Runner<'_> {
                 let done = self.files.write_file(block.clone(), path, text, &self.conversation);
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
-            Action::Edit { path, blocks } => {
+            Action::Edit { path, blocks, all } => {
                 let block = block.with("path", path);
-                let done = self.files.edit_file(block.clone(), path, blocks, &self.conversation);
+                let done = self.files.edit_file(block.clone(), path, blocks, *all, &self.conversation);
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::List { path } => {
@@ -82,9 +82,14 @@ impl Runner<'_> {
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(block, found, &self.context)?
             }
-            Action::Grep { pattern, path, glob } => {
+            Action::Grep { pattern, path, glob, context, ignore_case } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
-                let found = grep::search_lines(search, pattern, &asked, glob.as_deref());
+                let how = grep::Pattern {
+                    regex: pattern,
+                    ignore_case: *ignore_case,
+                    context: usize::try_from(context.unwrap_or(0)).unwrap_or(usize::MAX),
+                };
+                let found = grep::search_lines(search, &how, &asked, glob.as_deref());
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
                 show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
             }

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::commands::with_sandbox;
 use super::nagent_child::{ChildAnswer, ChildLines, child_job};
@@ -347,6 +348,9 @@ impl Children {
         let error = answer.error.as_ref();
         parts.extend(error.map(|error| format!("[the conversation failed: {error}]")));
         parts.extend(answer.ended_by.as_ref().map(|problem| format!("[{}]", problem.message)));
+        if let Some(diff) = answer.json.get("diff").and_then(Value::as_str) {
+            parts.push(cut_diff(diff));
+        }
         let outputs = context.root.outputs();
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
@@ -361,6 +365,16 @@ fn child_name(parent: &str, name: &str) -> String {
         Ok(()) => whole,
         Err(_) => format!("child-{}", &fs::sha256(whole.as_bytes())[..32]),
     }
+}
+
+/// What a child changed in its file, cut at the end of a line.
+fn cut_diff(diff: &str) -> String {
+    let diff = diff.trim_end_matches('\n');
+    if diff.len() <= limits::CHILD_DIFF {
+        return diff.to_owned();
+    }
+    let end = diff[..diff.floor_char_boundary(limits::CHILD_DIFF)].rfind('\n').unwrap_or(0);
+    format!("{}\n[… the rest of the diff is not shown]", &diff[..end])
 }
 
 /// The true path of a file that may have to be created.

@@ -87,8 +87,16 @@ impl Commands {
         parents: String,
         context: &RunContext<'_>,
     ) -> Job {
-        let root = context.root.path().display().to_string();
-        let set = [(PARENTS, parents), (RUN, context.run.clone()), ("NAGENT_ROOT", root)];
+        let mut set =
+            vec![
+            (PARENTS, parents),
+            (RUN, context.run.clone()),
+            ("NAGENT_ROOT", context.root.path().display().to_string()),
+        ];
+        // Colour codes cost a model tokens. Who wants them lets the variable through.
+        let plain = [("TERM", "dumb"), ("NO_COLOR", "1")].into_iter();
+        let plain = plain.filter(|(name, _)| !self.rules.pass_env.iter().any(|pass| pass == name));
+        set.extend(plain.map(|(name, value)| (name, value.to_owned())));
         let program = context.env.program(&self.rules.program).into_os_string();
         let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);

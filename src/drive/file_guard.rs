@@ -14,6 +14,7 @@ use super::file_changes::{RunChange, RunChanges, content_hash};
 use super::freshness::{LastSeen, describe_change, recorded_hash, with_shown};
 use super::result_block::error;
 use crate::apply::{self, How};
+use crate::diff::lines;
 use crate::format::conversation::{Block, Piece};
 use crate::format::edit;
 use crate::limits;
@@ -131,6 +132,7 @@ impl FileGuard {
         block: Block,
         path: &str,
         blocks: &str,
+        all: bool,
         conversation: &ConversationFile,
     ) -> Result<Block> {
         let edits = edit::parse(blocks)
@@ -145,7 +147,8 @@ impl FileGuard {
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
         let stale = seen.as_ref().filter(|seen| **seen != old_hash);
-        let applied = match apply::apply(&old, &edits) {
+        let apply = if all { apply::apply_everywhere } else { apply::apply };
+        let applied = match apply(&old, &edits) {
             Ok(applied) => applied,
             Err(refusals) => {
                 let mut text = String::from("nothing was changed.");
@@ -166,11 +169,9 @@ impl FileGuard {
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
         let done = self.replace_content(block, opened, applied.text.as_bytes())?;
-        let lines = applied.changes.iter().map(|change| {
-            format!("line {}: -{} +{}", change.first_line, change.removed, change.added)
-        });
-        let lines: Vec<String> = lines.chain(done.body.clone()).collect();
-        let done = done.with("blocks", edits.len()).body(lines.join("\n"));
+        let note = done.body.iter().map(|note| format!("\n{note}"));
+        let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
+        let done = done.with("blocks", edits.len()).body(text);
         // Who had not seen the file as it was has not seen all of it now.
         let new_hash = fs::sha256(applied.text.as_bytes());
         let known_now = |known: Option<String>| match known {
@@ -291,6 +292,31 @@ fn text_to_edit(opened: &Opened, edits: &[edit::Block]) -> Result<String> {
         [only] if only.search.trim().is_empty() => Ok(String::new()),
         _ => bail!("there is no such file; create it with <nagent-write>"),
     }
+}
+
+/// The lines that an edit changed, as they are now: `line 12: -1 +2`, then each as `12:text`.
+fn describe_edit(old: &str, new: &str) -> String {
+    let mut text = String::new();
+    let mut number = 1;
+    let mut at = 0;
+    for range in lines::changed_ranges(old.as_bytes(), new.as_bytes()) {
+        number += new[at..range.new.start].matches('\n').count();
+        at = range.new.start;
+        let (gone, come) = (&old[range.old], &new[range.new]);
+        let (removed, added) = (gone.lines().count(), come.lines().count());
+        text.push_str(&format!("line {number}: -{removed} +{added}\n"));
+        for (index, line) in come.lines().enumerate() {
+            text.push_str(&format!("{}:{line}\n", number + index));
+        }
+        if text.len() > limits::EDIT_SHOWN {
+            let end = text[..text.floor_char_boundary(limits::EDIT_SHOWN)].rfind('\n').unwrap_or(0);
+            text.truncate(end);
+            text.push_str("\n[… more changed lines are not shown]");
+            return text;
+        }
+    }
+    text.truncate(text.trim_end_matches('\n').len());
+    text
 }
 
 /// The file existed when the model was last shown it, and does not any more.

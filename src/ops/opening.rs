@@ -19,6 +19,9 @@ use crate::sys::sandbox::Sandbox;
 use crate::sys::{clock, context_files, env, fs, git, names, tools};
 use crate::turn::unfinished::unfinished_results;
 
+/// The file in which a project has instructions for those who work on it.
+const INSTRUCTIONS: &str = "AGENTS.md";
+
 /// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
 pub(super) fn gather_facts(
     call: &Call<'_>,
@@ -63,20 +66,34 @@ pub(super) fn gather_facts(
         boundary.restrict(sandbox);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
+    let instructions = find_instructions(folder, git.toplevel.as_deref());
     let facts = Facts {
         part,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
         sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
+        shell: call.settings.shell().program,
+        check: call.args.check.clone(),
         own_tools: own_tools.map(|path| path.display().to_string()),
         tools: found.tools,
         host: env::describe_host(),
         toplevel: git.toplevel.map(|path| path.display().to_string()),
         remotes: git.remotes,
+        branch: git.branch,
+        instructions,
         files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
         memory: String::new(),
     };
     Ok((facts, boundary, sandbox))
+}
+
+/// Files with instructions, in the working folder and at the top of its repository.
+fn find_instructions(folder: &Path, toplevel: Option<&Path>) -> Vec<String> {
+    let mut paths = vec![folder.join(INSTRUCTIONS)];
+    paths.extend(toplevel.filter(|top| *top != folder).map(|top| top.join(INSTRUCTIONS)));
+    let is_there = |path: &std::path::PathBuf| path.is_file();
+    let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+    paths.iter().filter(|path| is_there(path)).map(|path| name(path)).collect()
 }
 
 pub(super) fn make_blocks(

@@ -113,7 +113,7 @@ fn describe_action(action: Action) -> (String, String) {
         Action::FileRead { path } | Action::List { path } => (path, None),
         Action::FilePatch { index } => (index, None),
         Action::Write { path, text } => (path, Some(text)),
-        Action::Edit { path, blocks } => (path, Some(blocks)),
+        Action::Edit { path, blocks, .. } => (path, Some(blocks)),
         Action::Glob { pattern, path } | Action::Grep { pattern, path, .. } => {
             (pattern + &inside(path), None)
         }

@@ -21,6 +21,7 @@ gap ::= [ \t\r\n]+
 is ::= space "=" space
 text ::= "\"" [^"]* "\"" | "'" [^']* "'"
 filled ::= "\"" [^"]+ "\"" | "'" [^']+ "'"
+flag ::= "\"true\"" | "\"false\"" | "'true'" | "'false'"
 positive ::= "\"" [1-9] [0-9]{0,18} "\"" | "'" [1-9] [0-9]{0,18} "'"
 "#;
 
@@ -78,6 +79,7 @@ fn tag_rules(tag: &Tag) -> String {
 fn attribute_rule((attribute, must): (&Attribute, bool)) -> String {
     let value = match attribute.value {
         Value::Positive => "positive",
+        Value::Flag => "flag",
         Value::Text if attribute.required => "filled",
         Value::Text => "text",
     };

@@ -57,6 +57,7 @@ pub enum Action {
     Edit {
         path: String,
         blocks: String,
+        all: bool,
     },
     List {
         path: String,
@@ -69,6 +70,8 @@ pub enum Action {
         pattern: String,
         path: Option<String>,
         glob: Option<String>,
+        context: Option<u64>,
+        ignore_case: bool,
     },
     Shell {
         commands: String,

@@ -301,6 +301,8 @@ impl<'a> Parser<'a> {
                 Some(format!("the value of {key} in <{}> has {bytes} bytes; {most}", tag.name))
             } else if attribute.required && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
+            } else if attribute.value == Value::Flag && !matches!(&*value, "true" | "false") {
+                Some(format!("{name} of <{}> is \"true\" or \"false\"", tag.name))
             } else if attribute.value == Value::Positive && !is_number() {
                 let number = "must be a whole number from 1";
                 let given = complaint::excerpt_of(&value, 40);
@@ -432,7 +434,11 @@ fn build(values: &Values, body: String) -> Item {
         TagKind::FileRead => Action::FileRead { path: values.required("path") },
         TagKind::FilePatch => Action::FilePatch { index: values.required("index") },
         TagKind::Write => Action::Write { path: values.required("path"), text: body },
-        TagKind::Edit => Action::Edit { path: values.required("path"), blocks: body },
+        TagKind::Edit => Action::Edit {
+            path: values.required("path"),
+            blocks: body,
+            all: values.find("all") == Some("true"),
+        },
         TagKind::List => Action::List { path: values.required("path") },
         TagKind::Glob => {
             Action::Glob { pattern: values.required("pattern"), path: values.optional("path") }
@@ -441,6 +447,8 @@ fn build(values: &Values, body: String) -> Item {
             pattern: values.required("pattern"),
             path: values.optional("path"),
             glob: values.optional("glob"),
+            context: values.number("context"),
+            ignore_case: values.find("ignore_case") == Some("true"),
         },
         TagKind::Shell => Action::Shell { commands: body, timeout: values.number("timeout") },
         TagKind::Next => Action::Next { prompt: body },

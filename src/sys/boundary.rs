@@ -256,7 +256,7 @@ impl Boundary {
             Some(target) if target.path == path => {
                 "what is there now is another file with several hard links; ask the user to look at it".to_owned()
             }
-            Some(_) => format!("another file has a conversation of its own: {way}"),
+            Some(_) => "say in your answer what that file needs".to_owned(),
         };
         let (path, may) = (shown(asked), self.describe());
         let problem = format!("{path}{resolved} is outside of the write boundary: {may}");

@@ -18,22 +18,35 @@ const MATCH_BYTES: usize = 256 * 1024;
 /// Bytes that are searched before it is asked whether to stop.
 const PIECE: usize = 1 << 20;
 
-/// Lines that match a regular expression, as `path:line: text`, in the files below `asked` or in that file.
+/// What is searched for.
+#[derive(Debug, Clone, Copy)]
+pub struct Pattern<'a> {
+    /// The regular expression.
+    pub regex: &'a str,
+    /// Whether upper and lower case are the same.
+    pub ignore_case: bool,
+    /// How many lines are shown before and after each match.
+    pub context: usize,
+}
+
+/// Lines that match a regular expression, as grep shows them, in the files below `asked` or in that file: `path:line:text`,
+/// `path-line-text` for the lines around them, and `--` between groups. In a line that is cut, further matches are counted.
 ///
 /// `only` is a glob that the paths must match. Binary files and files over 64 MiB are left out. A line is shown
 /// with 300 characters around its match. At most 500 lines and 256 KiB are shown, all are counted.
 pub fn search_lines(
     place: list_dir::Search<'_>,
-    pattern: &str,
+    pattern: &Pattern<'_>,
     asked: &Path,
     only: Option<&str>,
 ) -> Result<Found, FileError> {
     let root = place.cwd.join(asked);
     let kind = check_type(asked, &root)?;
-    let (regex, by_line) = compile(pattern)?;
+    let (regex, by_line) = compile(pattern.regex, pattern.ignore_case)?;
     let mut search = Search {
         regex,
         by_line,
+        context: pattern.context,
         found: Found::default(),
         files: 0,
         searched: 0,
@@ -68,10 +81,11 @@ pub fn search_lines(
 }
 
 /// The expression for a line, and where there can be one, that for many lines.
-fn compile(pattern: &str) -> Result<(Regex, Option<Regex>), FileError> {
+fn compile(pattern: &str, ignore_case: bool) -> Result<(Regex, Option<Regex>), FileError> {
     let build = |by_line| {
         RegexBuilder::new(pattern)
             .multi_line(by_line)
+            .case_insensitive(ignore_case)
             .size_limit(MAX_REGEX_BYTES)
             .dfa_size_limit(MAX_REGEX_BYTES)
             .build()
@@ -96,6 +110,7 @@ struct Search<'a> {
     regex: Regex,
     /// The same with ^ and $ at each line, to see at once that many lines have no match.
     by_line: Option<Regex>,
+    context: usize,
     found: Found,
     files: u64,
     searched: u64,
@@ -135,6 +150,8 @@ impl Search<'_> {
         }
         self.searched += 1;
         let before = self.found.total;
+        let mut hits: Vec<(usize, String)> = Vec::new();
+        let mut shown_bytes = self.found.body.len();
         let mut number = 0;
         let mut rest = self.buffer.as_slice();
         while !rest.is_empty() {
@@ -156,13 +173,56 @@ impl Search<'_> {
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
                 let Some(found) = self.regex.find(line) else { continue };
                 self.found.total += 1;
-                if self.found.shown < limits::GREP_MATCHES && self.found.body.len() < MATCH_BYTES {
-                    let text = excerpt(line, found.start(), found.end());
-                    self.found.push_line(&format!("{}:{number}: {text}", shown(name)));
+                let so_far = self.found.shown + hits.len() as u64;
+                if so_far < limits::GREP_MATCHES && shown_bytes < MATCH_BYTES {
+                    let mut text = excerpt(line, found.start(), found.end());
+                    if text.len() < line.len() {
+                        let more = self.regex.find_iter(line).count() - 1;
+                        let note = format!(" ({more} more in this line)");
+                        text.push_str(if more > 0 { &note } else { "" });
+                    }
+                    shown_bytes += text.len();
+                    hits.push((usize::try_from(number).unwrap_or(usize::MAX), text));
                 }
             }
         }
+        show_hits(&mut self.found, &hits, &self.buffer, &shown(name), self.context);
         self.files += u64::from(self.found.total > before);
+    }
+}
+
+/// Adds the matching lines of a file with the lines around them.
+fn show_hits(
+    found: &mut Found,
+    hits: &[(usize, String)],
+    bytes: &[u8],
+    name: &str,
+    context: usize,
+) {
+    if context == 0 {
+        for (number, text) in hits {
+            found.push_line(&format!("{name}:{number}:{text}"));
+        }
+        return;
+    }
+    let lines: Vec<&[u8]> = bytes.strip_suffix(b"\n").unwrap_or(bytes).split(|b| *b == b'\n').collect();
+    // The number of the last line that was shown.
+    let mut last = 0;
+    for (index, (number, text)) in hits.iter().enumerate() {
+        let around = |number: usize| {
+            let line = lines[number - 1];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            format!("{name}-{number}-{}\n", excerpt(line, 0, 0))
+        };
+        let from = number.saturating_sub(context).max(last + 1);
+        if !found.body.is_empty() && (last == 0 || from > last + 1) {
+            found.body.push_str("--\n");
+        }
+        (from..*number).for_each(|line| found.body.push_str(&around(line)));
+        found.push_line(&format!("{name}:{number}:{text}"));
+        let next = hits.get(index + 1).map_or(usize::MAX, |(next, _)| *next);
+        last = number.saturating_add(context).min(next - 1).min(lines.len());
+        (number + 1..=last).for_each(|line| found.body.push_str(&around(line)));
     }
 }
 
@@ -235,8 +295,29 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
+    fn plain(regex: &str) -> Pattern<'_> {
+        Pattern { regex, ignore_case: false, context: 0 }
+    }
+
+    #[test]
+    fn lines_around_are_shown_as_grep_shows_them() {
+        let dir = tree(&[("a", "1\n2\nX\n4\n5\nx\n7\n8\n9\n10\nx"), ("b", "x\n")]);
+        let pattern = Pattern { regex: "x", ignore_case: true, context: 1 };
+        let found = search_lines(search(&dir, GO_ON), &pattern, Path::new("."), None).unwrap();
+        let expect = "a-2-2\na:3:X\na-4-4\na-5-5\na:6:x\na-7-7\n--\na-10-10\na:11:x\n--\nb:1:x\n";
+        assert_eq!((found.body.as_str(), found.shown), (expect, 4));
+    }
+
+    #[test]
+    fn further_matches_in_a_line_that_is_cut_are_counted() {
+        let long = format!("{0}word{0}word{0}word", "x".repeat(400));
+        let dir = tree(&[("a", &long), ("b", "word word")]);
+        let body = grepped(&dir, "word", ".", None).body;
+        assert!(body.contains("… (2 more in this line)\nb:1:word word\n"), "{body}");
+    }
+
     fn grepped(dir: &TempDir, pattern: &str, path: &str, only: Option<&str>) -> Found {
-        search_lines(search(dir, GO_ON), pattern, Path::new(path), only).unwrap()
+        search_lines(search(dir, GO_ON), &plain(pattern), Path::new(path), only).unwrap()
     }
 
     #[test]
@@ -248,12 +329,12 @@ mod tests {
             ("n.rs", "one"),
         ]);
         let found = grepped(&dir, "^one", ".", Some("*.txt"));
-        assert_eq!(found.body, "a/z.txt:3: one more\nb.txt:1: one\n");
+        assert_eq!(found.body, "a/z.txt:3:one more\nb.txt:1:one\n");
         assert_eq!(found.total, 2);
-        assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt:2: two\n");
-        assert_eq!(grepped(&dir, "one$", "b.txt", None).body, "b.txt:1: one\n");
-        assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1: one\n");
-        assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2: \n");
+        assert_eq!(grepped(&dir, "two$", ".", None).body, "b.txt:2:two\n");
+        assert_eq!(grepped(&dir, "one$", "b.txt", None).body, "b.txt:1:one\n");
+        assert_eq!(grepped(&dir, "(?i)ONE$", "n.rs", None).body, "n.rs:1:one\n");
+        assert_eq!(grepped(&dir, "^$", ".", None).body, "a/z.txt:2:\n");
         assert_eq!(
             grepped(&dir, r"o\s*t", ".", None).text(),
             "(no line matches in 4 files searched; what .gitignore names is left out)\n"
@@ -266,7 +347,7 @@ mod tests {
         fs::File::create(dir.path().join("huge")).unwrap().set_len(limits::GREP_FILE + 1).unwrap();
         symlink("text", dir.path().join("link")).unwrap();
         let found = grepped(&dir, "word", ".", None);
-        assert_eq!(found.body, "text:1: word\n");
+        assert_eq!(found.body, "text:1:word\n");
         assert_eq!(found.notes.len(), 2);
         assert!(found.text().contains("1 binary files not searched"));
         assert!(found.text().contains("over 64 MiB; use `grep` in <nagent-shell>: huge"));
@@ -300,10 +381,10 @@ mod tests {
             ("many", &lines.concat()),
             ("long", &format!("{}\nend\n", "x".repeat(3 << 20))),
         ]);
-        assert_eq!(grepped(&dir, "^line 199999$", ".", None).body, "many:199999: line 199999\n");
-        assert_eq!(grepped(&dir, r"\Aline 150000\z", ".", None).body, "many:150000: line 150000\n");
-        assert_eq!(grepped(&dir, "(?-m)^line 1000$", ".", None).body, "many:1000: line 1000\n");
-        assert_eq!(grepped(&dir, "^end$", ".", None).body, "long:2: end\n");
+        assert_eq!(grepped(&dir, "^line 199999$", ".", None).body, "many:199999:line 199999\n");
+        assert_eq!(grepped(&dir, r"\Aline 150000\z", ".", None).body, "many:150000:line 150000\n");
+        assert_eq!(grepped(&dir, "(?-m)^line 1000$", ".", None).body, "many:1000:line 1000\n");
+        assert_eq!(grepped(&dir, "^end$", ".", None).body, "long:2:end\n");
         assert_eq!(grepped(&dir, "line", "many", None).total, 200_000);
         assert_eq!(grepped(&dir, "^$", ".", None).total, 0);
     }
@@ -320,7 +401,7 @@ mod tests {
     fn a_bad_pattern_is_explained() {
         let dir = tree(&[]);
         let check = |pattern: &str, expect: &str| {
-            let error = search_lines(search(&dir, GO_ON), pattern, Path::new("."), None)
+            let error = search_lines(search(&dir, GO_ON), &plain(pattern), Path::new("."), None)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(expect) && !error.contains('\n'), "{error}");
@@ -334,7 +415,7 @@ mod tests {
     fn odd_names_are_shown_escaped() {
         let dir = tree(&[]);
         fs::write(dir.path().join(OsStr::from_bytes(b"\xff\x1b[2J")), "word").unwrap();
-        assert_eq!(grepped(&dir, "word", ".", None).body, "$'\\377\\033[2J':1: word\n");
+        assert_eq!(grepped(&dir, "word", ".", None).body, "$'\\377\\033[2J':1:word\n");
         assert_eq!(globbed(&dir, "*", "."), "$'\\377\\033[2J' ");
     }
 
@@ -346,9 +427,9 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() > 2
         };
-        let found = search_lines(search(&dir, &stop), "word", Path::new("."), None).unwrap();
+        let found = search_lines(search(&dir, &stop), &plain("word"), Path::new("."), None).unwrap();
         assert!(
-            found.stopped && found.text().contains("a:1: word\n(interrupted"),
+            found.stopped && found.text().contains("a:1:word\n(interrupted"),
             "{}",
             found.text()
         );
@@ -366,7 +447,7 @@ mod tests {
         ]);
         assert_eq!(globbed(&dir, "*.log", "."), "");
         assert_eq!(globbed(&dir, "*.txt", "."), "c.txt ");
-        assert_eq!(grepped(&dir, "word", ".", None).body, "c.txt:1: word\n");
-        assert_eq!(grepped(&dir, "word", "a.log", None).body, "a.log:1: word\n");
+        assert_eq!(grepped(&dir, "word", ".", None).body, "c.txt:1:word\n");
+        assert_eq!(grepped(&dir, "word", "a.log", None).body, "a.log:1:word\n");
     }
 }

@@ -147,8 +147,9 @@ impl RunEvent {
                 set("path", Some(path.clone()));
                 text
             }
-            Action::Edit { path, blocks } => {
+            Action::Edit { path, blocks, all } => {
                 set("path", Some(path.clone()));
+                set("all", all.then(|| "true".to_owned()));
                 if let Ok(edits) = edit::parse(blocks) {
                     bytes_out = Some(edits.iter().map(|edit| edit.search.len() as u64).sum());
                     bytes_in = Some(edits.iter().map(|edit| edit.replace.len() as u64).sum());
@@ -160,10 +161,12 @@ impl RunEvent {
                 set("path", path.clone());
                 ""
             }
-            Action::Grep { pattern, path, glob } => {
+            Action::Grep { pattern, path, glob, context, ignore_case } => {
                 set("pattern", Some(pattern.clone()));
                 set("path", path.clone());
                 set("glob", glob.clone());
+                set("context", number(context));
+                set("ignore_case", ignore_case.then(|| "true".to_owned()));
                 ""
             }
             Action::Shell { commands, timeout } => {

@@ -313,7 +313,8 @@ mod tests {
         check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
         let read = Action::Read { path: "x".into(), offset: Some(3), limit: None };
         check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
-        let grep = Action::Grep { pattern: "a b".into(), path: Some("src".into()), glob: None };
+        let (pattern, path) = ("a b".to_owned(), Some("src".to_owned()));
+        let grep = Action::Grep { pattern, path, glob: None, context: None, ignore_case: false };
         check(&RunEvent::start(1, &grep), 80, &["→ grep  a b in src"]);
     }
 

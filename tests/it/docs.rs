@@ -439,8 +439,15 @@ fn every_type_is_in_the_page_about_large_files() {
 
 #[test]
 fn the_page_about_edits_has_every_reading_and_every_cause() {
-    let readings =
-        [How::Exact, How::LineEnds, How::Trailing, How::Indent, How::Quotes, How::BlankLines];
+    let readings = [
+        How::Exact,
+        How::LineEnds,
+        How::Trailing,
+        How::Indent,
+        How::Quotes,
+        How::BlankLines,
+        How::PartOfLine,
+    ];
     assert_eq!(names(&table("docs/edits.md", "`how`")), readings.map(How::as_str));
     let causes = [
         Cause::Missing,

@@ -30,20 +30,29 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
     };
     let some = |text: &String| Some(text.clone());
     let number = |number: &Option<u64>| number.map(|number| number.to_string());
+    let flag = |set: bool| set.then(|| "true".to_owned());
     let (values, body) = match action {
         Action::Read { path, offset, limit } => {
             (vec![("path", some(path)), ("offset", number(offset)), ("limit", number(limit))], "")
         }
         Action::FileRead { path } | Action::List { path } => (vec![("path", some(path))], ""),
         Action::FilePatch { index } => (vec![("index", some(index))], ""),
-        Action::Write { path, text: body } | Action::Edit { path, blocks: body } => {
-            (vec![("path", some(path))], body.as_str())
+        Action::Write { path, text: body } => (vec![("path", some(path))], body.as_str()),
+        Action::Edit { path, blocks, all } => {
+            (vec![("path", some(path)), ("all", flag(*all))], blocks.as_str())
         }
         Action::Glob { pattern, path } => {
             (vec![("pattern", some(pattern)), ("path", path.clone())], "")
         }
-        Action::Grep { pattern, path, glob } => {
-            (vec![("pattern", some(pattern)), ("path", path.clone()), ("glob", glob.clone())], "")
+        Action::Grep { pattern, path, glob, context, ignore_case } => {
+            let values = vec![
+                ("pattern", some(pattern)),
+                ("path", path.clone()),
+                ("glob", glob.clone()),
+                ("context", number(context)),
+                ("ignore_case", flag(*ignore_case)),
+            ];
+            (values, "")
         }
         Action::Shell { commands, timeout } => {
             (vec![("timeout", number(timeout))], commands.as_str())

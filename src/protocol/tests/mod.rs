@@ -25,7 +25,7 @@ pub(super) fn write(path: &str, text: &str) -> Item {
 }
 
 pub(super) fn edit(path: &str, blocks: &str) -> Item {
-    Item::Action(Action::Edit { path: path.into(), blocks: blocks.into() })
+    Item::Action(Action::Edit { path: path.into(), blocks: blocks.into(), all: false })
 }
 
 pub(super) fn list(path: &str) -> Item {
@@ -38,7 +38,8 @@ pub(super) fn glob(pattern: &str, path: Option<&str>) -> Item {
 
 pub(super) fn grep(pattern: &str, path: Option<&str>, glob: Option<&str>) -> Item {
     let (path, glob) = (path.map(Into::into), glob.map(Into::into));
-    Item::Action(Action::Grep { pattern: pattern.into(), path, glob })
+    let (context, ignore_case) = (None, false);
+    Item::Action(Action::Grep { pattern: pattern.into(), path, glob, context, ignore_case })
 }
 
 pub(super) fn shell(commands: &str) -> Item {
@@ -156,6 +157,20 @@ pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
             "<nagent-grep pattern=\"x\" path='src' glob=\"*.rs\"/>",
             vec![grep("x", Some("src"), Some("*.rs"))],
         ),
+        (
+            "<nagent-edit path=\"a\" all=\"true\">x</nagent-edit>",
+            vec![Item::Action(Action::Edit { path: "a".into(), blocks: "x".into(), all: true })],
+        ),
+        (
+            "<nagent-grep pattern=\"x\" context=\"2\" ignore_case='true'/>",
+            vec![Item::Action(Action::Grep {
+                pattern: "x".into(),
+                path: None,
+                glob: None,
+                context: Some(2),
+                ignore_case: true,
+            })],
+        ),
         ("<nagent-shell>ls</nagent-shell>", vec![shell("ls")]),
         (
             "<nagent-shell>\nls -l\necho \"a\" > b && cat <<EOF\nx\nEOF\n</nagent-shell>",
@@ -240,6 +255,7 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
     ("<nagent-read path=\"a\" limit=\"٣\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"18446744073709551616\"/>", "whole number"),
     ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", "whole number"),
+    ("<nagent-edit path=\"a\" all=\"yes\">x</nagent-edit>", "all of <nagent-edit> is \"true\""),
     ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
 ];
 

@@ -82,14 +82,18 @@ fn item() -> impl Strategy<Value = Item> {
         value().prop_map(|path| Action::FileRead { path }),
         value().prop_map(|index| Action::FilePatch { index }),
         (value(), text()).prop_map(|(path, text)| Action::Write { path, text }),
-        (value(), body()).prop_map(|(path, blocks)| Action::Edit { path, blocks }),
+        (value(), body(), any::<bool>()).prop_map(|(path, blocks, all)| Action::Edit { path, blocks, all }),
         value().prop_map(|path| Action::List { path }),
         (value(), maybe()).prop_map(|(pattern, path)| Action::Glob { pattern, path }),
-        (value(), maybe(), maybe()).prop_map(|(pattern, path, glob)| Action::Grep {
-            pattern,
-            path,
-            glob
-        }),
+        (value(), maybe(), maybe(), number(), any::<bool>()).prop_map(
+            |(pattern, path, glob, context, ignore_case)| Action::Grep {
+                pattern,
+                path,
+                glob,
+                context,
+                ignore_case
+            }
+        ),
         (body(), number()).prop_map(|(commands, timeout)| Action::Shell { commands, timeout }),
         body().prop_map(|prompt| Action::Next { prompt }),
         (body(), maybe(), maybe()).prop_map(|(prompt, name, from)| Action::Conversation {

@@ -106,7 +106,7 @@ fn a_per_file_conversation_writes_its_target_only() {
     world.for_file("out/target").unwrap();
     world.opens("out/target", "out/target");
     world.opens("out/../out/target", "out/target");
-    world.denies("out/other", "another file has a conversation of its own");
+    world.denies("out/other", "say in your answer what that file needs");
     world.denies("in/x", OUTSIDE);
     world.denies("/tmp/nagent-test-missing", OUTSIDE);
     world.for_file("out/new/file").unwrap();

@@ -5,12 +5,15 @@
 //! addresses are cut out, and no damage in it is an error here.
 
 use super::super::names::shown;
-use super::repository::unreadable;
+use super::repository::{open_repository, unreadable};
 use super::safety_check::{Access, check_repository};
-use git2::{ErrorCode, Repository, RepositoryOpenFlags};
+use super::worker::{Patience, run_in_worker};
+use crate::limits;
+use git2::{ErrorCode, Repository, RepositoryOpenFlags, StatusOptions};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const REMOTES: usize = 20;
 
@@ -21,6 +24,8 @@ pub struct GitFacts {
     pub toplevel: Option<PathBuf>,
     /// Names and addresses of the remotes, sorted by name; credentials are cut out of the addresses.
     pub remotes: Vec<(String, String)>,
+    /// The branch, and how many files are changed and untracked: `main, 3 changed, 1 untracked`.
+    pub branch: Option<String>,
     /// What could not be found out, and why.
     pub notes: Vec<String>,
 }
@@ -62,6 +67,7 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
     }
     let opened = Repository::open_ext(&place, RepositoryOpenFlags::NO_SEARCH, &[] as &[&OsStr]);
     let remotes = opened.and_then(|repository| remotes(&repository));
+    facts.branch = open_repository(&place).ok().and_then(describe_branch);
     match (remotes, &facts.toplevel) {
         (Ok((remotes, more)), _) => {
             facts.remotes = remotes;
@@ -73,6 +79,32 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
         (Err(error), _) => facts.notes.push(unreadable(&place, &error)),
     }
     facts
+}
+
+/// How long to look for what is changed in the working tree.
+const STATUS_TIME: Duration = Duration::from_millis(300);
+
+/// The branch and what is changed; of a repository with very many files, or that is slow, only the branch. `None` where
+/// there is no commit.
+fn describe_branch(repository: Repository) -> Option<String> {
+    let head = repository.head().ok()?;
+    let branch = shown(head.shorthand().unwrap_or("HEAD"));
+    drop(head);
+    let counted = run_in_worker(Patience::Total(STATUS_TIME), &mut || true, move |_| {
+        let is_small = repository.index().ok()?.len() <= limits::STATUS_FILES;
+        if !is_small || repository.is_bare() {
+            return None;
+        }
+        let mut options = StatusOptions::new();
+        options.include_untracked(true).exclude_submodules(true).update_index(false);
+        let statuses = repository.statuses(Some(&mut options)).ok()?;
+        let new = statuses.iter().filter(|entry| entry.status().is_wt_new()).count();
+        let all = statuses.iter().filter(|entry| !entry.status().is_ignored()).count();
+        let counts = [(all - new, "changed"), (new, "untracked")].into_iter();
+        let counts = counts.filter(|(count, _)| *count > 0);
+        Some(counts.map(|(count, what)| format!(", {count} {what}")).collect::<String>())
+    });
+    Some(branch + &counted.flatten().unwrap_or_default())
 }
 
 /// The first remotes by name, and how many more there are: each one that is looked up takes the whole configuration.
