@@ -165,7 +165,11 @@ fn plan_edits(
             .map_err(|unclear| refuse::unclear(place, unclear, file))
     };
     let edits: Vec<Edit> = places.iter().filter(is_new).map(write).collect::<Result<_, _>>()?;
-    if edits.is_empty() { plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]) } else { Ok(edits) }
+    if edits.is_empty() {
+        plan_edit(text, file, marked, block, hint).map(|edit| vec![edit])
+    } else {
+        Ok(edits)
+    }
 }
 
 /// Plans one block, without regard to the others.

@@ -193,7 +193,8 @@ pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
             let text = now.iter().find(|s| s.title == title).map_or(NONE, |s| s.text.as_str());
             // Line ends are compared without CR, since an editor may have changed those of the conversation.
             let is_lasting = |line: &&str| !line.starts_with(BRANCH.trim_start());
-            (!last.lines().filter(is_lasting).eq(text.lines().filter(is_lasting))).then(|| Section { title, text: text.to_owned() })
+            (!last.lines().filter(is_lasting).eq(text.lines().filter(is_lasting)))
+                .then(|| Section { title, text: text.to_owned() })
         })
         .collect()
 }
@@ -258,7 +259,8 @@ fn rules(facts: &Facts) -> String {
          input, for at most {} seconds unless timeout says otherwise. Background processes end with the command. Build \
          output and temporary files are fine; do not use commands to change other files that the tags cannot write. \
          Delete nothing that you did not create, unless asked to.",
-        escaped(&facts.shell), facts.shell_timeout
+        escaped(&facts.shell),
+        facts.shell_timeout
     );
     if !facts.sandbox.is_empty() {
         let _ = write!(

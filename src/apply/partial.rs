@@ -22,12 +22,7 @@ pub(super) fn complete(
     complete_ends(block, search, replace, file).or_else(|| complete_inside(block, search, file))
 }
 
-fn complete_ends(
-    block: &Block,
-    search: &[Line],
-    replace: &[Line],
-    file: &[Line],
-) -> Option<Block> {
+fn complete_ends(block: &Block, search: &[Line], replace: &[Line], file: &[Line]) -> Option<Block> {
     let shares = |mine: Option<&Line>, other: Option<&Line>| {
         let text = mine.map(|line| line.text).filter(|text| is_telling(text));
         text.is_some() && text == other.map(|line| line.text)

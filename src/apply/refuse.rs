@@ -146,8 +146,7 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     }
     if let Some(window) = near::nearest(search, file) {
         let (what, lines) = near::describe_difference(search, file, &window);
-        let message =
-            format!("not in the file; {what}. Copy the lines from here:");
+        let message = format!("not in the file; {what}. Copy the lines from here:");
         return refuse(Cause::Missing, message, quote_lines(file, lines));
     }
     let message = format!(

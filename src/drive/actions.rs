@@ -68,7 +68,8 @@ impl Runner<'_> {
             }
             Action::Edit { path, blocks, all } => {
                 let block = block.with("path", path);
-                let done = self.files.edit_file(block.clone(), path, blocks, *all, &self.conversation);
+                let done =
+                    self.files.edit_file(block.clone(), path, blocks, *all, &self.conversation);
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::List { path } => {

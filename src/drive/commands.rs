@@ -87,8 +87,7 @@ impl Commands {
         parents: String,
         context: &RunContext<'_>,
     ) -> Job {
-        let mut set =
-            vec![
+        let mut set = vec![
             (PARENTS, parents),
             (RUN, context.run.clone()),
             ("NAGENT_ROOT", context.root.path().display().to_string()),

@@ -205,7 +205,8 @@ fn show_hits(
         }
         return;
     }
-    let lines: Vec<&[u8]> = bytes.strip_suffix(b"\n").unwrap_or(bytes).split(|b| *b == b'\n').collect();
+    let lines: Vec<&[u8]> =
+        bytes.strip_suffix(b"\n").unwrap_or(bytes).split(|b| *b == b'\n').collect();
     // The number of the last line that was shown.
     let mut last = 0;
     for (index, (number, text)) in hits.iter().enumerate() {
@@ -427,7 +428,8 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() > 2
         };
-        let found = search_lines(search(&dir, &stop), &plain("word"), Path::new("."), None).unwrap();
+        let found =
+            search_lines(search(&dir, &stop), &plain("word"), Path::new("."), None).unwrap();
         assert!(
             found.stopped && found.text().contains("a:1:word\n(interrupted"),
             "{}",

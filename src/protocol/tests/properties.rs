@@ -82,7 +82,11 @@ fn item() -> impl Strategy<Value = Item> {
         value().prop_map(|path| Action::FileRead { path }),
         value().prop_map(|index| Action::FilePatch { index }),
         (value(), text()).prop_map(|(path, text)| Action::Write { path, text }),
-        (value(), body(), any::<bool>()).prop_map(|(path, blocks, all)| Action::Edit { path, blocks, all }),
+        (value(), body(), any::<bool>()).prop_map(|(path, blocks, all)| Action::Edit {
+            path,
+            blocks,
+            all
+        }),
         value().prop_map(|path| Action::List { path }),
         (value(), maybe()).prop_map(|(pattern, path)| Action::Glob { pattern, path }),
         (value(), maybe(), maybe(), number(), any::<bool>()).prop_map(
