@@ -59,7 +59,8 @@ pub(super) fn describe(sandbox: &Sandbox) -> String {
         ),
     };
     let network = if request.no_network { "; they have no network" } else { "" };
-    format!("{}: {write}{network}", request.mode.name())
+    let link = sandbox.describe_hard_link().map_or_else(String::new, |link| format!("; {link}"));
+    format!("{}: {write}{network}{link}", request.mode.name())
 }
 
 pub(super) fn inspect(call: &Call<'_>) -> Result<Option<Sandbox>, Problem> {

@@ -21,13 +21,11 @@ pub struct BwrapOptions {
     pub capabilities: bool,
 }
 
-/// Returns the arguments before the command. `shown` is visible even if it is in a hidden folder. `empty` has
-/// a descriptor of an empty file for each hidden file: `bwrap` reads and closes one for each.
+/// Returns the arguments before the command. `empty` has a descriptor of an empty file for each hidden file: `bwrap` reads and closes one for each.
 pub fn arguments(
     policy: &SandboxPolicy,
     options: BwrapOptions,
     cwd: &Path,
-    shown: &Path,
     empty: &[RawFd],
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
@@ -52,14 +50,14 @@ pub fn arguments(
     }
     add(&["--die-with-parent", "--new-session"]);
     if !is_open {
-        add_mounts(policy, shown, empty, &mut words);
+        add_mounts(policy, empty, &mut words);
         words.extend(["--remount-ro", "/proc"].map(OsString::from));
     }
     words.extend(["--chdir".into(), cwd.into()]);
     words
 }
 
-fn add_mounts(policy: &SandboxPolicy, shown: &Path, empty: &[RawFd], words: &mut Vec<OsString>) {
+fn add_mounts(policy: &SandboxPolicy, empty: &[RawFd], words: &mut Vec<OsString>) {
     // Where two rules are about one path, the earlier one wins.
     let mut mounts: BTreeMap<&Path, &str> = BTreeMap::new();
     let is_hidden = |path: &Path| policy.hidden.iter().any(|hidden| path.starts_with(&hidden.path));
@@ -89,9 +87,6 @@ fn add_mounts(policy: &SandboxPolicy, shown: &Path, empty: &[RawFd], words: &mut
         }
         words.push(path.into());
     }
-    if is_hidden(shown) {
-        words.extend(["--ro-bind".into(), shown.into(), shown.into()]);
-    }
     for (path, _) in mounts.iter().filter(|(_, mount)| *mount == "--tmpfs") {
         words.extend(["--remount-ro".into(), path.into()]);
     }
@@ -118,8 +113,7 @@ mod tests {
                 .collect(),
             ..SandboxPolicy::default()
         };
-        let shown = Path::new("/h/bin/x");
-        let words = arguments(&policy, BwrapOptions::default(), Path::new("/w"), shown, &[7, 8]);
+        let words = arguments(&policy, BwrapOptions::default(), Path::new("/w"), &[7, 8]);
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let words = words.join(" ");
         let from = words.split_once("--new-session ").unwrap().1;
@@ -142,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn hidden_paths_are_empty_except_the_inner_executable() {
+    fn hidden_paths_are_empty() {
         check(
             &["/h/w"],
             &["/h/.git"],
             &[("/h", true), ("/g/key", false)],
-            "--tmpfs /h --ro-bind-data 7 /g/key --ro-bind /h/bin/x /h/bin/x --remount-ro /h",
+            "--tmpfs /h --ro-bind-data 7 /g/key --remount-ro /h",
         );
     }
 }

@@ -296,13 +296,14 @@ pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     let size = file.metadata()?.len();
     if size > limits::KEPT_CONTENT {
         bail!(
-            "it has {size} bytes, over the limit of {}; move it away first",
+            "it has {size} bytes, over the limit of {}; the user has to move it away first",
             limits::KEPT_CONTENT
         );
     }
-    let keep = || -> io::Result<PathBuf> {
+    let mut keep = || -> io::Result<PathBuf> {
         let mut new = OutputFile::create(outputs)?;
-        for_each_chunk(file, &mut |bytes| new.write(bytes))?;
+        // It may be growing.
+        for_each_chunk(file.take(size), &mut |bytes| new.write(bytes))?;
         new.finish()
     };
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))

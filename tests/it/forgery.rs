@@ -179,7 +179,22 @@ fn no_credential_reaches_commands_files_errors_or_requests_shown() {
         .env("DEPLOY_KEY_2", CANARY)
         .env("TOKEN_GITHUB", "x2Lk0QmR7tYv")
         .env("SSHPASS", "x2Lk0QmR7tYv")
-        .env("DATABASE_URL", "postgres://me:x2Lk0QmR7tYv@db.example/app")
+        .env("DATABASE_URL", "postgres://me:x2Lk0QmR7tYv@db.example/app");
+    let words = [
+        "BEARER",
+        "COOKIE",
+        "DISCORD_WEBHOOK",
+        "SAS_URL",
+        "SENTRY_DSN",
+        "SESSION",
+        "SLACK_WEBHOOK_URL",
+        "STRIPE_SK",
+        "TOTP_SEED",
+        "WALLET_MNEMONIC",
+    ];
+    let sandbox = words
+        .iter()
+        .fold(sandbox, |sandbox, name| sandbox.env(name, "x2Lk0QmR7tYv"))
         .reply(shell("env; tr '\\0' '\\n' </proc/self/environ; echo; echo \"$NAGENT_WITHHELD\""))
         .reply(answer("done"));
     let run =
@@ -196,8 +211,11 @@ fn no_credential_reaches_commands_files_errors_or_requests_shown() {
         "OPENAI_API_KEY",
         "SSHPASS",
         "TOKEN_GITHUB",
-    ] {
-        assert!(withheld.split(',').any(|one| one == name), "{name} in {withheld}");
+    ]
+    .iter()
+    .chain(&words)
+    {
+        assert!(withheld.split(',').any(|one| one == *name), "{name} in {withheld}");
     }
     let shown = sandbox.run(&["--show-request", "task"]).assert_exit(0);
     assert!(!shown.stdout.contains(CANARY) && !shown.stderr.contains(CANARY));

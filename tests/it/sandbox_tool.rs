@@ -416,25 +416,30 @@ fn a_lock_of_another_program_on_the_tree_keeps_no_command_waiting() {
 }
 
 #[test]
-fn a_thousand_links_with_protected_names_refuse_no_command() {
+fn links_with_protected_names_and_long_paths_refuse_no_command() {
     let sandbox = Sandbox::outside_temp();
-    let target = "x".repeat(200);
-    for number in 0..900 {
-        let folder = sandbox.work().join(format!("{target}{number}"));
-        std::fs::create_dir(&folder).unwrap();
-        std::os::unix::fs::symlink(format!("{target}/{target}"), folder.join(".envrc")).unwrap();
+    let name = "x".repeat(200);
+    let deep = [name.as_str(); 12].join("/");
+    for number in 0..120 {
+        let folder = sandbox.work().join(&deep).join(number.to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink(&name, folder.join(".envrc")).unwrap();
     }
     let run = sandbox.program(SANDBOX, &["--", "echo", "fine"]).run().assert_exit(0);
     run.stdout_is("fine\n");
 }
 
 #[test]
-fn a_hard_link_in_the_tree_is_named_by_status() {
+fn a_hard_link_in_the_tree_is_named_by_status_and_to_the_model() {
     let sandbox = Sandbox::outside_temp().file("a", "x");
     let status = || sandbox.program(SANDBOX, &["--status"]).run().assert_exit(0).stdout;
     assert!(!status().contains("has another name"));
     std::fs::hard_link(sandbox.work().join("a"), sandbox.home().join("b")).unwrap();
     assert!(status().contains("work/a has another name (a hard link)"));
+    let sandbox = sandbox.reply(answer("done"));
+    sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
+    let context = sandbox.block("initial_context").body;
+    assert!(context.contains("work/a has another name (a hard link)"), "{context}");
 }
 
 #[test]

@@ -32,14 +32,12 @@ pub(super) fn paths_named_by_git(top: &Path, home: Option<&Path>) -> Vec<PathBuf
         }
         let value = expand_home(Path::new(OsStr::from_bytes(entry.value_bytes())), home);
         if section.starts_with("include") {
-            // From the folder of the file that names it, which is not known; most are in the repository's own config.
-            let candidates: Vec<PathBuf> =
-                include_folders.iter().map(|folder| folder.join(&value)).collect();
-            let found: Vec<PathBuf> =
-                candidates.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-            include_folders.extend(found.iter().filter_map(|path| Some(path.parent()?.to_owned())));
-            paths.extend(candidates.into_iter().take(usize::from(found.is_empty())));
-            paths.extend(found);
+            // From the folder of the file that names it: any file of the config.
+            let candidates = include_folders.iter().map(|folder| folder.join(&value));
+            let candidates: Vec<PathBuf> = candidates.collect();
+            let found = candidates.iter().filter(|path| path.exists());
+            include_folders.extend(found.filter_map(|path| Some(path.parent()?.to_owned())));
+            paths.extend(candidates);
         } else if ["path", "file", "dir"].iter().any(|ending| name.ends_with(ending)) {
             paths.push(top.join(value));
         } else {

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus,
-    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode as Bits, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
@@ -92,7 +92,10 @@ fn adopt(number: RawFd) -> Option<File> {
 fn restrict(plan: &InnerPlan) -> Result<Enforced, String> {
     let failed =
         |what: &'static str| move |error: rustix::io::Errno| format!("cannot {what}: {error}");
-    check_descriptors()?;
+    // What is opened through a folder from outside is outside, too. Other descriptors were closed.
+    if fstat(rustix::stdio::stdin()).is_ok_and(|stat| is_folder(stat.st_mode)) {
+        return Err("stdin is a folder, which leads out of the sandbox; close it (<&-)".to_owned());
+    }
     let is_covered = plan.sockets.as_deref().is_some_and(cover_sockets);
     drop_capabilities().map_err(failed("drop all capabilities"))?;
     set_no_new_privs(true).map_err(failed("give up new privileges"))?;
@@ -125,17 +128,8 @@ fn cover_sockets(sockets: &[OsString]) -> bool {
     })
 }
 
-/// Refuses open folders, which lead out of a sandbox that is built after they were opened. Other descriptors were closed.
-fn check_descriptors() -> Result<(), String> {
-    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    for (number, descriptor) in stdio.into_iter().enumerate() {
-        if fstat(descriptor).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()) {
-            return Err(format!(
-                "descriptor {number} is a folder, which leads out of the sandbox; close it (<&-)"
-            ));
-        }
-    }
-    Ok(())
+fn is_folder(mode: u32) -> bool {
+    FileType::from_raw_mode(mode).is_dir()
 }
 
 /// Drops all capabilities. A plain user cannot empty the bounding set, but without new privileges it has no effect.
@@ -170,8 +164,7 @@ fn apply_landlock(plan: &InnerPlan) -> Result<u32, String> {
         for (path, access) in landlock_rules(plan) {
             // What is gone by now needs no rule.
             let Some(fd) = open_path(&path) else { continue };
-            let is_folder =
-                fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+            let is_folder = fstat(&fd).is_ok_and(|stat| is_folder(stat.st_mode));
             let access = if is_folder { access } else { access & AccessFs::from_file(LANDLOCK) };
             ruleset = ruleset
                 .add_rule(PathBeneath::new(fd, access))
@@ -179,27 +172,20 @@ fn apply_landlock(plan: &InnerPlan) -> Result<u32, String> {
         }
     }
     let status = ruleset.restrict_self().map_err(|error| cannot(&error))?;
-    let version = enforced_version(&status);
-    if plan.alone && plan.restricts_files {
-        if version == 0 {
-            return Err("there is no Landlock in this kernel, or it is not enabled (lsm=landlock)"
-                .to_owned());
+    let version = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. }
+            if status.ruleset != RulesetStatus::NotEnforced =>
+        {
+            effective_abi as u32
         }
-        if version < MIN_LANDLOCK {
-            return Err(format!(
-                "this kernel's Landlock is version {version}; 3 (Linux 6.2) is the first that stops files from being truncated"
-            ));
-        }
+        _ => 0,
+    };
+    if plan.alone && plan.restricts_files && version < MIN_LANDLOCK {
+        return Err(format!(
+            "this kernel's Landlock has version {version} (0: none, or not enabled by lsm=landlock); 3 (Linux 6.2) is the first that stops files from being truncated"
+        ));
     }
     Ok(version)
-}
-
-fn enforced_version(status: &RestrictionStatus) -> u32 {
-    match (&status.ruleset, status.landlock) {
-        (RulesetStatus::NotEnforced, _) => 0,
-        (_, LandlockStatus::Available { effective_abi, .. }) => effective_abi as u32,
-        _ => 0,
-    }
 }
 
 /// Returns which rights are given on which paths.

@@ -18,7 +18,6 @@ mod run;
 mod scan;
 mod sockets;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -26,7 +25,6 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -62,8 +60,6 @@ pub struct Sandbox {
     pub bwrap: Option<PathBuf>,
     options: BwrapOptions,
     paths: PolicyPaths,
-    /// What all scans of this run have found: a command may have made a tree too large to search since.
-    known: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// Checks whether a file that a model named may become the target of a conversation of its own: it must be one that commands
@@ -130,7 +126,6 @@ impl Sandbox {
             bwrap: None,
             options: BwrapOptions::default(),
             mechanism: Mechanism::default(),
-            known: Mutex::default(),
         };
         sandbox.mechanism = sandbox.find_mechanism()?;
         // bwrap makes one of its own. Semaphores are in it.
@@ -226,7 +221,7 @@ impl Sandbox {
         // A path that did not exist when the run began and does now.
         let appeared = policy.missing.iter().filter_map(|path| fs::canonicalize(path).ok());
         policy.read_only.extend(appeared.filter(|path| self.paths.policy.is_writable(path)));
-        let trees = self.scan_all();
+        let trees = scan_folders(&policy);
         complete(&mut policy, &trees);
         let scratch = self.scratch_folder();
         if let Some(path) = scratch.clone() {
@@ -235,11 +230,9 @@ impl Sandbox {
             policy.writable.push(WritableFolder { path, is_temp: true });
         }
         let outputs = self.paths.root.join("outputs");
-        let missing = policy
-            .missing
-            .iter()
-            .filter(|path| policy.is_writable(path) && fs::symlink_metadata(path).is_err());
-        let missing = missing.cloned().collect();
+        let is_new =
+            |path: &&PathBuf| policy.is_writable(path) && fs::symlink_metadata(path).is_err();
+        let missing = policy.missing.iter().filter(is_new).cloned().collect();
         let plan = self.plan(&policy);
         let run = SandboxedRun::new(&plan, outputs, scratch, trees, missing)
             .context("cannot prepare the sandbox")?;
@@ -247,38 +240,17 @@ impl Sandbox {
         Ok(run)
     }
 
-    /// Scans all folders. What earlier scans have found is there too.
-    fn scan_all(&self) -> Vec<(PathBuf, TreeScan)> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut trees = scan_folders(&self.paths.policy);
-        for (folder, scan) in &mut trees {
-            let is_there = |path: &Path| fs::canonicalize(path).is_ok_and(|there| there == path);
-            let is_found = |path: &PathBuf| scan.read_only().any(|found| found == path);
-            let more = known
-                .iter()
-                .filter(|path| path.starts_with(&folder) && is_there(path) && !is_found(path));
-            let more: Vec<PathBuf> = more.cloned().collect();
-            scan.protected.extend(more);
-            known.extend(scan.read_only().cloned());
-        }
-        trees
-    }
-
     /// Returns the path of a scratch folder, if there is no temp folder in which something new can be made.
     fn scratch_folder(&self) -> Option<PathBuf> {
         // Landlock alone cannot permit a folder and hide something in it.
+        let policy = &self.paths.policy;
         let has_hidden = |folder: &WritableFolder| {
-            let hidden = &self.paths.policy.hidden;
-            folder.is_temp && hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
+            folder.is_temp
+                && policy.hidden.iter().any(|hidden| hidden.path.starts_with(&folder.path))
         };
-        let is_needed = match self.request.mode {
-            SandboxMode::Off => false,
-            SandboxMode::ReadOnly => true,
-            SandboxMode::Workspace => {
-                !self.paths.is_tmpdir_writable
-                    || self.is_alone() && self.paths.policy.writable.iter().any(has_hidden)
-            }
-        };
+        let is_needed = self.request.mode != SandboxMode::Off
+            && (!self.paths.is_tmpdir_writable
+                || self.is_alone() && policy.writable.iter().any(has_hidden));
         let temp = self.paths.temp.as_ref().filter(|_| is_needed)?;
         Some(temp.join(format!("nagent-scratch-{}", Uuid::new_v4().simple())))
     }
@@ -295,8 +267,7 @@ impl Sandbox {
             let files = policy.hidden.iter().filter(|hidden| !hidden.is_folder);
             let empty: io::Result<Vec<RawFd>> =
                 files.map(|_| Ok(inherit(File::open("/dev/null")?))).collect();
-            let words =
-                bwrap::arguments(policy, self.options, &job.cwd, &self.paths.inner, &empty?);
+            let words = bwrap::arguments(policy, self.options, &job.cwd, &empty?);
             let bytes = words.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat());
             let bytes: Vec<u8> = bytes.collect();
             let number = inherit(run::memory_file(&bytes)?).to_string();
@@ -341,12 +312,15 @@ impl Sandbox {
     /// Describes what this sandbox leaves open, one sentence each.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = self.mechanism.gaps(&self.request);
-        let trees = self.paths.policy.writable.iter().filter(|folder| !folder.is_temp);
-        let links = trees.filter_map(|folder| scan::find_hard_link(&folder.path));
-        gaps.extend(links.map(|link| {
-            format!("{} has another name (a hard link), which may be outside", link.display())
-        }));
+        gaps.extend(self.describe_hard_link());
         gaps
+    }
+
+    /// Names a file in a writable folder that has another name, if there is one. The search ends after 0.2 s.
+    pub fn describe_hard_link(&self) -> Option<String> {
+        let mut trees = self.paths.policy.writable.iter().filter(|folder| !folder.is_temp);
+        let link = trees.find_map(|folder| scan::find_hard_link(&folder.path))?;
+        Some(format!("{} has another name (a hard link), which may be outside", link.display()))
     }
 
     /// Guesses from a failed command's output which setting would allow what the sandbox denied. `None` if nothing in it

@@ -101,9 +101,9 @@ impl PolicyPaths {
         let writable = policy.writable.clone();
         protect(&mut policy, starters, |path| writable.iter().all(|folder| folder.path != path));
 
-        let is_tmpdir_writable = tmpdir.is_none_or(|tmpdir| {
-            fs::canonicalize(folder.join(tmpdir)).is_ok_and(|tmpdir| policy.is_writable(&tmpdir))
-        });
+        let tmpdir = folder.join(tmpdir.unwrap_or_else(|| "/tmp".as_ref()));
+        let is_tmpdir_writable =
+            fs::canonicalize(tmpdir).is_ok_and(|tmpdir| policy.is_writable(&tmpdir));
         Ok(Self { policy, root, inner, temp: temp.into_iter().next(), is_tmpdir_writable })
     }
 }
@@ -235,19 +235,15 @@ impl Around<'_> {
             path.display()
         );
         ensure!(
-            path.is_dir() || path.file_name().is_none_or(|name| name != ".git"),
-            "it is a file that names the repository's folder; name that folder itself, and for a linked working tree also the one that commondir in it names"
+            path.is_dir(),
+            "it is not a folder; name one that exists (a file .git names the repository's folder; name that one, and for a linked working tree also the one that commondir in it names)"
         );
-        ensure!(path.is_dir(), "it is not a folder; name one that exists (mkdir creates one)");
         ensure!(
             !path.starts_with(self.root),
             "it is in nagent's own folder {}, which commands in the sandbox cannot see; name another",
             self.root.display()
         );
-        ensure!(
-            path.parent().is_some(),
-            "it is the root of the file system; --sandbox off restricts no files"
-        );
+        ensure!(path.parent().is_some(), "it is the root of the file system; use --sandbox off");
         Ok(path)
     }
 }
