@@ -141,11 +141,7 @@ fn run_loop(
     let model_id = client.model_id.clone().unwrap_or_default();
     let price = settings.price(&model_id);
     check_price(call, &model_id, price.as_ref())?;
-    let conversation = if args.show_request {
-        ConversationFile::read_only(call.root(), &call.name)?
-    } else {
-        call.open_conversation()?
-    };
+    let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
     let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
     let redactor = make_redactor(
@@ -162,18 +158,23 @@ fn run_loop(
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
-    let left =
-        settings.config.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    if let Some(left) = left {
-        client.limit_time(left);
+    if let Some(seconds) = settings.config.max_seconds {
+        client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     }
-    let is_streaming = progress.is_streaming;
     let children =
         child_flags::children(call, client.model_id.as_deref(), progress.follows_children());
     let window = settings.window(&model_id);
     if !args.show_request {
         progress.show_begin(|| begin(call, &conversation, &model_id, window));
     }
+    let asker = Asker {
+        is_streaming: progress.is_streaming,
+        max_output: settings.config.max_output_tokens,
+        client,
+        window,
+        model_id,
+        price,
+    };
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
@@ -181,14 +182,7 @@ fn run_loop(
     let mut runner = Runner {
         children,
         conversation,
-        asker: Asker {
-            client,
-            window,
-            max_output: settings.config.max_output_tokens,
-            is_streaming,
-            model_id,
-            price,
-        },
+        asker,
         files: FileGuard::new(boundary, root.outputs(), log),
         commands: Commands { rules: settings.shell(), check: args.check.clone() },
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
@@ -203,9 +197,8 @@ fn run_loop(
     check_room(&runner, &opening)?;
     let (mut turn, first) = Turn::start(rules(call, &runner), opening);
     if memory.requests > 0 {
-        let cost =
-            runner.asker.price.as_ref().map(|price| price::compute_cost(price, &memory.usage));
-        turn.spend(&memory.usage, cost);
+        let price = runner.asker.price.as_ref();
+        turn.spend(&memory.usage, price.map(|price| price::compute_cost(price, &memory.usage)));
     }
     let outcome = drive::run(&mut runner, &mut turn, first);
     let mut report = finish(call, &mut runner, outcome, turn.totals());
@@ -217,6 +210,13 @@ fn run_loop(
     *printed = progress.shown_diff.take();
     let last_line = progress.status(turn.totals(), seconds);
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
+    if call.args.show_request {
+        return Ok(ConversationFile::read_only(call.root(), &call.name)?);
+    }
+    call.open_conversation()
 }
 
 /// What is known of a conversation before a run goes on in it.

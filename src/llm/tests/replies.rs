@@ -1,10 +1,12 @@
 //! Every recorded reply under `tests/fixtures/llm/`, against what it must become: whole, cut in two at every byte, a
 //! byte at a time, with CRLF and CR, and ended early at every byte.
 //!
-//! It is longer than other files for its table's sake. A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
+//! A fixture is a body and a `.http` file with the status line and the headers. The table below is the expectation;
 //! a test counts that no fixture is without a row.
 
 #![expect(clippy::disallowed_methods, reason = "fixtures are files")]
+
+mod odd;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -463,122 +465,4 @@ fn programs() {
         Auth,
         "cursor-agent login",
     );
-}
-
-/// Replies of status 200 that are no stream, or not one that any fixture holds.
-#[test]
-fn odd_bodies() {
-    let check = |api: AnyApi, body: &[u8], expect: Expect| {
-        let case = Case { name: "odd", api, expect };
-        let result = decode_with(api, 200, &[], [body]);
-        compare(&case, &String::from_utf8_lossy(&body[..body.len().min(60)]), result);
-    };
-    for api in APIS {
-        check(api, b"", Error(Cut, "HTTP 200 with an empty body", None));
-        check(api, b" \r\n\r\n ", Error(Cut, "empty body", None));
-        check(
-            api,
-            b"\n<html><head><title>Guest Wi-Fi</title>",
-            Error(
-                Other,
-                "“Guest Wi-Fi”, not with a model's reply: a captive portal, or a wrong base_url (https://host)",
-                None,
-            ),
-        );
-        check(
-            api,
-            br#"{"error":{"message":"no such thing","type":"invalid_request_error"}}"#,
-            Error(Other, "no such thing", None),
-        );
-        check(api, br#"{"error":"rate limit"}"#, Error(Busy, "rate limit", None));
-        check(api, br#"{"hello":"world"}"#, Error(ErrorKind::Broken, "gave no reason", None));
-        check(api, br#"{"hello":"wor"#, Error(Cut, "", None));
-    }
-    for &api in &APIS[..4] {
-        check(api, b"OK\n", Error(Other, "without a stream of events, but with: OK", None));
-        check(api, b": ping\n\n", Error(Cut, "after 0 characters", None));
-        check(api, b"data: {broken\n\ndata: x\n\n", Error(ErrorKind::Broken, "broken JSON", None));
-        check(api, b"event: error\ndata: Overloaded\n\n", Error(Busy, "Overloaded", None));
-        check(api, b"data: {\"error\":\n\n", Error(Cut, "", None));
-    }
-    let bare = b"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n{\n  \"error\": {\n    \"code\": 503,\n\n    \"status\": \"UNAVAILABLE\"\n  }\n}\n";
-    check(&Gemini, bare, Error(Busy, "HTTP 503, unavailable", None));
-    check(
-        &Chat,
-        br#"{"object":"error","message":"flat","type":"BadRequestError","code":400}"#,
-        Error(Other, "flat", None),
-    );
-    check(&Ollama, b"{\n \"model\": \"m\",\n \"message\": {\"content\": \"a\"},\n \"done\": true,\n \"eval_count\": 3, \"prompt_eval_count\": 2\n}\n", Good("a", 2, 0, 0, 3, End));
-    check(&Gemini, br#"[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]},{"candidates":[{"finishReason":"STOP"}],"modelVersion":"m","usageMetadata":{"promptTokenCount":1}}]"#, Good("a", 1, 0, 0, 0, End));
-    check(&Chat, b"data: {\"choices\":[{\"delta\":{\"content\":\"<think>secret</think>\\n\\na\"},\"finish_reason\":\"stop\"}]}\n\n", Uncounted("a"));
-    check(&Chat, b"data: {\"choices\":[{\"delta\":{\"refusal\":\"no way\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", Error(Refused, "no way", None));
-    check(&Responses, b"data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"only here\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n", Good("only here", 1, 0, 0, 2, End));
-    check(&Messages, b"data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\xffb\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", Uncounted("a\u{fffd}b"));
-    check(
-        &Ollama,
-        b"{\"message\":{\"content\":\"a\xffb\"},\"done\":true}",
-        Uncounted("a\u{fffd}b"),
-    );
-}
-
-#[test]
-fn limits_are_errors_and_depth_is_harmless() {
-    for api in APIS {
-        let bombs = [("[", 20_000), ("{\"a\":", 9_000), ("{\"error\":", 2000)];
-        for (open, depth) in
-            bombs.into_iter().chain([("{\"choices\":[{\"delta\":{\"content\":[", 500)])
-        {
-            let bomb = open.repeat(depth);
-            for body in
-                [bomb.clone(), format!("data: {bomb}\n\n"), format!("data: {{\"error\":{bomb}\n\n")]
-            {
-                decode_with(api, 200, &[], [body.as_bytes()]).0.unwrap_err();
-                decode_with(api, 400, &[], [body.as_bytes()]).0.unwrap_err();
-            }
-        }
-    }
-    let line = vec![b'a'; 1 << 20];
-    let chunks =
-        || std::iter::once(b"data: ".as_slice()).chain(std::iter::repeat_n(line.as_slice(), 20));
-    let error = decode_with(&Chat, 200, &[], chunks()).0.unwrap_err();
-    assert!(error.message.contains("more than 16 MiB"), "{error}");
-    let failure =
-        decode_with(&Chat, 500, &[], std::iter::repeat_n(line.as_slice(), 3)).0.unwrap_err();
-    assert_eq!(failure.kind, Busy);
-}
-
-#[test]
-fn a_redirect_is_not_followed() {
-    let headers = [("Location".to_owned(), format!("https://elsewhere/?key={KEY}"))];
-    let error = decode_with(&Chat, 307, &headers, []).0.unwrap_err();
-    assert!(
-        error.kind == Other && error.message.contains("redirects to https://elsewhere/ (HTTP 307)"),
-        "{error}"
-    );
-    no_canary("redirect", &error.message);
-}
-
-mod strange {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), prefix in 0usize..5, status in prop::sample::select(vec![200u16, 302, 429, 500])) {
-            let prefix: &[u8] = [b"data: ".as_slice(), b"{\"error\":", b"{\"choices\":", b"", b"data: {\"type\":\"error\","][prefix];
-            for api in APIS {
-                let _ = decode_with(api, status, &[], [prefix, &bytes]);
-            }
-        }
-
-        #[test]
-        fn any_text_comes_through(text in any::<String>()) {
-            prop_assume!(!text.is_empty());
-            let json = serde_json::to_string(&text).unwrap();
-            let frame = format!("data: {{\"type\":\"content_block_delta\",\"delta\":{{\"type\":\"text_delta\",\"text\":{json}}}}}\n\ndata: {{\"type\":\"message_stop\"}}\n\n");
-            let (reply, told) = decode_with(&Messages, 200, &[], frame.as_bytes().chunks(7));
-            prop_assert_eq!(reply.unwrap().text, text.clone());
-            prop_assert_eq!(told, text);
-        }
-    }
 }
