@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::approve::Approve;
 use crate::legacy::CONFIG_KEYS;
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
@@ -37,6 +38,14 @@ pub struct Config {
     pub pass_env: Vec<String>,
     /// Folders that may be written besides temp folders.
     pub write: Vec<String>,
+    /// The tags that the model may write; all unless given.
+    pub tags: Option<Vec<String>>,
+    /// Files whose text every conversation starts with, behind those of the root.
+    pub context: Vec<String>,
+    /// What is asked about before it is done.
+    pub approve: Approve,
+    /// Patterns of commands that are never asked about.
+    pub approve_allow: Vec<String>,
     /// The most replies of a run.
     pub max_turns: u64,
     /// The longest run, in seconds.

@@ -12,6 +12,7 @@
 //! - [`mod@format`]: text ↔ values: the conversation file, edit blocks, attributes, the file index, the index of segments
 //! - [`protocol`]: the tags that a model may write: their one description, the parser, the grammars
 //! - [`turn`]: the loop as a value: an event goes in, the next effect comes out
+//! - [`approve`]: what a user is asked about before it is done, and what is stopped
 //! - [`context`]: the first block of a conversation, and what has changed of it since
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`overview`]: what a conversation comes to: for lists, reading, export, checking
@@ -41,6 +42,7 @@
 //! `ARCHITECTURE.md` also lists the files on disk.
 
 pub mod apply;
+pub mod approve;
 pub mod cli;
 pub mod client;
 pub mod cmd;

@@ -15,7 +15,7 @@ use crate::ops::undo::UndoArgs;
 use crate::ops::{doctor, lists, manage, run, status, undo};
 use crate::out::Report;
 use crate::problem::Problem;
-use crate::protocol;
+use crate::protocol::{self, TagSet};
 use crate::sys::root::check_name;
 
 /// What a newcomer needs, below the flags.
@@ -149,7 +149,7 @@ impl Args {
         // These two need no settings, and work with broken ones.
         let mut report = Report::done("");
         if let Some(form) = self.print_protocol {
-            let text = print_protocol(form);
+            let text = print_protocol(form, self.run.tags.as_deref())?;
             report = report.then(Report::done(text.clone()).with("protocol", text));
         }
         if self.list_providers {
@@ -238,10 +238,14 @@ fn move_old_conversation(call: &Call<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn print_protocol(form: Form) -> String {
-    match form {
-        Form::Text => protocol::protocol_text(),
-        Form::Gbnf => protocol::gbnf(),
-        Form::Lark => protocol::lark(),
-    }
+fn print_protocol(form: Form, names: Option<&[String]>) -> Result<String, Problem> {
+    let tags = match names {
+        Some(names) => TagSet::parse(names.iter().map(String::as_str)).map_err(Problem::usage)?,
+        None => TagSet::ALL,
+    };
+    Ok(match form {
+        Form::Text => protocol::protocol_text(tags),
+        Form::Gbnf => protocol::gbnf(tags),
+        Form::Lark => protocol::lark(tags),
+    })
 }

@@ -8,6 +8,7 @@ use crate::llm::error::{TOO_LONG_ADVICE, check_window};
 use crate::llm::price::{self, Price};
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage};
 use crate::prompt;
+use crate::protocol::TagSet;
 use crate::protocol::stream::ResponseStream;
 use crate::sys::clock;
 use crate::sys::conversation_file::ConversationFile;
@@ -25,6 +26,8 @@ pub struct Asker {
     pub window: Option<u64>,
     /// Maximum length of a reply in tokens, when it is set.
     pub max_output: Option<u64>,
+    /// The tags that a reply may have.
+    pub tags: TagSet,
     /// Whether the text of an answer is reported while it arrives.
     pub is_streaming: bool,
 }
@@ -51,7 +54,7 @@ impl Asker {
             return Event::Failed { error: with_advice(error), jitter: 0.0 };
         }
         let mut arrived = String::new();
-        let mut stream = self.is_streaming.then(ResponseStream::default);
+        let mut stream = self.is_streaming.then(|| ResponseStream::new(self.tags));
         let result = self.client.ask(
             &ask,
             &mut |text| {

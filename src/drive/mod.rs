@@ -3,6 +3,7 @@
 //! It prints nothing: what a user may want to see goes out as a [`progress_event::ProgressEvent`].
 
 mod actions;
+pub mod approval;
 pub mod asker;
 pub mod children;
 pub mod commands;

@@ -30,6 +30,10 @@ pub enum ProgressEvent<'a> {
         /// What it is.
         verdict: Verdict,
     },
+    /// The user is asked about an action, which starts next or is refused.
+    Deciding(&'a Action),
+    /// An action was refused, for this reason.
+    Refused(&'a Action, &'a str),
     /// An action starts.
     ActionStarted(&'a Action),
     /// `--check` starts.

@@ -8,6 +8,7 @@ use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
+use crate::approve::Decision;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::ApiError;
@@ -39,6 +40,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                     .map(|action| unfinished::result_of_unrun(action, "not-run"))
                     .collect(),
             },
+            (Effect::Decide(_), Some(signal)) => interrupted(signal),
             (Effect::Next, Some(signal)) => runner.children.stop_group(signal, &runner.context)?,
             (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
                 interrupted(signal)
@@ -52,6 +54,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 (runner.on_progress)(ProgressEvent::Response(&text));
                 Event::Said
             }
+            (Effect::Decide(action), None) => runner.decide(&action),
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::Next, None) => runner.next_child()?,
             (Effect::Check, None) => runner.run_check(),
@@ -136,6 +139,21 @@ impl Runner<'_> {
             Some(signal) => interrupted(signal),
             None => Event::Waited,
         }
+    }
+
+    fn decide(&mut self, action: &Action) -> Event {
+        let decided = self.approval.decide_alone(action, &self.context.folder);
+        let decision = decided.unwrap_or_else(|| {
+            (self.on_progress)(ProgressEvent::Deciding(action));
+            self.approval.ask(action, &self.context)
+        });
+        if let Some(signal) = self.context.interrupts.pending() {
+            return interrupted(signal);
+        }
+        if let Decision::Refuse(why) = &decision {
+            (self.on_progress)(ProgressEvent::Refused(action, why));
+        }
+        Event::Decided(decision)
     }
 
     fn run_actions(&mut self, actions: Vec<Action>, left: Limits) -> Result<Event> {

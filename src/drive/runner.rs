@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::approval::Approval;
 use super::asker::Asker;
 use super::children::Children;
 use super::commands::Commands;
@@ -23,6 +24,8 @@ pub struct Runner<'a> {
     pub commands: Commands,
     /// Runs child conversations.
     pub children: Children,
+    /// Decides whether actions are done.
+    pub approval: Approval<'a>,
     /// What all actions share.
     pub context: RunContext<'a>,
     /// Measures the time since the run began.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::call::Call;
 use crate::drive::children::Children;
+use crate::protocol::TagSet;
 use crate::sys::{env, fs};
 
 /// What every child is given: root, config, provider, model, and what it may do. Each flag in one word, since values may begin
@@ -37,6 +38,13 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     for path in &args.write {
         flag("write", path.as_os_str());
     }
+    if settings.tags != TagSet::ALL {
+        flag("tags", settings.tags.names().as_ref());
+    }
+    for path in &settings.context {
+        flag("context", path.as_os_str());
+    }
+    flag("approve", settings.config.approve.name().as_ref());
     // Also where they are off: the child may have another config.
     flag("sandbox", settings.config.sandbox.name().as_ref());
     flag("no-network", settings.config.no_network.to_string().as_ref());
@@ -47,6 +55,8 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
         ("--no-summaries", args.no_summaries),
         ("--redact", settings.config.redact),
         ("--verbose", args.verbose),
+        ("--dangerous", args.dangerous),
+        ("--stop-list", args.stop_list),
     ] {
         flags.extend(is_set.then(|| name.into()));
     }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCandidates;
 
 use super::completion;
+use crate::approve::Approve;
 use crate::sandbox::SandboxMode;
 
 /// Which model, and where things are
@@ -45,6 +46,9 @@ pub struct RunArgs {
     /// Show the model this file before the prompt; - is stdin (can be repeated)
     #[arg(long, short = 'f', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub read: Vec<PathBuf>,
+    /// Begin the conversation with the text of this file too (can be repeated)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub context: Vec<PathBuf>,
     /// Accept an answer only when this command exits 0; the model gets up to five tries
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
@@ -92,6 +96,18 @@ pub struct RunArgs {
         help_heading = "Permissions"
     )]
     pub no_network: Option<bool>,
+    /// Ask before commands (shell), or also before writes, edits and child conversations (ask) [default: none]
+    #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions")]
+    pub approve: Option<Approve>,
+    /// With --approve, also run what is never meant: rm -rf /, mkfs, shutdown and the like
+    #[arg(long, help_heading = "Permissions")]
+    pub dangerous: bool,
+    /// Refuse what is never meant also without --approve
+    #[arg(long, hide = true)]
+    pub stop_list: bool,
+    /// Let the model use these tags only, as in read,edit,shell [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Permissions")]
+    pub tags: Option<Vec<String>>,
     /// Mask text that looks like a credential in results, before they are stored or sent
     #[arg(long, help_heading = "Permissions")]
     pub redact: bool,

@@ -1,6 +1,7 @@
 //! What the commands do. Functions here take the flags of [`crate::cmd`] and settings and return a [`crate::out::Report`];
 //! [`crate::drive`], [`crate::segments`] and [`crate::sys`] do the work.
 
+mod approval;
 pub mod call;
 mod change_report;
 mod child_flags;

@@ -67,8 +67,11 @@ pub(super) fn gather_facts(
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
     let instructions = find_instructions(folder, git.toplevel.as_deref());
+    let named = context_files::load_named_files(&call.settings.context);
+    let named = named.map_err(Problem::usage)?;
     let facts = Facts {
         part,
+        tags: call.settings.tags,
         writable: boundary.roots().iter().map(|path| path.display().to_string()).collect(),
         sandbox: sandbox.as_deref().map(sandbox::describe).unwrap_or_default(),
         shell_timeout: call.settings.shell().timeout.as_secs(),
@@ -81,7 +84,11 @@ pub(super) fn gather_facts(
         remotes: git.remotes,
         branch: git.branch,
         instructions,
-        files: files.into_iter().map(|part| (part.path.display().to_string(), part.text)).collect(),
+        files: files
+            .into_iter()
+            .chain(named)
+            .map(|part| (part.path.display().to_string(), part.text))
+            .collect(),
         memory: String::new(),
     };
     Ok((facts, boundary, sandbox))

@@ -1,8 +1,10 @@
 //! The observer of a run: streams the answer to a terminal on stdout, shows on stderr what the run does, or prints every
 //! event as a line of JSON. Notes are always shown. What is shown of an event is decided in [`crate::view`].
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::Path;
+use std::rc::Rc;
 
 use super::call::Call;
 use super::change_report::{FileChange, FileVersion};
@@ -44,6 +46,10 @@ pub(super) struct Progress<'a> {
     /// How many actions have started, and the numbers of those that run.
     started: u64,
     running: VecDeque<u64>,
+    /// The number of the action that the user is asked about.
+    pub(super) asked: Rc<Cell<u64>>,
+    /// The number of the action that starts next, where it has one already.
+    numbered: Option<u64>,
     /// The responses of the last reply, as far as they were streamed.
     streamed: String,
     /// Whether the text on stdout is in the middle of a line.
@@ -77,6 +83,8 @@ impl<'a> Progress<'a> {
             spinner: has_spinner.then(Spinner::default),
             started: 0,
             running: VecDeque::new(),
+            asked: Rc::default(),
+            numbered: None,
             streamed: String::new(),
             is_open: false,
             child: Vec::new(),
@@ -121,6 +129,20 @@ impl<'a> Progress<'a> {
                     cost,
                     verdict,
                 });
+            }
+            ProgressEvent::Deciding(action) => {
+                let n = self.count_start();
+                self.numbered = Some(n);
+                self.asked.set(n);
+                self.emit(|_| RunEvent::decide(n, action));
+            }
+            ProgressEvent::Refused(action, why) => {
+                let n = self.count_start();
+                let block = Block::new(action.result_block()).with("status", "error");
+                self.emit(|_| RunEvent::start(n, action));
+                self.running.pop_back();
+                let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
+                self.emit(|_| event);
             }
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
@@ -212,6 +234,9 @@ impl<'a> Progress<'a> {
     }
 
     fn count_start(&mut self) -> u64 {
+        if let Some(n) = self.numbered.take() {
+            return n;
+        }
         self.started += 1;
         self.running.push_back(self.started);
         self.started

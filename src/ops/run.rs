@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::approval;
 use super::call::Call;
 use super::connection::{no_provider, no_provider_for};
 use super::file_memory::gather_memory;
@@ -170,11 +171,13 @@ fn run_loop(
     let asker = Asker {
         is_streaming: progress.is_streaming,
         max_output: settings.config.max_output_tokens,
+        tags: settings.tags,
         client,
         window,
         model_id,
         price,
     };
+    let approval = approval::approval(call, progress.asked.clone())?;
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
     let (env, interrupts) = (&call.env, &call.interrupts);
@@ -185,6 +188,7 @@ fn run_loop(
         asker,
         files: FileGuard::new(boundary, root.outputs(), log),
         commands: Commands { rules: settings.shell(), check: args.check.clone() },
+        approval,
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         watch,
         on_progress: &mut on_progress,
@@ -299,6 +303,9 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
             tokens: settings.config.max_tokens,
             cost: settings.config.max_cost,
         },
+        tags: settings.tags,
+        approve: runner.approval.approve,
+        has_stop_list: runner.approval.has_stop_list,
         check: call.args.check.clone(),
         patience: settings.patience(),
         model: runner.asker.model_id.clone(),

@@ -1,16 +1,18 @@
 //! Which settings are in force, and where each came from: flag, environment, config file, default.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use super::find_root::find_root;
 use super::flags::{ModelArgs, RunArgs};
+use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
 use crate::llm::provider::Provider;
 use crate::problem::Problem;
+use crate::protocol::TagSet;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::fs;
@@ -34,6 +36,10 @@ pub struct Settings {
     pub provider: Option<Provider>,
     /// Folders of flags and of the config that may be written besides the usual ones.
     pub write: Vec<PathBuf>,
+    /// The tags that the model may write.
+    pub tags: TagSet,
+    /// Files of the config and of flags whose text conversations start with.
+    pub context: Vec<PathBuf>,
     /// Notes for the user.
     pub notes: Vec<String>,
     sources: Sources,
@@ -104,7 +110,23 @@ impl Settings {
             sources.insert("write".to_owned(), "flag".to_owned());
         }
         let folders = config.write.iter().map(PathBuf::from);
+        let tags = match &config.tags {
+            Some(names) => TagSet::parse(names.iter().map(String::as_str)),
+            None => Ok(TagSet::ALL),
+        };
+        let tags = tags.map_err(|error| {
+            Problem::usage(format!(
+                "{error} (from {})",
+                sources.get("tags").map_or("", String::as_str)
+            ))
+        })?;
+        // Those of the config are relative to it.
+        let config_folder = config_path.parent().unwrap_or(Path::new("."));
+        let named = config.context.iter().map(|path| config_folder.join(path));
+        let context = named.chain(run.context.iter().cloned()).collect();
         let settings = Self {
+            tags,
+            context,
             write: run.write.iter().cloned().chain(folders).collect(),
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
@@ -164,6 +186,8 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
         "base_url": args.base_url,
         "patience": args.patience,
         "sandbox": run.sandbox.map(SandboxMode::name),
+        "approve": run.approve.map(Approve::name),
+        "tags": run.tags,
         "no_network": run.no_network,
         "redact": run.redact.then_some(true),
         "quiet": run.quiet.then_some(true),

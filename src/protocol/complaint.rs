@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tags::{self, Body, FENCE, TAGS, Tag};
+use super::tags::{self, Body, FENCE, Tag, TagSet};
 use crate::format::harmless::truncate;
 
 /// Why a reply is malformed, and where.
@@ -57,16 +57,16 @@ pub(super) fn excerpt_of(text: &str, limit: usize) -> String {
     truncate(&shown, limit)
 }
 
-pub(super) fn unknown_tag(name: &str) -> String {
+pub(super) fn unknown_tag(name: &str, tags: TagSet) -> String {
     let shown = excerpt_of(name, NAME);
     let bare = shown.to_ascii_lowercase().replace('_', "-");
     let bare = bare.strip_prefix("nagent-").unwrap_or(&bare);
-    let names: Vec<_> = TAGS.iter().map(|tag| &tag.name["nagent-".len()..]).collect();
+    let names: Vec<_> = tags.tags().map(Tag::short_name).collect();
     match nearest(bare, &names) {
         Some(near) => format!("there is no tag <{shown}>; did you mean <nagent-{near}>?"),
         None => format!(
             "there is no tag <{shown}>; the tags are {}",
-            join_names(TAGS.iter().map(|tag| tag.name))
+            join_names(tags.tags().map(|tag| tag.name))
         ),
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn near_names_are_offered() {
         let check = |name: &str, expect: &str| {
-            let message = unknown_tag(name);
+            let message = unknown_tag(name, TagSet::ALL);
             assert!(message.ends_with(&format!("did you mean <{expect}>?")), "{message}");
         };
         check("nagent-sheel", "nagent-shell");
@@ -163,8 +163,8 @@ mod tests {
         check("nagent-answer-response", "nagent-response");
         check("nagent-patch", "nagent-file-patch");
         check("nagent-conversations", "nagent-conversation");
-        assert!(unknown_tag("thought").ends_with("nagent-next, nagent-conversation"));
-        assert!(unknown_tag(&"x".repeat(1_000_000)).len() < 400);
+        assert!(unknown_tag("thought", TagSet::ALL).ends_with("nagent-next, nagent-conversation"));
+        assert!(unknown_tag(&"x".repeat(1_000_000), TagSet::ALL).len() < 400);
         assert!(unknown_attribute(TagKind::Read.tag(), "Path").contains("did you mean path?"));
         assert!(unknown_attribute(TagKind::Next.tag(), "zzz").ends_with("it takes fence"));
     }

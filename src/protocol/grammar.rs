@@ -14,7 +14,7 @@
 
 use regex_lite::{Captures, Regex};
 
-use super::tags::{Attribute, Body, TAGS, Tag, Value};
+use super::tags::{Attribute, Body, Tag, TagSet, Value};
 
 const SHARED: &str = r#"space ::= [ \t\r\n]*
 gap ::= [ \t\r\n]+
@@ -26,18 +26,18 @@ positive ::= "\"" [1-9] [0-9]{0,18} "\"" | "'" [1-9] [0-9]{0,18} "'"
 "#;
 
 /// The grammar for llama.cpp: `--grammar-file`, or `grammar` in a request to its server.
-pub fn gbnf() -> String {
+pub fn gbnf(tags: TagSet) -> String {
     let head = "# A reply of nagent, as its table of tags has it: nagent --print-protocol gbnf";
-    format!("{head}\nroot ::= space (tag space)+\n{}", rules())
+    format!("{head}\nroot ::= space (tag space)+\n{}", rules(tags))
 }
 
 /// The grammar for llguidance and for OpenAI's custom tools (`"syntax": "lark"`).
-pub fn lark() -> String {
+pub fn lark(tags: TagSet) -> String {
     let head = "// A reply of nagent, as its table of tags has it: nagent --print-protocol lark";
     // A string; characters, and how often they come; the name of a rule.
     let token = r#""(?:\\.|[^"\\])*"|\[[^\]]*\](?:[*+]|\{[0-9,]+\})?|[a-z][a-z-]*"#;
     let token = Regex::new(token).expect("a constant pattern");
-    let rules = rules().replace(" ::= ", ": ");
+    let rules = rules(tags).replace(" ::= ", ": ");
     let rules = token.replace_all(&rules, |found: &Captures<'_>| match &found[0] {
         "tag" => "tag".to_owned(),
         string if string.starts_with('"') => string.to_owned(),
@@ -48,10 +48,10 @@ pub fn lark() -> String {
 }
 
 /// All rules but the first, which differs: Lark's terminals cannot make it up.
-fn rules() -> String {
-    let tags: Vec<&str> = TAGS.iter().map(|tag| tag.name).collect();
-    let rules: String = TAGS.iter().map(tag_rules).collect();
-    format!("tag ::= {}\n{SHARED}{rules}", tags.join(" | "))
+fn rules(tags: TagSet) -> String {
+    let names: Vec<&str> = tags.tags().map(|tag| tag.name).collect();
+    let rules: String = tags.tags().map(tag_rules).collect();
+    format!("tag ::= {}\n{SHARED}{rules}", names.join(" | "))
 }
 
 /// The rules of one tag: its own, and what its body is made of.

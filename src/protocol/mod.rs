@@ -30,8 +30,8 @@ mod text;
 
 pub use complaint::Malformed;
 pub use grammar::{gbnf, lark};
-pub use parse::parse_reply;
-pub use tags::TagKind;
+pub use parse::{parse_reply, parse_reply_with};
+pub use tags::{TagKind, TagSet};
 pub use text::protocol_text;
 
 /// Something that the model wants done. Each is answered by a block of the driver.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex_lite::{Captures, Regex};
 
 use super::complaint::{self, Malformed};
-use super::tags::{self, Body, FENCE, Tag, TagKind, Trim, Value};
+use super::tags::{self, Body, FENCE, Tag, TagKind, TagSet, Trim, Value};
 use super::{Action, Item, ParsedReply};
 use crate::format::attributes;
 
@@ -37,10 +37,15 @@ static ANYWHERE: LazyLock<Regex> = LazyLock::new(|| regex(r"<(/?)(nagent-[a-z-]+
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[A-Za-z0-9._-]{1,64}\z"));
 static POSITIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"\A[1-9][0-9]{0,19}\z"));
 
-/// Parses a reply. Never fails and never panics, whatever the text is.
+/// Parses a reply that may have every tag. Never fails and never panics, whatever the text is.
 pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
+    parse_reply_with(reply, TagSet::ALL)
+}
+
+/// Parses a reply that may have these tags; another one is as unknown as any word.
+pub fn parse_reply_with(reply: &str, tags: TagSet) -> ParsedReply<'_> {
     let at = if reply.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { reply, at, bodies: Vec::new() };
+    let mut parser = Parser { reply, at, tags, bodies: Vec::new() };
     match parser.parse_items() {
         Ok((items, None)) => ParsedReply::Whole(items),
         Ok((items, Some(block))) => {
@@ -52,8 +57,8 @@ pub fn parse_reply(reply: &str) -> ParsedReply<'_> {
 }
 
 /// The opening tag that a text is, whole; `None`: it is none that a reply may have.
-pub(super) fn parse_opening(text: &str) -> Option<Opening> {
-    let mut parser = Parser { reply: text, at: 0, bodies: Vec::new() };
+pub(super) fn parse_opening(text: &str, tags: TagSet) -> Option<Opening> {
+    let mut parser = Parser { reply: text, at: 0, tags, bodies: Vec::new() };
     let tag = parser.parse_name().ok()?;
     let values = parser.parse_attributes(tag, 0).ok()?;
     let fence = values.find(FENCE);
@@ -75,6 +80,8 @@ struct Parser<'a> {
     reply: &'a str,
     /// The current position, in bytes; always a character boundary.
     at: usize,
+    /// The tags that it may have.
+    tags: TagSet,
     /// Tags whose body ended at a closing tag without a fence word.
     bodies: Vec<&'static Tag>,
 }
@@ -144,14 +151,14 @@ impl<'a> Parser<'a> {
         let rest = self.remaining();
         let tag = ANYWHERE
             .captures(rest)
-            .filter(|tag| tags::find_tag(&tag[2]).is_some() && tag[1].is_empty())?;
+            .filter(|tag| self.tags.find(&tag[2]).is_some() && tag[1].is_empty())?;
         let tag = tag.get(0).filter(|tag| tag.start() > 0)?.start();
         let words = &rest[..tag];
         if !is_prose(words) {
             return None;
         }
         let is_line = words.trim_end_matches([' ', '\t']).ends_with('\n');
-        let mut after = Parser { reply: self.reply, at: self.at + tag, bodies: Vec::new() };
+        let mut after = Parser { at: self.at + tag, bodies: Vec::new(), ..*self };
         if is_line || after.parse_tag().is_err() {
             return Some(words);
         }
@@ -226,11 +233,11 @@ impl<'a> Parser<'a> {
         if !found[1].is_empty() {
             return Err(self.stray(complaint::stray_closer(name)));
         }
-        let Some(tag) = tags::find_tag(name) else {
+        let Some(tag) = self.tags.find(name) else {
             if whole.len() == rest.len() {
                 return Err(self.wrong(self.at, "the reply ends inside a tag".to_owned()));
             }
-            return Err(self.stray(complaint::unknown_tag(name)));
+            return Err(self.stray(complaint::unknown_tag(name, self.tags)));
         };
         self.at += whole.len();
         Ok(tag)

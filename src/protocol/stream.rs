@@ -6,7 +6,7 @@
 //! action beside them makes them count. Time and memory grow with the pieces, not with the reply.
 
 use super::parse::{SPACE, parse_opening};
-use super::tags::{Body, TagKind};
+use super::tags::{Body, TagKind, TagSet};
 use crate::limits::REPLY_TAGS;
 
 /// Line breaks, which are removed at both ends of a response.
@@ -24,6 +24,8 @@ pub enum Streamed<'a> {
 /// A reader of one reply.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
+    /// The tags that the reply may have.
+    known: TagSet,
     /// What has arrived and was not consumed: part of a tag, or what may begin a closing tag.
     rest: String,
     /// How much of `rest` was searched for the end of an opening tag, and the quotation mark that is open there.
@@ -58,6 +60,11 @@ struct OpenBody {
 }
 
 impl ResponseStream {
+    /// A reader of a reply that may have these tags.
+    pub fn new(known: TagSet) -> Self {
+        Self { known, ..Self::default() }
+    }
+
     /// Takes the next piece of the reply, and passes on what it shows.
     pub fn push(&mut self, piece: &str, show: &mut dyn FnMut(Streamed<'_>)) {
         self.rest.push_str(piece);
@@ -149,14 +156,15 @@ impl ResponseStream {
         let used = self.searched + end + 1;
         self.searched = 0;
         self.tags += 1;
-        self.state = rest.get(..used).and_then(open_body).unwrap_or(State::Stopped);
+        self.state =
+            rest.get(..used).and_then(|text| open_body(text, self.known)).unwrap_or(State::Stopped);
         Some(used)
     }
 }
 
 /// The state behind an opening tag; `None`: the reply is malformed.
-fn open_body(text: &str) -> Option<State> {
-    let opening = parse_opening(text)?;
+fn open_body(text: &str, tags: TagSet) -> Option<State> {
+    let opening = parse_opening(text, tags)?;
     match opening.tag.body {
         Body::None if opening.closed => Some(State::Between),
         Body::None => Some(State::Closing(opening.closer)),

@@ -264,7 +264,63 @@ pub static BLOCKS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 
 /// Finds a tag by its exact name.
 pub fn find_tag(name: &str) -> Option<&'static Tag> {
-    TAGS.iter().find(|tag| tag.name == name)
+    TagSet::ALL.find(name)
+}
+
+/// The tags that a model may write in a run; `nagent-response` is always one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TagSet(u32);
+
+impl Default for TagSet {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl TagSet {
+    /// Every tag there is.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Reads the names of tags, with or without `nagent-`.
+    ///
+    /// # Errors
+    /// A name that is not a tag's, with all that are.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut set = 1 << TagKind::Response as u32;
+        for name in names {
+            let bare = name.trim().trim_start_matches("nagent-");
+            let Some(tag) = find_tag(&format!("nagent-{bare}")) else {
+                let known: Vec<&str> = TAGS.iter().map(Tag::short_name).collect();
+                return Err(format!(
+                    "there is no tag \"{}\"; the tags are {}",
+                    bare.escape_debug(),
+                    known.join(", ")
+                ));
+            };
+            set |= 1 << tag.kind as u32;
+        }
+        Ok(Self(set))
+    }
+
+    /// Whether a tag is in it.
+    pub fn contains(self, kind: TagKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    /// The rows of its tags, in the order of the table.
+    pub fn tags(self) -> impl Iterator<Item = &'static Tag> {
+        TAGS.iter().filter(move |tag| self.contains(tag.kind))
+    }
+
+    /// Finds one of its tags by the exact name.
+    pub fn find(self, name: &str) -> Option<&'static Tag> {
+        self.tags().find(|tag| tag.name == name)
+    }
+
+    /// The names without `nagent-`, separated by commas, as [`parse`](Self::parse) reads them.
+    pub fn names(self) -> String {
+        self.tags().map(Tag::short_name).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// Finds the block that a name means, ignoring case and `_` for `-`; `nagent-foo-result` counts as one too.
@@ -287,6 +343,11 @@ impl TagKind {
 }
 
 impl Tag {
+    /// The name without `nagent-`.
+    pub fn short_name(&self) -> &'static str {
+        self.name.trim_start_matches("nagent-")
+    }
+
     /// Finds an attribute by its exact name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)

@@ -1,6 +1,6 @@
 //! The protocol as the model reads it in the first context. It is short, since every request carries it.
 
-use super::tags::TAGS;
+use super::tags::{TagKind, TagSet};
 
 const HEAD: &str =
     "Reply only with these tags and white space. [Attributes] in brackets are optional.\n";
@@ -11,7 +11,9 @@ const RULES: &str = r#"
 - A body ends at the first closing tag of its name. If the text contains that tag, add fence="WORD" (a word not in the text) and close with </NAME WORD>.
 - One mistake in a tag, even a word between tags, and nothing in the reply runs.
 - nagent writes results, prompts and status. Never write them yourself.
-- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. To insert, repeat a line beside the place in both parts; to delete, leave the new lines empty. If the text contains such markers, make all three of yours one character longer.
+"#;
+
+const EDIT_RULES: &str = r#"- nagent-edit takes one or more blocks; all are applied or none. The old lines must be whole lines that occur exactly once in the file. To insert, repeat a line beside the place in both parts; to delete, leave the new lines empty. If the text contains such markers, make all three of yours one character longer.
 <<<<<<< SEARCH
 old lines
 =======
@@ -19,10 +21,10 @@ new lines
 >>>>>>> REPLACE
 "#;
 
-/// Writes the protocol for the model, ending in a line feed.
-pub fn protocol_text() -> String {
+/// Writes the protocol for the model, with these tags, ending in a line feed.
+pub fn protocol_text(tags: TagSet) -> String {
     let mut text = HEAD.to_owned();
-    for tag in TAGS {
+    for tag in tags.tags() {
         for (form, shape) in tag.forms().iter().zip(tag.shapes()) {
             // A form with an attribute that excludes others is explained by that attribute.
             let own = form.first().filter(|(attribute, _)| !attribute.excludes.is_empty());
@@ -33,7 +35,11 @@ pub fn protocol_text() -> String {
             text += "\n";
         }
     }
-    text + RULES
+    text += RULES;
+    if tags.contains(TagKind::Edit) {
+        text += EDIT_RULES;
+    }
+    text
 }
 
 #[cfg(test)]
@@ -42,9 +48,9 @@ mod tests {
 
     #[test]
     fn is_short_and_names_every_form() {
-        let text = protocol_text();
+        let text = protocol_text(TagSet::ALL);
         assert!(text.len() <= 2_900, "{} bytes", text.len());
-        for tag in TAGS {
+        for tag in TagSet::ALL.tags() {
             for shape in tag.shapes() {
                 assert!(text.contains(&format!("\n{shape} ")), "{shape}");
             }

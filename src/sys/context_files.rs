@@ -41,6 +41,28 @@ pub fn load_context_files(root: &Path, home: Option<&Path>) -> (Vec<Part>, Vec<S
     (loader.parts, loader.warnings)
 }
 
+/// Loads the files of `--context`.
+///
+/// # Errors
+/// One is missing, too large, or not UTF-8 text.
+pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<Part>, String> {
+    let load = |path: &PathBuf| {
+        let mut loader = Loader::default();
+        let text = loader.read_file(path).and_then(|text| {
+            loader
+                .warnings
+                .is_empty()
+                .then_some(text)
+                .ok_or_else(|| "it is not UTF-8 text".to_owned())
+        });
+        match text {
+            Ok(text) => Ok(Part { path: path.clone(), text }),
+            Err(why) => Err(format!("--context {}: {why}", shown(path))),
+        }
+    };
+    paths.iter().map(load).collect()
+}
+
 #[derive(Default)]
 struct Loader<'a> {
     home: Option<&'a Path>,

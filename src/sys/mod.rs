@@ -7,6 +7,7 @@
     reason = "the ban on effects is lifted here and nowhere else"
 )]
 
+pub mod approvals;
 pub mod atomic_file;
 pub mod boundary;
 pub mod change_log;
@@ -42,3 +43,4 @@ pub mod stdin;
 pub mod temp_files;
 pub mod terminal;
 pub mod tools;
+pub mod tty;

@@ -72,6 +72,11 @@ impl Root {
         self.conversations().join("file-index.json")
     }
 
+    /// What the user approved for good.
+    pub fn approvals(&self) -> PathBuf {
+        self.folder.join("approvals.json")
+    }
+
     /// The folder of results that are too large to keep inline, and of previous contents.
     pub fn changes(&self) -> PathBuf {
         self.folder.join("changes.jsonl")

@@ -18,8 +18,16 @@ pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
 /// Reads stdin up to the end of its first line, and what has come with it. `Err` in the inner result is the signal that came
 /// first.
 pub fn read_line(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
-    let has_line = |bytes: &[u8]| bytes.contains(&b'\n');
-    read_until(io::stdin().lock(), "standard input", interrupts, has_line)
+    read_line_of(io::stdin().lock(), "standard input", interrupts)
+}
+
+/// Reads the first line of a stream, like [`read_line`]. Errors call it by `name`.
+pub fn read_line_of(
+    stream: impl Read + AsFd,
+    name: &str,
+    interrupts: &Interrupts,
+) -> Result<Result<Vec<u8>, Signal>> {
+    read_until(stream, name, interrupts, |bytes| bytes.contains(&b'\n'))
 }
 
 /// Reads a stream to its end, like [`read_to_end`]. Errors call it by `name`.

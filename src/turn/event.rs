@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::approve::{Approve, Decision};
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::llm::{ApiError, Reply, Usage};
-use crate::protocol::Action;
+use crate::protocol::{Action, TagSet};
 
 /// The limits of a run. All are checked between turns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +48,8 @@ pub enum Event {
     Kept(String),
     /// The message was shown.
     Said,
+    /// What was decided about the action of the last [`Effect::Decide`].
+    Decided(Decision),
     /// An action ended.
     Acted(Acted),
     /// `--check` ended.
@@ -133,6 +136,8 @@ pub enum Effect {
     },
     /// Show the user a message that is not the answer.
     Say(String),
+    /// Decide whether an action is done.
+    Decide(Action),
     /// Run an action, or several child conversations at once. The first result answers it.
     Act(Vec<Action>),
     /// Wait for the next result of several child conversations.
@@ -178,6 +183,12 @@ pub struct Totals {
 pub struct Rules {
     /// Its limits.
     pub limits: Limits,
+    /// The tags that the model may write.
+    pub tags: TagSet,
+    /// What a user is asked about.
+    pub approve: Approve,
+    /// Whether commands that are hardly ever meant are refused.
+    pub has_stop_list: bool,
     /// The command of `--check`, for messages.
     pub check: Option<String>,
     /// How long to wait for a busy provider in total.

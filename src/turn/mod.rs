@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals, Verdict};
 use self::unfinished::{ActionGroups, group_actions, result_of_unrun};
+use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS, MALFORMED_REPLIES};
@@ -45,6 +46,11 @@ enum State {
     Keeping(BadReply),
     /// A message was shown; the actions follow.
     Saying(ActionGroups),
+    /// The decision about the only action of the group before the others.
+    Deciding {
+        action: Action,
+        rest: ActionGroups,
+    },
     /// The results of `running`, the actions that were started, before the other groups.
     Acting {
         running: VecDeque<Action>,
@@ -147,6 +153,9 @@ impl Turn {
             (State::Waiting, Event::Waited) => self.ask_model(),
             (State::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
             (State::Saying(rest), Event::Said) => self.run_next_group(rest),
+            (State::Deciding { action, rest }, Event::Decided(decision)) => {
+                self.after_decision(action, rest, decision)
+            }
             (State::Acting { running, rest }, Event::Acted(acted)) => {
                 self.after_action(running, rest, acted)
             }
@@ -267,7 +276,7 @@ impl Turn {
                 .to_owned();
             return self.keep_reply(reply.text, status, None, message);
         }
-        match protocol::parse_reply(&reply.text) {
+        match protocol::parse_reply_with(&reply.text, self.rules.tags) {
             ParsedReply::Whole(items) => {
                 (self.bad, self.verdict) = (0, Verdict::Whole);
                 let blocks = vec![Block::new("agent-response").body(reply.text), status];
@@ -390,9 +399,45 @@ impl Turn {
     }
 
     fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {
-        let Some(group) = rest.pop_front() else { return self.ask_within_limits() };
+        let Some(mut group) = rest.pop_front() else { return self.ask_within_limits() };
+        if group.iter().any(|action| self.needs_decision(action)) {
+            // Children that are asked about are started one by one.
+            let action = group.remove(0);
+            if !group.is_empty() {
+                rest.push_front(group);
+            }
+            self.state = State::Deciding { action: action.clone(), rest };
+            return Effect::Decide(action);
+        }
+        self.run_group(group, rest)
+    }
+
+    fn run_group(&mut self, group: Vec<Action>, rest: ActionGroups) -> Effect {
         self.state = State::Acting { running: group.iter().cloned().collect(), rest };
         Effect::Act(group)
+    }
+
+    fn needs_decision(&self, action: &Action) -> bool {
+        let is_command = matches!(action, Action::Shell { .. });
+        self.rules.approve.covers(action) || self.rules.has_stop_list && is_command
+    }
+
+    fn after_decision(&mut self, action: Action, rest: ActionGroups, decision: Decision) -> Effect {
+        match decision {
+            Decision::Allow => self.run_group(vec![action], rest),
+            Decision::Replace(action) => self.run_group(vec![action], rest),
+            Decision::Refuse(why) => {
+                let block = Block::new(action.result_block()).with("status", "error");
+                let block = block.body(format!("not run: {why}"));
+                self.append(vec![block], NextStep::Results { running: VecDeque::new(), rest })
+            }
+            Decision::Fail(error) => {
+                let actions = std::iter::once(action).chain(rest.into_iter().flatten());
+                let blocks = actions.map(|action| result_of_unrun(&action, "not-run")).collect();
+                let message = format!("the run ended: {error}");
+                self.end_without_answer(Exit::Usage, blocks, message, error)
+            }
+        }
     }
 
     fn after_action(
@@ -429,6 +474,10 @@ impl Turn {
             State::Acting { running, rest }
             | State::Appending(NextStep::Results { running, rest }) => (running, Some(rest)),
             State::Saying(rest) | State::Appending(NextStep::Say { rest, .. }) => {
+                (VecDeque::new(), Some(rest))
+            }
+            State::Deciding { action, mut rest } => {
+                rest.push_front(vec![action]);
                 (VecDeque::new(), Some(rest))
             }
             _ => (VecDeque::new(), None),

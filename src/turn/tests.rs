@@ -5,13 +5,18 @@ mod properties;
 use std::time::Duration;
 
 use super::*;
+use crate::approve::{Approve, Decision};
 use crate::llm::ErrorKind;
+use crate::protocol::TagSet;
 
 const UNLIMITED: Limits = Limits { turns: 200, seconds: None, tokens: None, cost: None };
 
 fn rules(limits: Limits, check: bool) -> Rules {
     Rules {
         limits,
+        tags: TagSet::ALL,
+        approve: Approve::None,
+        has_stop_list: false,
         check: check.then(|| "make ok".to_owned()),
         patience: Duration::from_secs(30),
         first_turn: 0,
@@ -98,6 +103,9 @@ fn show(effect: &Effect) -> String {
                 actions.iter().map(|action| action.tag().trim_start_matches("nagent-")).collect();
             format!("act {}", tags.join(","))
         }
+        Effect::Decide(action) => {
+            format!("decide {}", action.tag().trim_start_matches("nagent-"))
+        }
         Effect::Next => "next".to_owned(),
         Effect::Check => "check".to_owned(),
         Effect::Done(outcome) => {
@@ -113,6 +121,65 @@ fn check(rules: Rules, events: Vec<Event>, expect: &[&str]) -> Turn {
     let effects: Vec<String> = events.into_iter().map(|event| show(&turn.step(event))).collect();
     assert_eq!(effects, expect);
     turn
+}
+
+#[test]
+fn what_is_asked_about_runs_only_after_a_yes() {
+    let asking = Rules { approve: Approve::Ask, ..rules(UNLIMITED, false) };
+    let child = "<nagent-conversation>x</nagent-conversation>";
+    let text = format!("<nagent-shell>a</nagent-shell><nagent-list path=\".\"/>{child}{child}");
+    let refused = Event::Decided(Decision::Refuse("the user said no".to_owned()));
+    let allowed = || Event::Decided(Decision::Allow);
+    let child_done = || done("nagent-conversation-result");
+    let events = vec![
+        SAVED,
+        reply(&text),
+        SAVED,
+        refused.clone(),
+        SAVED,
+        done("nagent-list-result"),
+        SAVED,
+        allowed(),
+        child_done(),
+        SAVED,
+        refused,
+        SAVED,
+    ];
+    let effects = [
+        "ask",
+        "append agent-response,turn-status",
+        "decide shell",
+        "append shell-result:error",
+        "act list",
+        "append list-result",
+        "decide conversation",
+        "act conversation",
+        "append conversation-result",
+        "decide conversation",
+        "append conversation-result:error",
+        "ask",
+    ];
+    check(asking.clone(), events, &effects);
+    let interrupted = vec![SAVED, reply(&text), SAVED, interrupt(Vec::new())];
+    let unrun = "append shell-result:not-run,list-result:not-run,conversation-result:not-run,conversation-result:not-run,system";
+    check(
+        asking.clone(),
+        interrupted,
+        &["ask", "append agent-response,turn-status", "decide shell", unrun],
+    );
+    let failed = Event::Decided(Decision::Fail("no such question".to_owned()));
+    let events = vec![SAVED, reply("<nagent-shell>a</nagent-shell>"), SAVED, failed, SAVED];
+    check(
+        asking,
+        events,
+        &[
+            "ask",
+            "append agent-response,turn-status",
+            "decide shell",
+            "append shell-result:not-run,system",
+            "done 2 ",
+        ],
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! begin   conversation conversation_path provider model cwd prompts tokens window
 //! ask     turn                                   text    text
 //! heard   turn tokens_in tokens_out tokens_cached cost verdict
+//! decide  n tag attributes first_line bytes bytes_out bytes_in body
 //! start   n tag attributes first_line bytes bytes_out bytes_in body
 //! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
 //! say     text          check   n command        wait    seconds error        note    text
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::approve::body;
 use crate::format::conversation::Block;
 use crate::format::edit;
 use crate::protocol::Action;
@@ -43,6 +45,8 @@ pub enum RunEvent {
         cost: Option<f64>,
         verdict: Verdict,
     },
+    /// A question: somebody has to decide about the action.
+    Decide(Start),
     Start(Start),
     Finish(Box<Finish>),
     Say {
@@ -196,6 +200,16 @@ impl RunEvent {
             bytes_in,
             body: is_shown.then(|| body.to_owned()),
         })
+    }
+
+    /// The event of a question about an action, the `n`th of the run: that of its start, with its whole text.
+    pub fn decide(n: u64, action: &Action) -> Self {
+        match Self::start(n, action) {
+            Self::Start(start) => {
+                Self::Decide(Start { body: body(action).map(str::to_owned), ..start })
+            }
+            other => other,
+        }
     }
 
     /// The event of a result; `tag` is that of its action, or `check`. With `all` it has the whole output, where the result

@@ -6,4 +6,5 @@
 pub mod columns;
 pub mod event;
 pub mod figures;
+pub mod question;
 pub mod render;

@@ -75,7 +75,10 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
         RunEvent::Wait { seconds, error } => {
             plain(&format!("{error}; trying again in {seconds:.1} s"), "", columns)
         }
-        RunEvent::Ask { .. } | RunEvent::Text { .. } | RunEvent::Heard { .. } => Vec::new(),
+        RunEvent::Ask { .. }
+        | RunEvent::Decide(_)
+        | RunEvent::Text { .. }
+        | RunEvent::Heard { .. } => Vec::new(),
     }
 }
 

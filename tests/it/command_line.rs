@@ -205,7 +205,7 @@ fn shells_complete_flags_conversations_and_models() {
         .reply(answer("x"))
         .config_also(json!({"prices": {"my-model": {"input": 1, "output": 2}}}));
     sandbox.run(&["-c", "about-logs", "x"]).assert_exit(0);
-    assert_eq!(complete(&sandbox, NAGENT, &["--cont"]), ["--continue"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--conti"]), ["--continue"]);
     assert_eq!(complete(&sandbox, NAGENT, &["--conversation", "ab"]), ["about-logs"]);
     assert_eq!(complete(&sandbox, NAGENT, &["-m", "my-"]), ["my-model"]);
     assert!(complete(&sandbox, NAGENT, &["-m", "gpt-5.5"]).contains(&"gpt-5.5".to_owned()));

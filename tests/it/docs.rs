@@ -174,7 +174,7 @@ fn protocol_page() -> String {
     let old = text("docs/protocol.md");
     let (head, rest) = old.split_once("<!-- generated: protocol -->").unwrap();
     let (_, tail) = rest.split_once("<!-- end -->").unwrap();
-    let protocol = protocol::protocol_text();
+    let protocol = protocol::protocol_text(protocol::TagSet::ALL);
     format!("{head}<!-- generated: protocol -->\n\n```text\n{protocol}```\n\n<!-- end -->{tail}")
 }
 

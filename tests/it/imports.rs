@@ -211,9 +211,9 @@ fn no_file_needs_itself_by_way_of_others() {
 
 #[test]
 fn layers_point_one_way() {
-    const PURE: [&str; 17] = [
-        "limits", "exit", "problem", "format", "protocol", "apply", "diff", "llm", "turn",
-        "prompt", "overview", "code", "history", "memory", "sandbox", "redact", "view",
+    const PURE: [&str; 18] = [
+        "limits", "exit", "problem", "format", "protocol", "approve", "apply", "diff", "llm",
+        "turn", "prompt", "overview", "code", "history", "memory", "sandbox", "redact", "view",
     ];
     let may = |layer: &str, other: &str| match layer {
         _ if layer == other => true,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::tags::TAGS;
+use super::super::tags::{TAGS, TagSet};
 use super::super::{ParsedReply, gbnf, lark, parse_reply};
 use super::{BAD, format, parser_only, plain};
 
@@ -219,7 +219,10 @@ impl Reader {
 }
 
 fn both() -> [Grammar; 2] {
-    [Grammar::new(&gbnf(), "::=", "root"), Grammar::new(&lark(), ":", "start")]
+    [
+        Grammar::new(&gbnf(TagSet::ALL), "::=", "root"),
+        Grammar::new(&lark(TagSet::ALL), ":", "start"),
+    ]
 }
 
 #[test]

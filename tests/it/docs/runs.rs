@@ -6,10 +6,11 @@ use nagent::format;
 use regex::Regex;
 
 use super::{names, quoted, table};
+use crate::approve::answer_questions;
 use crate::blocks::blocks;
 use crate::conversations::CONVERSATIONS;
 use crate::file_memory::commit;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{Sandbox, answer, shell};
 use crate::summarize::SUMMARIZE;
 
 pub(super) const SPLIT: &str = env!("CARGO_BIN_EXE_nagent-file-split");
@@ -66,6 +67,9 @@ fn busy() -> (Sandbox, String) {
     std::fs::create_dir(conversations.join("gone.invalid")).unwrap();
     std::fs::write(conversations.join("gone.invalid/1.txt"), "no tag").unwrap();
     sandbox.program(CONVERSATIONS, &["remove", "gone"]).run().assert_exit(0);
+    sandbox.llm.push(shell("true"));
+    sandbox.llm.push(answer("done"));
+    answer_questions(&sandbox, &["--approve", "shell"], &["a"]);
     // A model that tells which files there are while a summary is asked for, in the summary.
     let list = format!("cd '{}' && find . -type f", sandbox.root().display());
     let program = serde_json::json!({"provider": "command", "command": ["sh", "-c", list]});

@@ -1,0 +1,124 @@
+//! Commands as bash's grammar reads them: the words of each, wherever it is.
+
+use tree_sitter::{Node, Parser, Tree};
+
+/// Characters that make more of a command than a program and its words.
+const SPECIAL: &[char] =
+    &[';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '\n', '\r', '\\', '\0'];
+
+/// Whether one of the patterns covers commands. A pattern is compared word by word; `*` as its last word takes the rest. It
+/// covers nothing but one plain command: a program and its words.
+pub fn is_allowed(patterns: &[String], commands: &str) -> bool {
+    let Some(words) = plain_words(commands) else { return false };
+    patterns.iter().any(|pattern| {
+        let pattern: Vec<&str> = pattern.split_whitespace().collect();
+        match pattern.split_last() {
+            Some((&"*", start)) if !start.is_empty() => {
+                words.len() >= start.len() && words.iter().zip(start).all(|(a, b)| a == b)
+            }
+            Some(_) => words == pattern,
+            None => false,
+        }
+    })
+}
+
+/// The words of a single plain command.
+fn plain_words(commands: &str) -> Option<Vec<String>> {
+    let commands = commands.trim();
+    if commands.contains(SPECIAL) {
+        return None;
+    }
+    let tree = parse(commands)?;
+    let root = tree.root_node();
+    let only = root.named_child(0).filter(|_| root.named_child_count() == 1)?;
+    if root.has_error() || only.kind() != "command" {
+        return None;
+    }
+    let mut cursor = only.walk();
+    let is_plain = only.named_children(&mut cursor).all(|part| {
+        matches!(
+            part.kind(),
+            "command_name" | "word" | "number" | "string" | "raw_string" | "concatenation"
+        )
+    });
+    is_plain.then(|| words_of(only, commands))
+}
+
+/// Parses commands. A tree is also made of what is no valid bash, with errors in it.
+pub(super) fn parse(commands: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    parser.parse(commands, None)
+}
+
+/// The words of a command node, without its quotes; without assignments before it and redirections behind it.
+pub(super) fn words_of(command: Node<'_>, text: &str) -> Vec<String> {
+    let mut cursor = command.walk();
+    let parts = command.named_children(&mut cursor).filter(|part| {
+        !matches!(
+            part.kind(),
+            "variable_assignment" | "file_redirect" | "herestring_redirect" | "heredoc_redirect"
+        )
+    });
+    parts.map(|part| unquote(&text[part.byte_range()])).collect()
+}
+
+/// A word as a program gets it, but for what the shell expands.
+fn unquote(word: &str) -> String {
+    let mut bare = String::with_capacity(word.len());
+    let mut quote = None;
+    let mut chars = word.chars();
+    while let Some(char) = chars.next() {
+        match (char, quote) {
+            ('\\', None | Some('"')) => bare.extend(chars.next()),
+            ('"' | '\'', None) => quote = Some(char),
+            (char, Some(open)) if char == open => quote = None,
+            (char, _) => bare.push(char),
+        }
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_cover_plain_commands_and_nothing_more() {
+        let patterns: Vec<String> =
+            ["git status", "ls *", "cargo test *", "*"].map(str::to_owned).to_vec();
+        for commands in [
+            "git status",
+            " git  status\n",
+            "ls",
+            "ls -l \"a b\"",
+            "cargo test -- x",
+            "git 'status'",
+        ] {
+            assert!(is_allowed(&patterns, commands), "{commands}");
+        }
+        for commands in [
+            "git status; rm x",
+            "git status $(x)",
+            "git status\nrm x",
+            "git status && x",
+            "git status > x",
+            "git status | x",
+            "git status `x`",
+            "X=1 git status",
+            "git status -s",
+            "git",
+            "lsof",
+            "git\\ status",
+            "(git status)",
+            "git status &",
+            "ls {a,b}",
+            "",
+            "\"git status\"",
+            "cargo tests",
+            "ls <(x)",
+        ] {
+            assert!(!is_allowed(&patterns, commands), "{commands}");
+        }
+    }
+}

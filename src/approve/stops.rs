@@ -1,0 +1,184 @@
+//! Commands that are hardly ever meant: they end the machine, or everything on it.
+
+use tree_sitter::Node;
+
+use super::shell::{parse, words_of};
+
+/// How deep commands in the words of other commands are looked into.
+const DEPTH: usize = 4;
+
+/// Programs that run what their words say.
+const WRAPPERS: [&str; 13] = [
+    "sudo", "doas", "env", "xargs", "nohup", "nice", "ionice", "time", "timeout", "command",
+    "exec", "setsid", "busybox",
+];
+
+/// Finds the first command that is stopped, and says why.
+pub fn find_stop(commands: &str) -> Option<String> {
+    find_within(commands, DEPTH)
+}
+
+fn find_within(commands: &str, depth: usize) -> Option<String> {
+    let tree = parse(commands)?;
+    let mut nodes = vec![tree.root_node()];
+    while let Some(node) = nodes.pop() {
+        let stop = match node.kind() {
+            "command" => check_command(&words_of(node, commands), depth),
+            "file_redirect" => check_redirect(node, commands),
+            "function_definition" => check_function(node, commands),
+            _ => None,
+        };
+        if stop.is_some() {
+            return stop;
+        }
+        let mut cursor = node.walk();
+        nodes.extend(node.named_children(&mut cursor));
+    }
+    None
+}
+
+fn check_command(words: &[String], depth: usize) -> Option<String> {
+    let (program, arguments) = words.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    if WRAPPERS.contains(&name) {
+        // The words of the wrapper itself are few: what is run begins at one of them.
+        return (0..arguments.len().min(8)).find_map(|at| check_command(&arguments[at..], depth));
+    }
+    if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "eval") && depth > 0 {
+        let is_script = |word: &&String| name == "eval" || !word.starts_with('-');
+        return arguments.iter().filter(is_script).find_map(|word| find_within(word, depth - 1));
+    }
+    match name {
+        "rm" if removes_everything(arguments) => {
+            Some("it removes everything below / or the home folder".to_owned())
+        }
+        "dd" => arguments
+            .iter()
+            .filter_map(|word| word.strip_prefix("of="))
+            .find(|path| is_disk(path))
+            .map(|path| format!("it writes over the device {path}")),
+        "shutdown" | "reboot" | "halt" | "poweroff" => Some(format!("{name} ends the machine")),
+        "diskutil" => Some("diskutil changes disks".to_owned()),
+        _ if name == "mkfs" || name.starts_with("mkfs.") => {
+            Some(format!("{name} makes a new file system where another may be"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether `rm` with these words is recursive, forced, and at the root or the home folder.
+fn removes_everything(arguments: &[String]) -> bool {
+    let short = |letter: [char; 2]| {
+        arguments
+            .iter()
+            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
+    };
+    let long = |name: &str| arguments.iter().any(|word| word == name);
+    let is_recursive = short(['r', 'R']) || long("--recursive");
+    let is_forced = short(['f', 'f']) || long("--force");
+    let is_all = |word: &String| {
+        let word = word.trim_end_matches('*');
+        let bare = word.trim_end_matches('/');
+        matches!(bare, "" | "~" | "$HOME" | "${HOME}") && !word.is_empty()
+    };
+    is_recursive && is_forced && arguments.iter().any(is_all)
+}
+
+/// A device that holds data, so not `/dev/null` and its like.
+fn is_disk(path: &str) -> bool {
+    const OTHERS: [&str; 10] =
+        ["null", "zero", "full", "stdout", "stderr", "tty", "fd/", "shm/", "pts/", "tcp/"];
+    path.strip_prefix("/dev/")
+        .is_some_and(|name| !name.is_empty() && !OTHERS.iter().any(|other| name.starts_with(other)))
+}
+
+fn check_redirect(node: Node<'_>, text: &str) -> Option<String> {
+    let operator = &text[node.byte_range()];
+    let target = node.child_by_field_name("destination")?;
+    let path = text[target.byte_range()].trim_matches(['"', '\'']);
+    (operator.contains('>') && is_disk(path)).then(|| format!("it writes over the device {path}"))
+}
+
+/// A function that pipes itself to itself.
+fn check_function(node: Node<'_>, text: &str) -> Option<String> {
+    let name = &text[node.child_by_field_name("name")?.byte_range()];
+    let body = node.child_by_field_name("body")?;
+    let mut nodes = vec![body];
+    while let Some(node) = nodes.pop() {
+        let mut cursor = node.walk();
+        let parts: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let calls = |part: &&Node<'_>| {
+            part.kind() == "command" && words_of(**part, text).first().is_some_and(|it| it == name)
+        };
+        if node.kind() == "pipeline" && parts.iter().filter(calls).count() > 1 {
+            return Some("it starts itself twice, without end".to_owned());
+        }
+        nodes.extend(parts);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_that_stop() {
+        for commands in [
+            "rm -rf /",
+            "rm -rf /*",
+            "rm -fr ~",
+            "rm -r -f \"$HOME\"",
+            "cd x; rm -Rf ~/*",
+            "sudo rm -rf --no-preserve-root /",
+            "sh -c 'rm -rf /'",
+            "bash -lc \"cd /; rm -rf ~\"",
+            "env A=1 rm --recursive --force /",
+            "ls | xargs rm -rf /",
+            "mkfs.ext4 /dev/sda1",
+            "sudo mkfs /dev/sdb",
+            "dd if=/dev/zero of=/dev/sda bs=1M",
+            "cat x > /dev/nvme0n1",
+            "echo $(shutdown now)",
+            "true && sudo reboot",
+            "if a; then halt; fi",
+            "/sbin/poweroff",
+            "diskutil eraseDisk JHFS+ X disk2",
+            ":(){ :|:& };:",
+            "f() { f | f & }; f",
+            "eval 'rm -rf /'",
+        ] {
+            assert!(find_stop(commands).is_some(), "{commands}");
+        }
+    }
+
+    #[test]
+    fn twenty_that_pass() {
+        for commands in [
+            "rm -rf /tmp/x",
+            "rm -rf ./build",
+            "rm -rf ~/x",
+            "rm -r /",
+            "rm -f ~",
+            "rm -rf \"$HOME/.cache/x\"",
+            "echo 'rm -rf /'",
+            "grep -rn 'shutdown' src",
+            "git commit -m 'reboot: rm -rf /'",
+            "dd if=/dev/sda of=disk.img",
+            "dd if=/dev/zero of=/dev/null count=1",
+            "echo x > /dev/null 2>&1",
+            "echo x >/dev/stderr",
+            "cat /dev/sda | head -c 1",
+            "man mkfs",
+            "f() { g | f; }; f",
+            "ls / ~ $HOME",
+            "# rm -rf /",
+            "cat <<'E'\nrm -rf /\nE",
+            "make shutdown",
+            "sh -c 'echo hi'",
+            "",
+        ] {
+            assert_eq!(find_stop(commands), None, "{commands}");
+        }
+    }
+}

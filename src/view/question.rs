@@ -1,0 +1,79 @@
+//! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
+
+use super::columns::{visible_lines, wrap};
+use super::render::{Row, Style, diff_rows};
+use crate::format::harmless::escape_text;
+use crate::protocol::Action;
+
+/// How many rows of an action are shown before the user asks for the rest.
+const ROWS: usize = 40;
+/// The least room for a line, on however narrow a terminal.
+const ROOM: usize = 8;
+
+/// The rows of an action: a command's lines behind a bar, a change as its diff. With `all`, every one.
+pub fn action_rows(action: &Action, diff: Option<&str>, columns: usize, all: bool) -> Vec<Row> {
+    let room = columns.saturating_sub(2).max(ROOM);
+    let mut rows = match (action, diff) {
+        (_, Some(diff)) => diff_rows(diff, false, None, "", true)
+            .into_iter()
+            .map(|row| Row { text: escape_text(&row.text), ..row })
+            .collect(),
+        (Action::Shell { commands, .. }, None) => barred(commands, room),
+        (Action::Write { path, text }, None) => [barred(path, room), barred(text, room)].concat(),
+        (Action::Edit { path, blocks }, None) => {
+            [barred(path, room), barred(blocks, room)].concat()
+        }
+        (Action::FilePatch { index }, None) => barred(index, room),
+        (Action::Conversation { prompt, file, .. }, None) => {
+            [barred(file.as_deref().unwrap_or_default(), room), barred(prompt, room)].concat()
+        }
+        (other, None) => barred(&format!("{other:?}"), room),
+    };
+    let hidden = rows.len().saturating_sub(ROWS);
+    if hidden > 0 && !all {
+        rows.truncate(ROWS);
+        rows.push(Row::new(format!("… {hidden} more rows: v shows them"), Style::Bold));
+    }
+    rows
+}
+
+fn barred(text: &str, room: usize) -> Vec<Row> {
+    let lines = visible_lines(text.trim_matches(['\r', '\n']));
+    let rows = lines.iter().flat_map(|line| wrap(line, room));
+    rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
+}
+
+/// What the question is, in a few words.
+pub fn question_text(action: &Action) -> String {
+    match action {
+        Action::Shell { .. } => "run this command?".to_owned(),
+        Action::Write { .. } => "write this file?".to_owned(),
+        Action::Edit { .. } => "make this edit?".to_owned(),
+        Action::FilePatch { .. } => "apply these segments?".to_owned(),
+        Action::Conversation { .. } => "start this child conversation?".to_owned(),
+        other => format!("do this ({})?", other.tag()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_command_is_hidden() {
+        let texts = |commands: &str, all| -> Vec<String> {
+            let action = Action::Shell { commands: commands.into(), timeout: None };
+            action_rows(&action, None, 40, all).into_iter().map(|row| row.text).collect()
+        };
+        assert_eq!(
+            texts("ls\u{200b}\necho \x1b[7mnagent", false),
+            ["│ ls\\u{200b}", "│ echo \\u{1b}[7mnagent"]
+        );
+        let padded = texts(&format!("ls{};rm x", " ".repeat(300)), false);
+        assert_eq!(padded.len(), 1, "{padded:?}");
+        assert!(padded[0].contains("rm x") && padded[0].contains("298"), "{padded:?}");
+        let long = "x\n".repeat(60);
+        assert_eq!(texts(&long, false).len(), ROWS + 1);
+        assert_eq!(texts(&long, true).len(), 60);
+    }
+}
