@@ -124,7 +124,7 @@ pub fn with_body(action: &Action, body: String) -> Option<Action> {
     Some(match action.clone() {
         Action::Shell { timeout, .. } => Action::Shell { commands: body, timeout },
         Action::Write { path, .. } => Action::Write { path, text: body },
-        Action::Edit { path, .. } => Action::Edit { path, blocks: body },
+        Action::Edit { path, all, .. } => Action::Edit { path, blocks: body, all },
         Action::Conversation { name, from, file, .. } => {
             Action::Conversation { prompt: body, name, from, file }
         }

@@ -163,18 +163,15 @@ fn edit_action(action: &Action) -> Result<Action, String> {
 
 /// The change that a write or an edit would make. `None` where that cannot be said: then it is shown as it was sent.
 fn preview(action: &Action, context: &RunContext<'_>) -> Option<String> {
-    let (path, blocks) = match action {
-        Action::Write { path, .. } => (path, None),
-        Action::Edit { path, blocks } => (path, Some(blocks)),
-        _ => return None,
-    };
+    let (Action::Write { path, .. } | Action::Edit { path, .. }) = action else { return None };
     let path = context.folder.join(path);
     let before = fs::read_bytes(&path, limits::KEPT_CONTENT).ok()?;
-    let after = match (action, blocks) {
-        (Action::Write { text, .. }, _) => text.clone(),
-        (_, Some(blocks)) => {
+    let after = match action {
+        Action::Write { text, .. } => text.clone(),
+        Action::Edit { blocks, all, .. } => {
             let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
-            apply::apply(&text, &edit::parse(blocks).ok()?).ok()?.text
+            let apply = if *all { apply::apply_everywhere } else { apply::apply };
+            apply(&text, &edit::parse(blocks).ok()?).ok()?.text
         }
         _ => return None,
     };

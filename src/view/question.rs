@@ -20,7 +20,7 @@ pub fn action_rows(action: &Action, diff: Option<&str>, columns: usize, all: boo
             .collect(),
         (Action::Shell { commands, .. }, None) => barred(commands, room),
         (Action::Write { path, text }, None) => [barred(path, room), barred(text, room)].concat(),
-        (Action::Edit { path, blocks }, None) => {
+        (Action::Edit { path, blocks, .. }, None) => {
             [barred(path, room), barred(blocks, room)].concat()
         }
         (Action::FilePatch { index }, None) => barred(index, room),
