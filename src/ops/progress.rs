@@ -136,14 +136,7 @@ impl<'a> Progress<'a> {
                 self.asked.set(n);
                 self.emit(|_| RunEvent::decide(n, action));
             }
-            ProgressEvent::Refused(action, why) => {
-                let n = self.count_start();
-                let block = Block::new(action.result_block()).with("status", "error");
-                self.emit(|_| RunEvent::start(n, action));
-                self.running.pop_back();
-                let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
-                self.emit(|_| event);
-            }
+            ProgressEvent::Refused(action, why) => self.show_refusal(action, why),
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
                 self.emit(|_| RunEvent::start(n, action));
@@ -178,6 +171,15 @@ impl<'a> Progress<'a> {
                 self.emit(|_| RunEvent::Note { text: text.to_owned() });
             }
         }
+    }
+
+    fn show_refusal(&mut self, action: &Action, why: &str) {
+        let n = self.count_start();
+        self.running.pop_back();
+        self.emit(|_| RunEvent::start(n, action));
+        let block = Block::new(action.result_block()).with("status", "error");
+        let event = self.finish(n, Some(action), &block.body(format!("not run: {why}")));
+        self.emit(|_| event);
     }
 
     /// Shows which conversation goes on.

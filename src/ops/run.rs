@@ -32,6 +32,7 @@ use crate::llm::{self, ChatRequest};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
+use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::{env, fs};
@@ -145,13 +146,7 @@ fn run_loop(
     let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
     let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
-    let redactor = make_redactor(
-        &call.env,
-        &settings.config.pass_env,
-        call.root(),
-        settings.config.redact,
-        args.show_request,
-    )?;
+    let redactor = redactor(call)?;
     let redact = |text: String| redactor.redact_text(text).0;
     let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
     facts.memory.clone_from(&memory.text);
@@ -214,6 +209,11 @@ fn run_loop(
     *printed = progress.shown_diff.take();
     let last_line = progress.status(turn.totals(), seconds);
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+fn redactor(call: &Call<'_>) -> Result<Redactor, Problem> {
+    let (config, is_dry) = (&call.settings.config, call.args.show_request);
+    Ok(make_redactor(&call.env, &config.pass_env, call.root(), config.redact, is_dry)?)
 }
 
 fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {

@@ -110,16 +110,7 @@ impl Settings {
             sources.insert("write".to_owned(), "flag".to_owned());
         }
         let folders = config.write.iter().map(PathBuf::from);
-        let tags = match &config.tags {
-            Some(names) => TagSet::parse(names.iter().map(String::as_str)),
-            None => Ok(TagSet::ALL),
-        };
-        let tags = tags.map_err(|error| {
-            Problem::usage(format!(
-                "{error} (from {})",
-                sources.get("tags").map_or("", String::as_str)
-            ))
-        })?;
+        let tags = read_tags(&config, &sources)?;
         // Those of the config are relative to it.
         let config_folder = config_path.parent().unwrap_or(Path::new("."));
         let named = config.context.iter().map(|path| config_folder.join(path));
@@ -175,6 +166,14 @@ impl Settings {
             self.source_of("base_url")
         )))
     }
+}
+
+fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {
+    let Some(names) = &config.tags else { return Ok(TagSet::ALL) };
+    TagSet::parse(names.iter().map(String::as_str)).map_err(|error| {
+        let source = sources.get("tags").map_or("", String::as_str);
+        Problem::usage(format!("{error} (from {source})"))
+    })
 }
 
 /// The settings that flags give, by their keys in the config; null where a flag is missing.

@@ -290,7 +290,7 @@ fn removing_needs_no_room_on_the_disk_and_loses_nothing_where_the_trash_is_elsew
          rm {root}/rest; {CONVERSATIONS} prune --older 0 && ! test -e {root}/trash/log || exit 8"
     );
     let full = format!(
-        "cp -a {root} {copy}; exec bwrap --bind / / --dev /dev --size 262144 --tmpfs {root} -- sh -c \"$0\""
+        "cp -a {root} {copy}; exec bwrap --dev-bind / / --size 262144 --tmpfs {root} -- sh -c \"$0\""
     );
     sandbox.program("sh", &["-c", &full, &script]).run().assert_exit(0);
     // A trash on another disk: nothing is copied, and nothing is lost.
