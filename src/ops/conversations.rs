@@ -118,40 +118,35 @@ impl Catalog {
             _ if self.saved.contains(name) => ConversationKind::Saved,
             kind => kind,
         };
-        let (bytes, modified) = match fs::read_dated(&path, limits::CONVERSATION) {
-            Ok(read) => read?,
+        let (bytes, size, modified, unread) = match fs::read_dated(&path, limits::CONVERSATION) {
+            Ok(read) => {
+                let (bytes, modified) = read?;
+                let size = bytes.len() as u64;
+                (bytes, size, modified, None)
+            }
             Err(_) if path.is_dir() => return None,
             Err(error) => {
-                let trouble = Some(format!("{error:#}"));
                 let modified = Duration::from_secs(fs::modified_seconds(&path));
-                return Some(Conversation {
-                    name: name.to_owned(),
-                    bytes: fs::file_size(&path).unwrap_or(0),
-                    text: String::new(),
-                    parsed: Parsed::default(),
-                    overview: Overview::default(),
-                    path,
-                    kind,
-                    file,
-                    modified,
-                    trouble,
-                });
+                let size = fs::file_size(&path).unwrap_or(0);
+                (Vec::new(), size, modified, Some(format!("{error:#}")))
             }
         };
-        let size = bytes.len() as u64;
         // What is not text at the end of a file is a torn end, which the next run moves aside.
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let parsed = conversation::parse(&text);
         let overview = Overview::read(&text, &parsed.pieces);
         let kind = match &overview.parent {
-            Some(_) if kind == ConversationKind::Named => ConversationKind::Child,
+            // Also PARENT.NAME, where the parent is a shell's own.
+            Some(_) if matches!(kind, ConversationKind::Named | ConversationKind::Shell) => {
+                ConversationKind::Child
+            }
             _ => kind,
         };
-        let trouble = match &parsed.trouble {
+        let trouble = unread.or_else(|| match &parsed.trouble {
             Some(Trouble::Damaged { line, message, .. }) => Some(format!("line {line}: {message}")),
             _ => None,
-        };
+        });
         let name = name.to_owned();
         Some(Conversation {
             name,

@@ -56,6 +56,8 @@ pub(super) struct Progress<'a> {
     is_open: bool,
     /// The child that the last rows are of: the names that lead to it.
     child: Vec<String>,
+    /// The notes of children that were shown: several children note the same of the same folder.
+    noted: Vec<String>,
     /// The last diff that was shown.
     pub(super) shown_diff: Option<String>,
 }
@@ -88,6 +90,7 @@ impl<'a> Progress<'a> {
             streamed: String::new(),
             is_open: false,
             child: Vec::new(),
+            noted: Vec::new(),
             shown_diff: None,
         }
     }
@@ -101,6 +104,7 @@ impl<'a> Progress<'a> {
     pub(super) fn show(&mut self, seen: ProgressEvent<'_>) {
         match seen {
             ProgressEvent::Note(text) => {
+                self.noted.push(text.to_owned());
                 self.emit_always(&RunEvent::Note { text: text.to_owned() });
             }
             ProgressEvent::Waiting(time, error) => {
@@ -303,6 +307,12 @@ impl<'a> Progress<'a> {
     fn show_child(&mut self, name: &str, line: &str) {
         let Some((mut children, event)) = RunEvent::from_line(line) else { return };
         children.insert(0, name.to_owned());
+        if let (RunEvent::Note { text }, Target::Rows) = (&event, self.target) {
+            if self.noted.contains(text) {
+                return;
+            }
+            self.noted.push(text.clone());
+        }
         // A child's prompt and answer are shown where it was started and where it ends.
         if self.target == Target::Lines || !matches!(event, RunEvent::Begin(_)) {
             self.put(&children, &event);

@@ -21,7 +21,7 @@ use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
-use crate::exit::Exit;
+use crate::exit::{Exit, Signal};
 use crate::format::code_block::first_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
@@ -35,6 +35,7 @@ use crate::prompt;
 use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::names::shown;
 use crate::sys::{env, fs};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
@@ -223,6 +224,12 @@ fn open_conversation(call: &Call<'_>) -> Result<ConversationFile, Problem> {
     call.open_conversation()
 }
 
+/// How many prompts a conversation has.
+pub(super) fn count_prompts(conversation: &ConversationFile) -> u64 {
+    let is_prompt = |piece: &&conversation::Piece| piece.name() == Some("user-prompt");
+    conversation.pieces().iter().filter(is_prompt).count() as u64
+}
+
 /// What is known of a conversation before a run goes on in it.
 fn begin(
     call: &Call<'_>,
@@ -230,7 +237,6 @@ fn begin(
     model_id: &str,
     window: Option<u64>,
 ) -> RunEvent {
-    let prompts = conversation.pieces().iter().filter(|piece| piece.name() == Some("user-prompt"));
     let folder = call.env.current_folder();
     RunEvent::Begin(Begin {
         conversation: conversation.name().to_owned(),
@@ -238,7 +244,7 @@ fn begin(
         provider: call.settings.provider.map(|provider| provider.name().to_owned()),
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
-        prompts: prompts.count() as u64,
+        prompts: count_prompts(conversation),
         tokens: llm::estimate(conversation.text()),
         window,
     })
@@ -313,6 +319,15 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
     }
 }
 
+/// How the conversation of a call is continued from the same shell.
+fn command_to_continue(call: &Call<'_>) -> String {
+    match (&call.which.file_edit, call.which.new || call.which.conversation.is_some()) {
+        (Some(file), _) => format!("nagent-file-edit {}", shown(file)),
+        (None, true) => format!("nagent -c {}", call.name),
+        (None, false) => "nagent".to_owned(),
+    }
+}
+
 /// Ends the run on the conversation's file, and reports what the run came to.
 fn finish(
     call: &Call<'_>,
@@ -331,6 +346,9 @@ fn finish(
         }
         None
     });
+    if let (Exit::Signal(Signal::Int), false, Some(error)) = (exit, call.delegated, &mut error) {
+        error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
+    }
     let seconds = runner.watch.elapsed().as_secs_f64();
     let report = report(exit, responses, error, totals, runner.conversation.path(), seconds);
     if call.which.file_edit.is_none() {

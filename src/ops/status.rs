@@ -5,9 +5,12 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
+use super::run::count_prompts;
 use super::sandbox;
+use crate::llm;
 use crate::llm::provider::Provider;
 use crate::out::Report;
+use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 use crate::sys::sandbox::Sandbox;
 
@@ -20,8 +23,14 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let provider = settings.provider.map(Provider::name);
     let model = settings.config.model.as_deref();
     let mode = settings.config.sandbox.name();
+    // A damaged one has no prompts that could be counted; a run says what is wrong with it.
+    let conversation = ConversationFile::read_only(root, &call.name).ok();
+    let prompts = conversation.as_ref().map_or(0, count_prompts);
+    let tokens = conversation.as_ref().map_or(0, |it| llm::estimate(it.text()));
+    let window = settings.window(model.unwrap_or_default());
     let mut text = format!(
-        "conversation:{path} size:{size}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
+        "conversation:{path} size:{size} prompts:{prompts} tokens:{tokens}{}\nprovider:{} model:{}\nroot:{} root_size_bytes:{root_size}\nsandbox:{mode}",
+        window.map(|window| format!(" window:{window}")).unwrap_or_default(),
         provider.unwrap_or("(none)"),
         model.unwrap_or("(none)"),
         root.path().display(),
@@ -58,6 +67,9 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("conversation_path", path)
         .with("conversation", call.name.as_str())
         .with("size", size)
+        .with("prompts", prompts)
+        .with("tokens", tokens)
+        .with("window", window)
         .with("provider", provider)
         .with("model", model)
         .with("root", root.path().display().to_string())

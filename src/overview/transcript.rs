@@ -4,6 +4,7 @@
 use crate::format::conversation::{Kind, Piece};
 use crate::format::harmless;
 use crate::protocol::{Action, Item, ParsedReply, parse_reply};
+use crate::view::event::{describe_target, split_action};
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +96,7 @@ fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
     let read = |item| match item {
         Item::Response(text) => (EntryKind::Answer, String::new(), text),
         Item::Action(action) => {
-            let (title, text) = describe_action(action);
+            let (title, text) = describe_action(&action);
             (EntryKind::Action, title, text)
         }
     };
@@ -103,29 +104,14 @@ fn read_reply(body: String) -> Vec<(EntryKind, String, String)> {
 }
 
 /// What an action is, on one line, and its text.
-fn describe_action(action: Action) -> (String, String) {
-    let verb = action.tag().trim_start_matches("nagent-");
-    let inside = |path: Option<String>| path.map(|path| format!(" in {path}")).unwrap_or_default();
-    let (what, text) = match action {
-        Action::Read { path, offset, .. } => {
-            (path + &offset.map(|line| format!(" from line {line}")).unwrap_or_default(), None)
-        }
-        Action::FileRead { path } | Action::List { path } => (path, None),
-        Action::FilePatch { index } => (index, None),
-        Action::Write { path, text } => (path, Some(text)),
-        Action::Edit { path, blocks, .. } => (path, Some(blocks)),
-        Action::Glob { pattern, path } | Action::Grep { pattern, path, .. } => {
-            (pattern + &inside(path), None)
-        }
-        Action::Shell { commands, .. } => (String::new(), Some(commands)),
-        Action::Next { prompt } => (String::new(), Some(prompt)),
-        Action::Conversation { prompt, name, file, .. } => {
-            (file.or(name).unwrap_or_default(), Some(prompt))
-        }
-        Action::Wrong { why, .. } => (why, None),
+fn describe_action(action: &Action) -> (String, String) {
+    let (attributes, text) = split_action(action);
+    let what = match action {
+        Action::Wrong { why, .. } => why.clone(),
+        _ => describe_target(&attributes),
     };
-    let title = format!("{verb} {what}").trim_end().to_owned();
-    (title, text.unwrap_or_default().trim_matches('\n').to_owned())
+    let title = format!("{} {what}", action.tag().trim_start_matches("nagent-"));
+    (title.trim_end().to_owned(), text.trim_matches('\n').to_owned())
 }
 
 /// `shell-result: exit 0, 0.4 s, 20 bytes`

@@ -126,65 +126,15 @@ pub struct Finish {
 impl RunEvent {
     /// The event of an action that starts, the `n`th of the run.
     pub fn start(n: u64, action: &Action) -> Self {
-        let mut attributes = BTreeMap::new();
-        let mut set = |name: &str, value: Option<String>| {
-            attributes.extend(value.map(|value| (name.to_owned(), value)));
-        };
-        let number = |number: &Option<u64>| number.map(|number| number.to_string());
-        let (mut bytes_out, mut bytes_in) = (None, None);
-        let body = match action {
-            Action::Read { path, offset, limit } => {
-                set("path", Some(path.clone()));
-                set("offset", number(offset));
-                set("limit", number(limit));
-                ""
-            }
-            Action::FileRead { path } | Action::List { path } => {
-                set("path", Some(path.clone()));
-                ""
-            }
-            Action::FilePatch { index } => {
-                set("index", Some(index.clone()));
-                ""
-            }
-            Action::Write { path, text } => {
-                set("path", Some(path.clone()));
-                text
-            }
-            Action::Edit { path, blocks, all } => {
-                set("path", Some(path.clone()));
-                set("all", all.then(|| "true".to_owned()));
-                if let Ok(edits) = edit::parse(blocks) {
-                    bytes_out = Some(edits.iter().map(|edit| edit.search.len() as u64).sum());
-                    bytes_in = Some(edits.iter().map(|edit| edit.replace.len() as u64).sum());
-                }
-                blocks
-            }
-            Action::Glob { pattern, path } => {
-                set("pattern", Some(pattern.clone()));
-                set("path", path.clone());
-                ""
-            }
-            Action::Grep { pattern, path, glob, context, ignore_case } => {
-                set("pattern", Some(pattern.clone()));
-                set("path", path.clone());
-                set("glob", glob.clone());
-                set("context", number(context));
-                set("ignore_case", ignore_case.then(|| "true".to_owned()));
-                ""
-            }
-            Action::Shell { commands, timeout } => {
-                set("timeout", number(timeout));
-                commands
-            }
-            Action::Next { prompt } => prompt,
-            Action::Wrong { .. } => "",
-            Action::Conversation { prompt, name, from, file } => {
-                set("name", name.clone());
-                set("from", from.clone());
-                set("file", file.clone());
-                prompt
-            }
+        let (attributes, body) = split_action(action);
+        let sums = match action {
+            Action::Edit { blocks, .. } => edit::parse(blocks).ok().map(|edits| {
+                let sum = |lengths: &dyn Fn(&edit::Block) -> usize| {
+                    edits.iter().map(|edit| lengths(edit) as u64).sum::<u64>()
+                };
+                (sum(&|edit| edit.search.len()), sum(&|edit| edit.replace.len()))
+            }),
+            _ => None,
         };
         let is_shown = matches!(
             action,
@@ -196,8 +146,8 @@ impl RunEvent {
             attributes,
             first_line: body.lines().next().unwrap_or_default().to_owned(),
             bytes: body.len() as u64,
-            bytes_out,
-            bytes_in,
+            bytes_out: sums.map(|(out, _)| out),
+            bytes_in: sums.map(|(_, into)| into),
             body: is_shown.then(|| body.to_owned()),
         })
     }
@@ -242,7 +192,12 @@ impl RunEvent {
             n,
             tag: tag.to_owned(),
             status: get("status").unwrap_or_else(|| "ok".to_owned()),
-            first_line: body.lines().next().unwrap_or_default().to_owned(),
+            // Of a refused edit the reason, not only that it was refused.
+            first_line: body
+                .lines()
+                .find(|line| *line != "nothing was changed.")
+                .unwrap_or_default()
+                .to_owned(),
             more_lines: (count as u64).saturating_sub(1),
             path: get("resolved").or_else(|| get("path")),
             lines_before: if has_output { lines.saturating_sub(shown.len() as u64) } else { 0 },
@@ -273,6 +228,88 @@ impl RunEvent {
         };
         Some((children, serde_json::from_value(Value::Object(object)).ok()?))
     }
+}
+
+/// The attributes of an action, and its body.
+pub fn split_action(action: &Action) -> (BTreeMap<String, String>, &str) {
+    let mut attributes = BTreeMap::new();
+    let mut set = |name: &str, value: Option<&str>| {
+        attributes.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    };
+    let number = |number: &Option<u64>| number.map(|number| number.to_string());
+    let body = match action {
+        Action::Read { path, offset, limit } => {
+            set("path", Some(path));
+            set("offset", number(offset).as_deref());
+            set("limit", number(limit).as_deref());
+            ""
+        }
+        Action::FileRead { path } | Action::List { path } => {
+            set("path", Some(path));
+            ""
+        }
+        Action::FilePatch { index } => {
+            set("index", Some(index));
+            ""
+        }
+        Action::Write { path, text } => {
+            set("path", Some(path));
+            text
+        }
+        Action::Edit { path, blocks, all } => {
+            set("path", Some(path));
+            set("all", all.then_some("true"));
+            blocks
+        }
+        Action::Glob { pattern, path } => {
+            set("pattern", Some(pattern));
+            set("path", path.as_deref());
+            ""
+        }
+        Action::Grep { pattern, path, glob, context, ignore_case } => {
+            set("pattern", Some(pattern));
+            set("path", path.as_deref());
+            set("glob", glob.as_deref());
+            set("context", number(context).as_deref());
+            set("ignore_case", ignore_case.then_some("true"));
+            ""
+        }
+        Action::Shell { commands, timeout } => {
+            set("timeout", number(timeout).as_deref());
+            commands
+        }
+        Action::Next { prompt } => prompt,
+        Action::Wrong { .. } => "",
+        Action::Conversation { prompt, name, from, file } => {
+            set("name", name.as_deref());
+            set("from", from.as_deref());
+            set("file", file.as_deref());
+            prompt
+        }
+    };
+    (attributes, body)
+}
+
+/// What an action is about: `src/main.rs from line 10`.
+pub fn describe_target(attributes: &BTreeMap<String, String>) -> String {
+    let get = |name: &str| attributes.get(name).map(String::as_str);
+    let mut what = String::new();
+    for name in ["index", "pattern", "path", "file", "name"] {
+        let Some(value) = get(name) else { continue };
+        what.push_str(match (what.is_empty(), name) {
+            (true, _) => "",
+            (false, "path") => " in ",
+            (false, _) => " ",
+        });
+        what.push_str(value);
+    }
+    if let Some(glob) = get("glob") {
+        what.push_str(&format!(" ({glob})"));
+    }
+    if get("offset").is_some() || get("limit").is_some() {
+        what.push_str(&format!(" from line {}", get("offset").unwrap_or("1")));
+    }
+    what
 }
 
 #[cfg(test)]

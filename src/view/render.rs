@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::columns::{truncate, visible_lines, wrap};
-use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start};
+use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::{bytes, plural, thousands};
 use crate::format::harmless::escape_line;
 
@@ -129,27 +129,11 @@ fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
 /// `→ read  src/main.rs from line 10`
 fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
     let kind = start.tag.trim_start_matches("nagent-");
-    let get = |name: &str| start.attributes.get(name).map(String::as_str);
     let body = start.body.as_deref().unwrap_or_default();
     if kind == "shell" {
         return barred(kind, body, columns);
     }
-    let mut what = String::new();
-    for name in ["index", "pattern", "path", "file", "name"] {
-        let Some(value) = get(name) else { continue };
-        what.push_str(match (what.is_empty(), name) {
-            (true, _) => "",
-            (false, "path") => " in ",
-            (false, _) => " ",
-        });
-        what.push_str(value);
-    }
-    if let Some(glob) = get("glob") {
-        what.push_str(&format!(" ({glob})"));
-    }
-    if get("offset").is_some() || get("limit").is_some() {
-        what.push_str(&format!(" from line {}", get("offset").unwrap_or("1")));
-    }
+    let mut what = describe_target(&start.attributes);
     if kind == "write" {
         what.push_str(&format!(" ({})", bytes(start.bytes)));
     }
@@ -195,9 +179,7 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
         parts.push(format!("{seconds:.1} s"));
     }
     match (number("from_line"), number("to_line"), number("bytes"), number("lines")) {
-        (Some(from), Some(to), _, Some(count)) => {
-            parts.push(format!("{from} to {to} of {}", plural(count, "line")));
-        }
+        (Some(from), Some(to), ..) => parts.push(format!("lines {from} to {to}")),
         (_, _, Some(size), _) => parts.push(bytes(size)),
         (_, _, None, Some(count)) => parts.push(plural(count, "line")),
         _ => {}
@@ -348,9 +330,9 @@ mod tests {
         let block =
             Block::new("nagent-read-result").with("status", "error").body("no such file: x\nmore");
         check(&finish("nagent-read", block), 80, &["  error, no such file: x"]);
-        let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 9);
+        let block = Block::new("x").with("status", "ok").with("bytes", 90).with("lines", 2);
         let block = block.with("first_line", 3).with("last_line", 4).body("a\nb");
-        check(&finish("nagent-read", block), 80, &["  ok, 3 to 4 of 9 lines"]);
+        check(&finish("nagent-read", block), 80, &["  ok, lines 3 to 4"]);
         let block = Block::new("x").with("status", "ok").with("lines", 1).body("a");
         check(&finish("nagent-list", block), 80, &["  ok, 1 line"]);
         let endless =

@@ -70,6 +70,26 @@ fn list_has_all_conversations_with_what_they_come_to() {
 }
 
 #[test]
+fn a_named_child_of_a_shell_is_a_child_and_not_continued() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| match request.user() {
+        user if user.contains("-result") => answer("done").into(),
+        user if user.contains("part") => answer("part done").into(),
+        _ => "<nagent-conversation name=\"reader\">part</nagent-conversation>".into(),
+    });
+    sandbox.run(&["task"]).assert_exit(0);
+    let list = run(&sandbox, &["list", "--json"]).assert_exit(0).json();
+    let child = list["conversations"].as_array().unwrap().iter().find(|one| one["kind"] == "child");
+    let child = child.unwrap()["name"].as_str().unwrap();
+    assert!(child.starts_with("latest-") && child.ends_with(".reader"), "{list}");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_mins(1);
+    let file = std::fs::File::options().append(true).open(path(&sandbox, child)).unwrap();
+    file.set_modified(later).unwrap();
+    let document = sandbox.run(&["--continue", "--json", "more and more"]).assert_exit(0).json();
+    assert!(!document["conversation_path"].as_str().unwrap().ends_with(".reader"), "{document}");
+}
+
+#[test]
 fn list_selects() {
     let sandbox = three();
     let select = |args: &[&str]| {

@@ -68,7 +68,8 @@ fn an_answer_is_on_the_screen_before_it_is_complete_and_what_came_is_kept_and_co
     wait_until("the first half is shown", || running.stdout_so_far().contains("first word"));
     running.take_stdin().write_all(b"\x03").unwrap();
     let run = running.wait().assert_exit(130);
-    assert!(run.stdout.contains("interrupted by SIGINT"), "{}", run.stdout);
+    let hint = "interrupted by SIGINT; nagent \"go on\" continues it";
+    assert!(run.stdout.replace("\r\n", "").contains(hint), "{}", run.stdout);
     assert!(run.stdout.contains("[1 turn, about "), "it is counted: {}", run.stdout);
     let kept = sandbox.invalid().pop().unwrap();
     assert!(kept.starts_with("<nagent-response>first word"), "{kept}");
@@ -158,6 +159,28 @@ fn a_refused_write_says_which_flag_allows_it() {
 }
 
 #[test]
+fn a_refused_action_is_shown_with_its_reason() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let replies = [edit("a.txt", "none", "x") + &write("a.txt", "x"), answer("done")];
+    sandbox.llm.choose(move |request| {
+        replies[usize::from(request.user().contains("-result"))].as_str().into()
+    });
+    let reasons = [
+        "  error, block 1 (line 1): not in the file",
+        "  error, nothing was written: the file exists",
+    ];
+    let lines = screen(sandbox.cmd(&["-nw", "task"]));
+    for reason in reasons {
+        assert!(lines.iter().any(|line| line.starts_with(reason)), "{reason:?} in {lines:?}");
+    }
+    let advice = |lines: &[String]| lines.concat().contains("same write sent again");
+    assert!(!advice(&lines), "{lines:?}");
+    let whole: Vec<String> = screen(sandbox.cmd(&["-nvw", "task"]));
+    let whole: Vec<String> = whole.iter().map(|line| line.trim_start().to_owned()).collect();
+    assert!(advice(&whole), "-v shows what the model reads: {whole:?}");
+}
+
+#[test]
 fn what_a_child_does_is_shown_under_its_name() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
     sandbox.llm.choose(|request| {
@@ -173,6 +196,9 @@ fn what_a_child_does_is_shown_under_its_name() {
             () => "<nagent-conversation file=\"a.txt\">part\nmore</nagent-conversation>".into(),
         }
     });
+    // A tool that is not one is noted by parent and child.
+    std::fs::create_dir(sandbox.root().join("bin")).unwrap();
+    std::fs::write(sandbox.root().join("bin/bad"), "").unwrap();
     let lines = screen(sandbox.cmd(&["--conversation", "c", "task"]));
     is_in_order(
         &lines,
@@ -189,6 +215,8 @@ fn what_a_child_does_is_shown_under_its_name() {
             "all done",
         ],
     );
+    let notes = lines.iter().filter(|line| line.contains("bin/bad is not a tool"));
+    assert_eq!(notes.count(), 1, "{lines:?}");
 }
 
 #[test]
