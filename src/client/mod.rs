@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use self::program::Program;
+pub use self::program::Program;
 use self::recording::{Player, Recorder, list_results};
 use self::server::Server;
 use crate::format::conversation::Piece;
@@ -25,7 +25,6 @@ use crate::llm::command::Preset;
 use crate::llm::error::name_cause;
 use crate::llm::route::{FileRoute, route_without_server};
 use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, command};
-use crate::sys::env::Env;
 pub use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 
@@ -56,15 +55,9 @@ impl ModelClient {
         Self::new(Backend::Server(Server::new(endpoint, connect_timeout, read_timeout)))
     }
 
-    /// A client of a command-line program, which gets the whole environment, since it signs in by itself.
-    pub fn program(
-        preset: Preset,
-        words: Vec<String>,
-        env: &Env,
-        folder: &Path,
-        timeout: Duration,
-    ) -> Self {
-        Self::new(Backend::Program(Program::new(preset, words, env, folder, timeout)))
+    /// A client of a command-line program.
+    pub fn program(program: Program) -> Self {
+        Self::new(Backend::Program(program))
     }
 
     /// A client that plays a recording, as the conversation of this lineage.

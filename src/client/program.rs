@@ -19,7 +19,8 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
 
-pub(super) struct Program {
+/// A program that answers requests.
+pub struct Program {
     preset: Preset,
     words: Vec<String>,
     env: Vec<(OsString, OsString)>,
@@ -34,7 +35,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn new(
+    /// One that is started in `folder`. It gets the whole environment, since it signs in by itself.
+    pub fn new(
         preset: Preset,
         words: Vec<String>,
         env: &Env,

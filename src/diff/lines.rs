@@ -49,7 +49,6 @@ fn split_lines(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// Returns `start` and the end of each line.
 fn line_ends(lines: &[&[u8]], start: usize) -> Vec<usize> {
     let ends = lines.iter().scan(start, |at, line| {
         *at += line.len();

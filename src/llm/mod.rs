@@ -98,7 +98,6 @@ impl<'a> ChatRequest<'a> {
         self.texts().map(estimate).sum()
     }
 
-    /// The messages, the first with the file.
     fn messages_and_file(&self) -> impl Iterator<Item = (&Message<'a>, Option<&Attachment<'a>>)> {
         let files = std::iter::once(self.file.as_ref()).chain(std::iter::repeat(None));
         self.messages.iter().zip(files)

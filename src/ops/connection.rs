@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
-use crate::client::ModelClient;
+use crate::client::{ModelClient, Program};
 use crate::drive::ShellRules;
 use crate::llm::limits;
 use crate::llm::openai_chat::ChatCompletions;
@@ -104,7 +104,8 @@ impl Settings {
             // A program may give all of its reply at its end.
             let timeout = Duration::from_secs_f64(read(1800.0));
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
-            return Ok(ModelClient::program(preset, words, env, &folder, timeout));
+            let program = Program::new(preset, words, env, &folder, timeout);
+            return Ok(ModelClient::program(program));
         }
         if provider == Provider::Replay {
             let path = self.config.model.as_ref().ok_or_else(|| {

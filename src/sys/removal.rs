@@ -106,7 +106,6 @@ pub fn move_to_trash(root: &Root, name: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// A name in a folder that nothing has.
 fn free_place(folder: &Path, name: &str) -> PathBuf {
     let place = folder.join(name);
     let is_taken = fs::symlink_metadata(&place).is_ok();

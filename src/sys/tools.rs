@@ -85,11 +85,8 @@ pub fn discover(root: &Root, env: &Env, interrupts: &Interrupts) -> Discovered {
         let key = path.display().to_string();
         let state = (fs::file_size(path).unwrap_or(0), fs::modified_seconds(path));
         match old.get(&key).filter(|known| (known.size, known.modified) == state) {
-            // An older nagent did not say why; and who becomes executable keeps its time.
-            Some(known)
-                if !known.summary.is_empty()
-                    || !["", NOT_EXECUTABLE].contains(&known.rejected.as_str()) =>
-            {
+            // What becomes executable keeps its time.
+            Some(known) if known.rejected != NOT_EXECUTABLE => {
                 now.insert(key, known.clone());
             }
             _ => unknown.push((path.clone(), key, state)),
@@ -183,12 +180,8 @@ fn ask_for_descriptions(
             }
             Outcome::TimedOut => {
                 let seconds = limits::TOOL_PATIENCE.as_secs();
-                silent.push((
-                    key,
-                    format!(
-                        "did not answer --description in {seconds} s; it is left out this time"
-                    ),
-                ));
+                let why = format!("did not answer --description in {seconds} s; it is left out");
+                silent.push((key, why));
                 continue;
             }
             Outcome::Interrupted(_) => continue,

@@ -33,7 +33,6 @@ pub(super) struct WalkState {
     pub(super) child: usize,
 }
 
-/// The paths of one head.
 struct HeadPaths<'a, 'repository> {
     objects: &'a Objects<'repository>,
     /// The commits of the walk, of which the first is the head.

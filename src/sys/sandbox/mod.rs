@@ -99,7 +99,6 @@ fn scan_folders(policy: &SandboxPolicy) -> Vec<(PathBuf, TreeScan)> {
     folders.map(|folder| (folder.path.clone(), scan(&folder.path))).collect()
 }
 
-/// Completes a policy by what scans have found.
 fn complete(policy: &mut SandboxPolicy, trees: &[(PathBuf, TreeScan)]) {
     for (_, scan) in trees {
         policy.read_only.extend(scan.read_only().chain(&scan.unreadable).cloned());
@@ -193,7 +192,6 @@ impl Sandbox {
         bail!("{error}")
     }
 
-    /// The instructions for the inner stage.
     fn plan(&self, policy: &SandboxPolicy) -> InnerPlan {
         let mut plan = InnerPlan::new(policy, self.is_alone());
         if self.options.capabilities && plan.restricts_files && !plan.alone {

@@ -51,7 +51,8 @@ pub(super) struct PolicyPaths {
 
 impl PolicyPaths {
     pub(super) fn resolve(request: &SandboxRequest, places: Places<'_>) -> Result<Self> {
-        let folder = resolve_folder(places.folder)?;
+        let folder = fs::canonicalize(places.folder)
+            .with_context(|| format!("cannot find the folder {}", places.folder.display()))?;
         let root = resolve_links(&places.folder.join(places.root));
         crate::sys::fs::check_folder_owner(&root)?;
         let home = places.env.home().map(|home| resolve_links(&home));
@@ -140,10 +141,6 @@ fn pin_folders_above(policy: &mut SandboxPolicy) {
     let fixed = hidden.chain(writable).chain(&policy.read_only);
     let above = fixed.flat_map(|path| path.ancestors().skip(1).take_while(is_inside));
     policy.pinned = above.map(Path::to_owned).collect();
-}
-
-fn resolve_folder(path: &Path) -> Result<PathBuf> {
-    fs::canonicalize(path).with_context(|| format!("cannot find the folder {}", path.display()))
 }
 
 /// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
@@ -248,7 +245,6 @@ impl Around<'_> {
     }
 }
 
-/// Finds the executable of the inner stage.
 fn find_inner(executable: Option<&Path>) -> Result<PathBuf> {
     let executable = executable.and_then(|executable| fs::canonicalize(executable).ok());
     let inner = executable.as_deref().and_then(Path::parent).map(|folder| folder.join(INNER));

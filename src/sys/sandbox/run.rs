@@ -209,7 +209,6 @@ pub fn pipe_stdin() -> io::Result<()> {
     Ok(())
 }
 
-/// A file in memory with this content.
 pub(super) fn memory_file(content: &[u8]) -> io::Result<File> {
     let file = File::from(memfd_create("nagent-sandbox", MemfdFlags::CLOEXEC)?);
     file.write_all_at(content, 0)?;
@@ -222,7 +221,6 @@ fn name_some(what: &str, names: &[String]) -> Option<String> {
     (!first.is_empty()).then(|| format!("{what}: {}{more}", first.join("; ")))
 }
 
-/// Quotes a path for a shell.
 fn quote(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
