@@ -13,6 +13,7 @@ use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::progress::Progress;
 use super::{change_report, file_conversation, prompt_input, run};
+use crate::approve::Approve;
 use crate::diff::file_diff::DiffText;
 use crate::drive::ProgressEvent;
 use crate::drive::nagent_child::{ChildAnswer, ChildLines, SUMS, child_job};
@@ -77,6 +78,12 @@ fn refuse_single_file_flags(call: &Call<'_>) -> Result<(), Problem> {
     if call.args.read.iter().any(|path| is_stream(path)) {
         return Err(Problem::usage(
             "--read of a stream works with one --file: it can be read once; save it first",
+        ));
+    }
+    if call.settings.config.approve != Approve::None {
+        return Err(Problem::usage(
+            "--approve works with one file: several are changed side by side, and you are asked about one action at a time; \
+             name one, or use --approve none",
         ));
     }
     if call.args.show_request {
