@@ -124,7 +124,7 @@ fn apply_input(args: &Args) -> Result<Report, Problem> {
     let report = report(report_applied(args, &applied, &diff));
     let previous = match opened.filter(|_| !args.dry_run) {
         Some(opened) => {
-            let mut keep = |file: &mut File| fs::store_file(&root.outputs(), file);
+            let mut keep = |file: &mut File| fs::store_file(&root.outputs(), file, &|| false);
             replace::replace_file(opened, &new, &mut keep)?.previous
         }
         None => None,

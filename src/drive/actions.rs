@@ -63,13 +63,20 @@ impl Runner<'_> {
             )?,
             Action::Write { path, text } => {
                 let block = block.with("path", path);
-                let done = self.files.write_file(block.clone(), path, text, &self.conversation);
+                let done =
+                    self.files.write_file(block.clone(), path, text, &self.conversation, &stop);
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::Edit { path, blocks, all } => {
                 let block = block.with("path", path);
-                let done =
-                    self.files.edit_file(block.clone(), path, blocks, *all, &self.conversation);
+                let done = self.files.edit_file(
+                    block.clone(),
+                    path,
+                    blocks,
+                    *all,
+                    &self.conversation,
+                    &stop,
+                );
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
             Action::List { path } => {

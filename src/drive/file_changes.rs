@@ -147,7 +147,8 @@ pub(super) fn content_hash(path: &Path, outputs: Option<&PathBuf>) -> Result<Opt
     let Some(outputs) = outputs else {
         return Ok(fs::sha256_of_file(file).ok());
     };
-    let kept = fs::store_file(outputs, &mut file)?;
+    // Also after a signal: what a run has changed is recorded at its end.
+    let kept = fs::store_file(outputs, &mut file, &|| false)?;
     Ok(kept.file_stem().map(|stem| stem.to_string_lossy().into_owned()))
 }
 

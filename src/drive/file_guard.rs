@@ -90,6 +90,7 @@ impl FileGuard {
         path: &str,
         text: &str,
         conversation: &ConversationFile,
+        stop: &dyn Fn() -> bool,
     ) -> Result<Block> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let shown = self.last_seen.known_to_reply(conversation.pieces(), opened.path());
@@ -121,7 +122,7 @@ impl FileGuard {
             return Ok(with_shown(error(block, why), &now));
         }
         let path = opened.path().to_owned();
-        let block = self.replace_content(block, opened, text.as_bytes())?;
+        let block = self.replace_content(block, opened, text.as_bytes(), stop)?;
         let hash = fs::sha256(text.as_bytes());
         self.last_seen.record_write(conversation.pieces(), &path, hash.clone());
         Ok(with_shown(block, &hash))
@@ -134,6 +135,7 @@ impl FileGuard {
         blocks: &str,
         all: bool,
         conversation: &ConversationFile,
+        stop: &dyn Fn() -> bool,
     ) -> Result<Block> {
         let edits = edit::parse(blocks)
             .map_err(|why| anyhow!("line {} of the blocks: {}", why.line, why.message))?;
@@ -168,7 +170,7 @@ impl FileGuard {
             let then = "If the edit is still right, send it again.";
             return self.refuse_stale(block, &opened, seen, conversation, [why, then]);
         }
-        let done = self.replace_content(block, opened, applied.text.as_bytes())?;
+        let done = self.replace_content(block, opened, applied.text.as_bytes(), stop)?;
         let note = done.body.iter().map(|note| format!("\n{note}"));
         let text = describe_edit(&old, &applied.text) + &note.collect::<String>();
         let done = done.with("blocks", edits.len()).body(text);
@@ -221,7 +223,13 @@ impl FileGuard {
     }
 
     /// Writes the file, after its previous content was kept.
-    fn replace_content(&mut self, block: Block, opened: Opened, bytes: &[u8]) -> Result<Block> {
+    fn replace_content(
+        &mut self,
+        block: Block,
+        opened: Opened,
+        bytes: &[u8],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Block> {
         let is_target = self.boundary.target() == Some(opened.path());
         let (path, after) = (opened.path().to_owned(), fs::sha256(bytes));
         let record = |before: String| {
@@ -231,7 +239,7 @@ impl FileGuard {
             record(NO_FILE.to_owned())?;
         }
         let mut keep = |file: &mut File| {
-            let kept = fs::store_file(&self.outputs, file)?;
+            let kept = fs::store_file(&self.outputs, file, stop)?;
             record(stored_hash(&kept))?;
             Ok(kept)
         };

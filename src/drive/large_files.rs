@@ -104,8 +104,8 @@ pub(super) fn apply_patch(
     let index = context.resolve(index);
     let options =
         PatchOptions { index: &index, patch: None, dry_run: false, force: false, merge: false };
-    let outputs = context.root.outputs();
-    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
+    let (outputs, stop) = (context.root.outputs(), context.stop_check());
+    let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
     let hooks = PatchHooks {
         interrupts: context.interrupts,
         keep: Some(&mut keep),

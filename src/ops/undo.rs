@@ -370,8 +370,9 @@ fn merge_goal(root: &Root, now: &FileVersion, changes: &[FileChange]) -> Result<
 /// Writes all files, or none: when one cannot be written, those before it get their content back.
 fn write_all(call: &Call<'_>, plans: &mut [Plan]) -> Result<(), Problem> {
     let outputs = call.root().outputs();
+    let stop = || call.interrupts.pending().is_some();
     let write = |opened: Opened, content: &FileVersion| {
-        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file);
+        let mut keep = |file: &mut std::fs::File| fs::store_file(&outputs, file, &stop);
         match &content.bytes {
             Some(bytes) => Ok(replace::replace_file(opened, bytes, &mut keep)?.previous),
             None => replace::remove_file(opened, &mut keep),

@@ -291,8 +291,8 @@ fn is_stored(path: &Path, sha256: &str) -> bool {
     false
 }
 
-/// Like [`store_output`], for the rest of an open file of any size.
-pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
+/// Like [`store_output`], for the rest of an open file. Ends with an error where `stop` says so.
+pub fn store_file(outputs: &Path, file: &mut File, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
     let size = file.metadata()?.len();
     if size > limits::KEPT_CONTENT {
         bail!(
@@ -303,7 +303,9 @@ pub fn store_file(outputs: &Path, file: &mut File) -> Result<PathBuf> {
     let mut keep = || -> io::Result<PathBuf> {
         let mut new = OutputFile::create(outputs)?;
         // It may be growing.
-        for_each_chunk(file.take(size), &mut |bytes| new.write(bytes))?;
+        for_each_chunk(file.take(size), &mut |bytes| {
+            if stop() { Err(io::Error::other("interrupted")) } else { new.write(bytes) }
+        })?;
         new.finish()
     };
     keep().with_context(|| format!("cannot keep a copy in {}", outputs.display()))
@@ -443,13 +445,29 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_ends_when_it_is_told_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        fs::write(&from, vec![b'x'; 1 << 20]).unwrap();
+        let pieces = std::cell::Cell::new(0);
+        let stop = || {
+            pieces.set(pieces.get() + 1);
+            pieces.get() > 2
+        };
+        let outputs = dir.path().join("outputs");
+        let error = store_file(&outputs, &mut File::open(&from).unwrap(), &stop).unwrap_err();
+        assert!(format!("{error:#}").contains("interrupted"), "{error:#}");
+        assert_eq!(fs::read_dir(outputs).unwrap().count(), 0, "nothing is left of it");
+    }
+
+    #[test]
     fn what_is_kept_is_durable_with_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let kept = store_output(dir.path(), b"some bytes").unwrap();
         synced::check(&kept);
         let from = dir.path().join("from");
         fs::write(&from, "more bytes").unwrap();
-        let kept = store_file(dir.path(), &mut File::open(&from).unwrap()).unwrap();
+        let kept = store_file(dir.path(), &mut File::open(&from).unwrap(), &|| false).unwrap();
         synced::check(&kept);
     }
 }
