@@ -115,6 +115,10 @@ limits! {
     "What commands, files and folders give" {
         /// Output of a command, on disk
         bytes COMMAND_OUTPUT: u64 = 1 << 30, "the command is ended, and the result says so";
+        /// Commands of a run that are kept running at once (`keep`)
+        count KEPT_COMMANDS: usize = 8, "the result is an error";
+        /// Output of a kept command in its file
+        bytes KEPT_OUTPUT: u64 = 64 << 20, "what comes after that is lost, and the command runs on";
         /// Result that is shown whole
         bytes RESULT_WHOLE: usize = 16 * 1024, "head and tail are shown; `output` names the file with all of it";
         /// File that is read whole

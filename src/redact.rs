@@ -54,7 +54,7 @@ static MASK: LazyLock<regex::Regex> = LazyLock::new(|| {
 const PRIVATE_KEY: &str = "private-key";
 
 /// What is masked, and with what.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// The values, the longest first, and the names of their variables.
     known: Vec<(Vec<u8>, String)>,

@@ -71,6 +71,15 @@ fn complete_inside(block: &Block, search: &[Line], file: &[Line]) -> Option<Bloc
     if line.text.len() <= LONG_LINE || !is_telling(text) || line.text[next..].contains(text) {
         return None;
     }
+    let is_cut = |end: Option<char>, next: Option<char>| {
+        [end, next].into_iter().all(|c| c.is_some_and(|c| c.is_alphanumeric() || c == '_'))
+    };
+    // `"id": 12` is not meant where the line has `"id": 123`.
+    if is_cut(before.chars().next_back(), text.chars().next())
+        || is_cut(text.chars().next_back(), after.chars().next())
+    {
+        return None;
+    }
     let new = block.replace.strip_suffix('\n').unwrap_or(&block.replace);
     let (search, replace) = (format!("{}\n", line.text), format!("{before}{new}{after}\n"));
     Some(Block { search, replace, line: block.line })

@@ -1,6 +1,6 @@
 //! Edits as a table: a file, blocks, and what must come out.
 
-use super::{Applied, Cause, How, apply};
+use super::{Applied, Cause, How, apply, apply_everywhere};
 use crate::format::edit::Block;
 use proptest::prelude::*;
 
@@ -323,6 +323,50 @@ fn nearest_lines() {
     check(CODE, &[("a + b\n", "a\n")], Ok((&CODE.replace("a + b", "a"), How::Indent)));
     check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in lines 4")));
     check(&"ab ".repeat(500), &[("ab cd\n", "x\n")], Err((Cause::Missing, "ab ab")));
+}
+
+#[test]
+fn a_first_or_last_line_that_is_cut_and_stays() {
+    let ok = |search, replace, text: &str| {
+        check(CODE, &[(search, replace)], Ok((text, How::PartOfLine)));
+    };
+    let text = CODE.replacen("let a = 1;\n    let b", "let a = 3;\n    let b", 1);
+    ok("    let a = 1;\n    let b\n", "    let a = 3;\n    let b\n", &text);
+    let text = CODE.replace("let b = 2;", "let b = 4;");
+    ok("t a = 1;\n    let b = 2;\n", "t a = 1;\n    let b = 4;\n", &text);
+    // The cut line changes, or there are two such places.
+    let no = |search, replace| match apply(CODE, &blocks(&[(search, replace)])) {
+        Err(_) => {}
+        Ok(applied) => panic!("{search:?} made\n{}", applied.text),
+    };
+    no("    let a = 1;\n    let b\n", "    let a = 3;\n    let c\n");
+    no("    let a\n", "    let a\n    more\n");
+    no("}\n\nfn\n", "}\n\n\nfn\n");
+}
+
+#[test]
+fn a_part_of_a_very_long_line_that_is_there_once() {
+    let pad = "word, ".repeat(200);
+    let line = |value: &str| format!("first\n{pad}\"id\": {value}, {pad}\nlast\n");
+    let text = line("12");
+    let block = [("\"id\": 12\n", "\"id\": 15\n")];
+    check(&text, &block, Ok((&line("15"), How::PartOfLine)));
+    // It is a part of a word there, or there twice, or the line is short.
+    check(&line("123"), &block, Err((Cause::PartOfLine, "found in lines 2")));
+    check(&line("12, \"id\": 12"), &block, Err((Cause::PartOfLine, "found in lines 2")));
+    check("x \"id\": 12, y\n", &block, Err((Cause::PartOfLine, "found in lines 1")));
+}
+
+#[test]
+fn every_place_is_changed_where_that_is_asked_for() {
+    let everywhere = |pairs| apply_everywhere(CODE, &blocks(pairs)).map(|applied| applied.text);
+    let text = CODE.replace("let a = 1;", "let a = 7;");
+    assert_eq!(everywhere(&[("    let a = 1;\n", "    let a = 7;\n")]), Ok(text));
+    assert_eq!(everywhere(&[("    a + b\n", "    b\n")]), Ok(CODE.replace("a + b", "b")));
+    assert!(everywhere(&[("    let a = 2;\n", "x\n")]).is_err());
+    let many = "same\n".repeat(500);
+    let refusals = apply_everywhere(&many, &blocks(&[("same\n", "x\n")])).unwrap_err();
+    assert!(refusals[0].to_string().contains("(sed)"), "{}", refusals[0]);
 }
 
 /// Lines of few kinds, so that they repeat, with all line ends.

@@ -114,7 +114,7 @@ impl Approvals {
 /// All that an action says, in one text: two actions have the same one only if they do the same.
 pub fn action_text(action: &Action) -> String {
     match action {
-        Action::Shell { commands, .. } => commands.clone(),
+        Action::Shell { commands, keep: None, .. } => commands.clone(),
         other => format!("{other:?}"),
     }
 }
@@ -122,7 +122,7 @@ pub fn action_text(action: &Action) -> String {
 /// The action with a text in place of its body. `None` for one without a body.
 pub fn with_body(action: &Action, body: String) -> Option<Action> {
     Some(match action.clone() {
-        Action::Shell { timeout, .. } => Action::Shell { commands: body, timeout },
+        Action::Shell { timeout, keep, .. } => Action::Shell { commands: body, timeout, keep },
         Action::Write { path, .. } => Action::Write { path, text: body },
         Action::Edit { path, all, .. } => Action::Edit { path, blocks: body, all },
         Action::Conversation { name, from, file, .. } => {

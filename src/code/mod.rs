@@ -8,6 +8,7 @@ pub mod grammar;
 mod kinds;
 pub mod language;
 pub mod markdown;
+pub mod outline;
 pub mod pack;
 pub mod text;
 pub mod view;

@@ -43,10 +43,12 @@ impl Runner<'_> {
         let hidden = self.context.hidden_paths();
         let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
         let block = match action {
-            Action::Shell { commands, timeout } => {
+            Action::Shell { commands, timeout, keep } => {
                 let parents = self.children.parents_of_commands();
-                let (block, signal) =
-                    self.commands.run(block, commands, *timeout, parents, &self.context);
+                let (block, signal) = match keep {
+                    Some(name) => self.commands.keep(block, commands, name, parents, &self.context),
+                    None => self.commands.run(block, commands, *timeout, parents, &self.context),
+                };
                 return Ok((self.context.redactor.redact_block(block), signal));
             }
             Action::Next { prompt } => block.body(prompt),

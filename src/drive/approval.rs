@@ -80,10 +80,10 @@ impl Approval<'_> {
         }
         // What the user made of it is not asked about again, and not everything may be made of it.
         match decision {
-            Decision::Replace(Action::Shell { commands, timeout }) if self.has_stop_list => {
+            Decision::Replace(Action::Shell { commands, timeout, keep }) if self.has_stop_list => {
                 match approve::find_stop(&commands) {
                     Some(why) => Decision::Refuse(format!("nagent never runs this command: {why}")),
-                    None => Decision::Replace(Action::Shell { commands, timeout }),
+                    None => Decision::Replace(Action::Shell { commands, timeout, keep }),
                 }
             }
             decision => decision,

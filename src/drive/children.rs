@@ -101,6 +101,11 @@ impl Children {
         names.map(String::as_str).collect::<Vec<_>>().join("/")
     }
 
+    /// Whether this conversation was started from another one.
+    pub(super) fn has_parents(&self) -> bool {
+        !self.parents.is_empty()
+    }
+
     pub(super) fn rename_conversation(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }

@@ -5,7 +5,10 @@
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use anyhow::{Result, anyhow, ensure};
 
 use super::redaction::MaskedOutput;
 use super::result_block::add_redacted;
@@ -13,10 +16,15 @@ use super::run_context::RunContext;
 use super::truncate;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
+use crate::limits;
 use crate::sys::env::{PARENTS, RUN};
-use crate::sys::process;
-use crate::sys::process::job::{Finished, Job, Outcome, StartError};
-use crate::sys::sandbox::Sandbox;
+use crate::sys::process::job::{Finished, Job, LeftRunning, Outcome, StartError};
+use crate::sys::process::kept::KeptJob;
+use crate::sys::sandbox::{Sandbox, SandboxedRun};
+use crate::sys::{fs, process, root};
+
+/// How long to wait for a kept command that ends at once, as where its port is taken.
+const STARTING: Duration = Duration::from_millis(500);
 
 /// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +44,106 @@ pub struct Commands {
     pub rules: ShellRules,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
+    kept: Vec<KeptCommand>,
+}
+
+/// A command that runs on until the run ends. The sandbox is cleaned up after it, and so comes last.
+#[derive(Debug)]
+struct KeptCommand {
+    name: String,
+    output: PathBuf,
+    job: KeptJob,
+    _sandboxed: Option<SandboxedRun>,
 }
 
 impl Commands {
-    /// Runs commands for at most `timeout` seconds. `parents` are the conversations that what is started here was started from.
+    /// Commands of which none runs.
+    pub fn new(rules: ShellRules, check: Option<String>) -> Self {
+        Self { rules, check, kept: Vec::new() }
+    }
+
+    /// Starts commands that run on until the run ends; the result has what they print at once.
+    pub(super) fn keep(
+        &mut self,
+        block: Block,
+        commands: &str,
+        name: &str,
+        parents: String,
+        context: &RunContext<'_>,
+    ) -> (Block, Option<Signal>) {
+        let block = block.with("keep", name);
+        let mut kept = match self.start_kept(commands, name, parents, context) {
+            Ok(kept) => kept,
+            Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
+        };
+        let ended = kept.job.ended_within(STARTING);
+        let block = block.with("output", kept.output.display());
+        let printed = fs::read_bytes(&kept.output, limits::KEPT_OUTPUT).ok().flatten();
+        let mut printed = printed.unwrap_or_default();
+        printed.truncate(limits::EDIT_SHOWN);
+        let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
+        let (status, note) = match &ended {
+            Some(ended) => ("error", describe_end(name, ended, &kept.output)),
+            None => (
+                "ok",
+                "it runs until your run ends; all that it prints goes to the output file"
+                    .to_owned(),
+            ),
+        };
+        self.kept.push(kept);
+        let block = with_notes(block.with("status", status).body(printed), [note]);
+        (block, context.interrupts.pending())
+    }
+
+    fn start_kept(
+        &mut self,
+        commands: &str,
+        name: &str,
+        parents: String,
+        context: &RunContext<'_>,
+    ) -> Result<KeptCommand> {
+        root::check_name(name).map_err(|why| anyhow!("keep: {why}"))?;
+        // A server is started again after its code was changed.
+        self.kept.retain(|kept| kept.name != name && kept.job.is_running());
+        ensure!(
+            self.kept.len() < limits::KEPT_COMMANDS,
+            "{} commands are kept running already; a name used again ends the one before",
+            self.kept.len()
+        );
+        let mut job = self.build_job(commands, None, parents, context);
+        let sandboxed = match &context.sandbox {
+            Some(sandbox) => Some(sandbox.wrap(&mut job)?),
+            None => None,
+        };
+        let (output, file) = fs::create_output(&context.root.outputs(), name)?;
+        let job = KeptJob::start(job, file, limits::KEPT_OUTPUT, context.redactor.filter_lines())?;
+        Ok(KeptCommand { name: name.to_owned(), output, job, _sandboxed: sandboxed })
+    }
+
+    /// What has become of commands that were to run on.
+    fn report_ended(&mut self) -> Vec<String> {
+        let end = |kept: &mut KeptCommand| {
+            let ended = kept.job.ended_within(Duration::ZERO)?;
+            Some(describe_end(&kept.name, &ended, &kept.output))
+        };
+        self.kept.iter_mut().filter_map(end).collect()
+    }
+
+    /// Runs commands, as [`run_once`](Self::run_once) does, and reports kept ones that have ended.
     pub(super) fn run(
+        &mut self,
+        block: Block,
+        commands: &str,
+        timeout: Option<u64>,
+        parents: String,
+        context: &RunContext<'_>,
+    ) -> (Block, Option<Signal>) {
+        let (block, signal) = self.run_once(block, commands, timeout, parents, context);
+        (with_notes(block, self.report_ended()), signal)
+    }
+
+    /// Runs commands for at most `timeout` seconds. `parents` are the conversations that what is started here was started from.
+    fn run_once(
         &self,
         block: Block,
         commands: &str,
@@ -49,7 +152,7 @@ impl Commands {
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let timeout = timeout.map_or(self.rules.timeout, Duration::from_secs);
-        let mut job = self.build_job(commands, timeout, parents, context);
+        let mut job = self.build_job(commands, Some(timeout), parents, context);
         let mut output = context.redactor.capture_output(&context.root.outputs());
         let mut run = |job: Job| {
             process::run_streaming(job, context.interrupts, &mut |bytes| {
@@ -83,7 +186,7 @@ impl Commands {
     fn build_job(
         &self,
         commands: &str,
-        timeout: Duration,
+        timeout: Option<Duration>,
         parents: String,
         context: &RunContext<'_>,
     ) -> Job {
@@ -100,10 +203,33 @@ impl Commands {
         let argv = vec![program, OsString::from("-c"), OsString::from(commands)];
         let env = context.env.for_commands(&self.rules.pass_env, &set);
         let mut job = Job::new(argv, context.folder.clone(), env);
-        job.timeout = Some(timeout);
+        job.timeout = timeout;
         job.keep = 0;
         job
     }
+}
+
+fn describe_end(name: &str, ended: &Finished, output: &Path) -> String {
+    let how = match ended.outcome {
+        Outcome::Ended { code } => format!("exit code {code}"),
+        Outcome::Killed { signal } => format!("signal {signal}"),
+        _ => "it was ended".to_owned(),
+    };
+    format!("{name} has ended: {how}; its output is in {}", output.display())
+}
+
+/// Names the processes that were ended because their command had.
+fn describe_left(left: &LeftRunning) -> Option<String> {
+    let more = left.count - left.commands.len().min(left.count);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let names: Vec<String> = left.commands.iter().cloned().chain(more).collect();
+    let processes = if left.count == 1 { "process" } else { "processes" };
+    let text = format!(
+        "ended with the command: {} background {processes}: {}",
+        left.count,
+        names.join("; ")
+    );
+    (left.count > 0).then_some(text)
 }
 
 /// The block with notes behind the output, each in brackets.
@@ -157,6 +283,9 @@ fn describe_result(
         block = block.with("exit_code", code);
     }
     block = truncate::with_output(block.with("seconds", seconds), &output);
+    let left = describe_left(&finished.left);
+    let ended = matches!(finished.outcome, Outcome::Ended { .. } | Outcome::Killed { .. });
+    block = with_notes(block, left.filter(|_| ended));
     let left = "processes of this command may still run: they could not be ended within a second";
     block = with_notes(block, why.into_iter().chain((!finished.all_gone).then(|| left.to_owned())));
     let signal = match finished.outcome {

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::file_changes::{RunChange, RunChanges, content_hash};
-use super::freshness::{LastSeen, describe_change, recorded_hash, with_shown};
+use super::freshness::{LastSeen, describe_change, recorded_hash, with_resolved, with_shown};
 use super::result_block::error;
 use crate::apply::{self, How};
 use crate::diff::lines;
 use crate::format::conversation::{Block, Piece};
 use crate::format::edit;
 use crate::limits;
-use crate::memory::changes::{FileEvent, NO_FILE};
+use crate::memory::changes::{FileEvent, NO_FILE, is_hash_of, short_hash};
 use crate::sys::boundary::Boundary;
 use crate::sys::change_log::ChangeLog;
 use crate::sys::conversation_file::ConversationFile;
@@ -97,10 +97,11 @@ impl FileGuard {
         let begun = self.changes.begun_with(opened.path());
         if let Some(seen) = shown.clone().or_else(|| begun.cloned()) {
             let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
-            if seen != now && now == NO_FILE {
-                return Ok(removed_since(block, &opened));
+            let is_same = is_hash_of(&seen, &now);
+            if !is_same && now == NO_FILE {
+                return Ok(self.removed_since(block, &opened));
             }
-            if seen != now {
+            if !is_same {
                 let why = "nothing was written: the file has changed since you last saw it, and this would undo that";
                 let then = "Send the write again with these changes in it, or edit only the lines that matter.";
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
@@ -118,7 +119,7 @@ impl FileGuard {
                  write again, or change parts of it with <nagent-edit>; the same write sent again replaces it",
                 opened.bytes()
             );
-            let block = block.with("resolved", opened.path().display());
+            let block = self.with_resolved(block, opened.path());
             return Ok(with_shown(error(block, why), &now));
         }
         let path = opened.path().to_owned();
@@ -143,12 +144,12 @@ impl FileGuard {
         let path = opened.path().to_owned();
         let seen = self.known_to_reply(conversation.pieces(), &path);
         if !opened.exists() && seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
-            return Ok(removed_since(block, &opened));
+            return Ok(self.removed_since(block, &opened));
         }
         let old = text_to_edit(&opened, &edits)?;
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
-        let stale = seen.as_ref().filter(|seen| **seen != old_hash);
+        let stale = seen.as_ref().filter(|seen| !is_hash_of(seen, &old_hash));
         let apply = if all { apply::apply_everywhere } else { apply::apply };
         let applied = match apply(&old, &edits) {
             Ok(applied) => applied,
@@ -177,7 +178,7 @@ impl FileGuard {
         // Who had not seen the file as it was has not seen all of it now.
         let new_hash = fs::sha256(applied.text.as_bytes());
         let known_now = |known: Option<String>| match known {
-            Some(known) if known != old_hash => known,
+            Some(known) if !is_hash_of(&known, &old_hash) => known,
             _ => new_hash.clone(),
         };
         let after_results = recorded_hash(conversation.pieces(), &path).or_else(|| seen.clone());
@@ -190,7 +191,7 @@ impl FileGuard {
         match self.boundary.open_for_write(path) {
             // What the model cannot write needs no record.
             Ok(opened) if opened.exists() => {
-                with_shown(block.with("resolved", opened.path().display()), hash)
+                with_shown(self.with_resolved(block, opened.path()), hash)
             }
             _ => block,
         }
@@ -213,7 +214,7 @@ impl FileGuard {
             return Ok(block);
         }
         self.last_seen.record_write(conversation.pieces(), source, hash.clone());
-        Ok(block.with("resolved", source.display()).with("after", hash))
+        Ok(self.with_resolved(block, source).with("after", short_hash(&hash)))
     }
 
     /// The hash that the model knew of a file when it wrote its last reply.
@@ -246,9 +247,8 @@ impl FileGuard {
         let written = replace::replace_file(opened, bytes, &mut keep)?;
         self.written.insert(written.path.clone());
         self.boundary.renew_target();
-        let mut block = block
-            .with("status", "ok")
-            .with("resolved", written.path.display())
+        let mut block = self
+            .with_resolved(block.with("status", "ok"), &written.path)
             .with("bytes", written.bytes)
             .with("lines", written.lines);
         if written.created {
@@ -261,7 +261,7 @@ impl FileGuard {
             block =
                 block.body("the other names (hard links) of this file keep the previous content");
         }
-        Ok(if is_target { block.with("after", after) } else { block })
+        Ok(if is_target { block.with("after", short_hash(&after)) } else { block })
     }
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
@@ -276,11 +276,23 @@ impl FileGuard {
         let now = replace::read_target(opened).map_err(|denied| anyhow!("{why}; {denied}"))?;
         let (change, is_whole) =
             describe_change(conversation, &self.outputs, seen, &now, opened.path());
-        let block = block.with("resolved", opened.path().display());
+        let block = self.with_resolved(block, opened.path());
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
         let shows = is_whole || !then.is_empty();
         Ok(if shows { with_shown(block, &fs::sha256(&now)) } else { block })
+    }
+
+    /// The file existed when the model was last shown it, and does not any more.
+    fn removed_since(&self, block: Block, opened: &Opened) -> Block {
+        let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
+                    <nagent-write> with its whole text";
+        let block = self.with_resolved(block, opened.path());
+        error(with_shown(block, NO_FILE), text)
+    }
+
+    fn with_resolved(&self, block: Block, path: &Path) -> Block {
+        with_resolved(block, self.boundary.folder(), path)
     }
 }
 
@@ -325,12 +337,4 @@ fn describe_edit(old: &str, new: &str) -> String {
     }
     text.truncate(text.trim_end_matches('\n').len());
     text
-}
-
-/// The file existed when the model was last shown it, and does not any more.
-fn removed_since(block: Block, opened: &Opened) -> Block {
-    let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
-                <nagent-write> with its whole text";
-    let block = block.with("resolved", opened.path().display()).with("shown", NO_FILE);
-    error(block, text)
 }

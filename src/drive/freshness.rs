@@ -1,7 +1,7 @@
 //! Whether a file is still as the model was last shown it.
 //!
-//! The result of a read of a whole file, of a write and of an edit records the hash of the content that the model knows from
-//! then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
+//! The result of a read of a whole file, of a write and of an edit records the first digits of the hash of the content that
+//! the model knows from then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
 //! deletes a result from the conversation takes its record back. Where there is no record, the first write over the whole file
 //! is refused, and its result is the record; a file in its own conversation is known as the run found it.
 //!
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::diff::file_diff;
 use crate::format::conversation::{Block, Piece};
 use crate::limits::{CHANGE_SHOWN, DIFF_INPUT};
-use crate::memory::changes::NO_FILE;
+use crate::memory::changes::{NO_FILE, is_hash_of, short_hash};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
 
@@ -48,11 +48,22 @@ impl LastSeen {
     }
 }
 
-/// The hash that the results among these pieces record for a file, by its true path.
-pub(super) fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
-    let path = path.display().to_string();
-    let mut of_file = pieces.iter().rev().filter(|piece| piece.get("resolved") == Some(&*path));
-    of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after"))).map(str::to_owned)
+/// The first digits of the hash that the results among these pieces record for a file, by its true path.
+pub fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
+    let name = path.display().to_string();
+    let (mut cwd, mut last) = ("", None);
+    for piece in pieces {
+        cwd = piece.get("cwd").unwrap_or(cwd);
+        let Some(hash) = piece.get("shown").or_else(|| piece.get("after")) else { continue };
+        let is_it = match piece.get("resolved") {
+            Some(resolved) => resolved == name,
+            // Left out where the path leads there from the folder of the prompt.
+            None if piece.name() == Some("system") => false,
+            None => piece.get("path").is_some_and(|given| Path::new(cwd).join(given) == path),
+        };
+        last = if is_it { Some(hash) } else { last };
+    }
+    last.map(str::to_owned)
 }
 
 fn last_reply(pieces: &[Piece]) -> Option<usize> {
@@ -60,7 +71,14 @@ fn last_reply(pieces: &[Piece]) -> Option<usize> {
 }
 
 pub(super) fn with_shown(block: Block, hash: &str) -> Block {
+    let hash = short_hash(hash);
     if block.get("after") == Some(hash) { block } else { block.with("shown", hash) }
+}
+
+/// The block with the true path of its file, unless that is where its path leads from the working folder.
+pub(super) fn with_resolved(block: Block, cwd: &Path, path: &Path) -> Block {
+    let is_plain = block.get("path").is_some_and(|given| cwd.join(given) == path);
+    if is_plain { block } else { block.with("resolved", path.display()) }
 }
 
 /// The content with a hash, as far as it is still known: kept in `outputs`, or in the result of a read.
@@ -69,12 +87,17 @@ fn find_content(conversation: &ConversationFile, outputs: &Path, hash: &str) -> 
         // The result lacks the last line feed of the file.
         let text = piece.text(conversation.text());
         let candidates = [format!("{text}\n"), text.to_owned()];
-        candidates.into_iter().map(String::into_bytes).find(|bytes| fs::sha256(bytes) == hash)
+        let is_it = |bytes: &Vec<u8>| is_hash_of(hash, &fs::sha256(bytes));
+        candidates.into_iter().map(String::into_bytes).find(is_it)
     };
     let results = conversation.pieces().iter().rev();
-    fs::read_stored(outputs, hash)
-        .ok()
-        .or_else(|| results.filter(|piece| piece.get("shown") == Some(hash)).find_map(in_result))
+    let names = fs::list_names(outputs).unwrap_or_default();
+    let stored = names.iter().filter_map(|name| name.strip_suffix(".txt"));
+    let mut stored = stored.filter(|name| is_hash_of(hash, name));
+    let shows_it = |piece: &&Piece| piece.get("shown").is_some_and(|shown| is_hash_of(shown, hash));
+    stored
+        .find_map(|name| fs::read_stored(outputs, name).ok())
+        .or_else(|| results.filter(shows_it).find_map(in_result))
 }
 
 /// What has become of a file since the model saw the content with this hash, for the model. True where nothing is left out.

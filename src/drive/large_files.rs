@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::file_guard::FileGuard;
 use super::result_block::error;
 use super::run_context::RunContext;
+use crate::code::outline::describe_text;
 use crate::format::conversation::Block;
 use crate::format::index::{self, Index};
 use crate::problem::Problem;
@@ -17,6 +18,12 @@ use crate::segments::previous_split::edited_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
+
+/// The most of a segment that is looked at, in bytes. One of a single line may be longer.
+const SEGMENT: u64 = 4 << 20;
+/// How many lines of the file's beginning are shown, and how much of each, in bytes.
+const HEAD_LINES: usize = 10;
+const HEAD_LINE: usize = 160;
 
 /// Splits a file that is too large to be shown, and lists its segments.
 pub(super) fn split_file(
@@ -49,7 +56,7 @@ pub(super) fn split_file(
     // Its segments show all of it.
     let block = files.record_read(block, &source, &index.source_sha256);
     let text = describe_segments(&index, &notes, may_change);
-    context.redactor.with_text(block, text, &context.root.outputs())
+    context.redactor.with_cut_lines(block, text, &context.root.outputs())
 }
 
 fn make_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Result<Split, Problem> {
@@ -148,24 +155,37 @@ pub(super) fn apply_patch(
 
 fn describe_segments(index: &Index, notes: &[String], may_change: bool) -> String {
     let mut text = String::from(if may_change {
-        "Read the segments that matter, edit them in place if the file is to be changed, then put them back with \
-         <nagent-file-patch> and the index.\n"
+        "To search or count, use <nagent-grep> or a command; to change the file, <nagent-edit>. Or read the segments that \
+         matter, edit them in place, and put them back with <nagent-file-patch> and the index.\n"
     } else {
-        "Read the segments that matter. This conversation may not change the file; the file's own conversation may: \
-         <nagent-conversation file=\"P\">.\n"
+        "To search or count, use <nagent-grep> or a command; or read the segments that matter. This conversation may not \
+         change the file; the file's own conversation may: <nagent-conversation file=\"P\">.\n"
     });
     for note in notes {
         let _ = writeln!(text, "note: {note}");
     }
-    for segment in &index.segments {
+    for (at, segment) in index.segments.iter().enumerate() {
+        let path = Path::new(&segment.path);
+        let content = fs::read_bytes(path, SEGMENT).ok().flatten().unwrap_or_default();
+        let content = String::from_utf8_lossy(&content);
+        if at == 0 {
+            let head = content.lines().take(HEAD_LINES).map(|line| {
+                let end = line.floor_char_boundary(HEAD_LINE);
+                format!("{}{}\n", &line[..end], if end < line.len() { "…" } else { "" })
+            });
+            let folder = path.parent().unwrap_or(path).display();
+            let head: String = head.collect();
+            let _ = writeln!(text, "The file begins:\n{head}The segments are in {folder}/:");
+        }
         let _ = writeln!(
             text,
-            "segment {}: lines {}-{}, {} bytes, {}",
+            "segment {}: lines {}-{}, {} bytes, {}: {}",
             segment.segment_index,
             segment.start_line_num,
             segment.end_line_num,
             segment.end_byte - segment.start_byte,
-            segment.path
+            path.file_name().unwrap_or_default().to_string_lossy(),
+            describe_text(&content)
         );
     }
     text.truncate(text.trim_end().len());

@@ -22,6 +22,7 @@ pub mod runner;
 pub mod truncate;
 
 pub use commands::ShellRules;
+pub use freshness::recorded_hash;
 pub use progress_event::ProgressEvent;
 pub use result_block::{fence_word, format_block};
 pub use run::{fork_block, run};

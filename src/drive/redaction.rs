@@ -17,6 +17,7 @@ use crate::sys::atomic_file::AtomicFile;
 use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::process::capture::{Capture, Captured};
+use crate::sys::process::kept::LineFilter;
 use crate::sys::root::Root;
 
 /// Attributes that name files of the toolkit's own.
@@ -70,6 +71,14 @@ impl Redactor {
     pub(super) fn capture_output(&self, outputs: &Path) -> MaskedOutput<'_> {
         let capture = Capture::new(truncate::KEEP, outputs.to_owned());
         MaskedOutput { redactor: self, stream: Stream::default(), capture }
+    }
+
+    /// Masks lines that a command prints while it runs on. `None`: nothing is masked.
+    pub(super) fn filter_lines(&self) -> Option<LineFilter> {
+        let redactor = (!self.is_idle()).then(|| self.clone())?;
+        Some(Box::new(move |lines: &[u8]| {
+            redactor.redact_bytes(lines).map_or_else(|| lines.to_vec(), |(masked, _)| masked)
+        }))
     }
 
     pub(super) fn with_text(&self, block: Block, text: String, outputs: &Path) -> Result<Block> {

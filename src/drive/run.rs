@@ -165,6 +165,7 @@ impl Runner<'_> {
         {
             let (block, signal) = self.run_action(action)?;
             (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
+            self.advise_write_flag(action, &block);
             return Ok(match signal {
                 Some(signal) => Event::Interrupted { signal, results: vec![block] },
                 None => Event::Acted(Acted::plain(block)),
@@ -179,8 +180,40 @@ impl Runner<'_> {
         let event = self.children.next_result(&self.context, self.on_progress)?;
         if let Event::Acted(acted) = &event {
             (self.on_progress)(ProgressEvent::ActionEnded(action.as_ref(), &acted.block));
+            if let Some(action) = &action {
+                self.advise_write_flag(action, &acted.block);
+            }
         }
         Ok(event)
+    }
+
+    /// Tells the person of `-w` when a file of the project needs a conversation of its own, once in a conversation.
+    fn advise_write_flag(&mut self, action: &Action, block: &Block) {
+        const REFUSED: &str = "is outside of the write boundary";
+        let is_below = |path: &str| self.context.resolve(path).starts_with(&self.context.folder);
+        let is_refused = |body: Option<&str>| body.is_some_and(|body| body.contains(REFUSED));
+        let is_case = match action {
+            Action::Conversation { file: Some(file), .. } => is_below(file),
+            Action::Write { path, .. } | Action::Edit { path, .. } => {
+                is_below(path) && is_refused(block.body.as_deref())
+            }
+            _ => false,
+        };
+        let is_users = self.files.boundary.target().is_none() && !self.children.has_parents();
+        if !is_case || !is_users {
+            return;
+        }
+        let was_told = self.conversation.pieces().iter().any(|piece| match piece.name() {
+            Some("nagent-conversation-result") => piece.get("file").is_some(),
+            Some("nagent-write-result" | "nagent-edit-result") => {
+                is_refused(Some(piece.text(self.conversation.text())))
+            }
+            _ => false,
+        });
+        if !was_told {
+            let note = "each file here is changed in a conversation of its own; -w lets this one write them";
+            (self.on_progress)(ProgressEvent::Note(note));
+        }
     }
 
     fn run_check(&mut self) -> Event {

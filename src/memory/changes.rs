@@ -21,6 +21,19 @@ use crate::format::harmless::truncate;
 /// The hash where there is no file.
 pub const NO_FILE: &str = "none";
 
+/// How many digits of a content's hash a block of the conversation has.
+const HASH_DIGITS: usize = 12;
+
+/// The first digits of a hash, for a block that the model reads; [`NO_FILE`] stays as it is.
+pub fn short_hash(hash: &str) -> &str {
+    hash.get(..HASH_DIGITS).unwrap_or(hash)
+}
+
+/// Whether an attribute has this hash, or its first digits.
+pub fn is_hash_of(attribute: &str, hash: &str) -> bool {
+    attribute == hash || attribute.len() >= HASH_DIGITS && hash.starts_with(attribute)
+}
+
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {

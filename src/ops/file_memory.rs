@@ -25,6 +25,7 @@ use crate::history::summaries::CommitToSummarize;
 use crate::history::text::{self, Extent};
 use crate::llm::Usage;
 use crate::llm::provider::Provider;
+use crate::memory::changes::is_hash_of;
 use crate::problem::Problem;
 use crate::segments::content::{self, ContentKind};
 use crate::segments::file_summary;
@@ -83,14 +84,6 @@ impl PreviousMemory {
         self.written.iter().any(|written| is_hash_of(written, sha256))
     }
 }
-
-/// Whether an attribute has this hash, or its first digits.
-fn is_hash_of(attribute: &str, sha256: &str) -> bool {
-    attribute.len() >= MIN_DIGITS && sha256.starts_with(attribute)
-}
-
-/// A hash is recognized by at least this many digits.
-const MIN_DIGITS: usize = 12;
 
 /// The section on the file, and what it cost.
 #[derive(Debug, Clone, Default, PartialEq)]

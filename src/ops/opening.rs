@@ -10,7 +10,7 @@ use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::format::conversation::Block;
 use crate::limits::{PROMPT_WHOLE, STDIN_PROMPT};
-use crate::memory::changes::first_line;
+use crate::memory::changes::{first_line, short_hash};
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::ConversationFile;
@@ -179,7 +179,7 @@ fn prompt_block(
     runner.files.log.prompt = first_line(&bytes);
     block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
     if let Some(before) = runner.files.begin(!call.args.show_request)? {
-        block = block.with("before", before);
+        block = block.with("before", short_hash(&before));
     }
     if let Some(parent) = &call.which.parent_conversation {
         block = block.with("from", parent);

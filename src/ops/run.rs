@@ -183,7 +183,7 @@ fn run_loop(
         conversation,
         asker,
         files: FileGuard::new(boundary, root.outputs(), log),
-        commands: Commands { rules: settings.shell(), check: args.check.clone() },
+        commands: Commands::new(settings.shell(), args.check.clone()),
         approval,
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         watch,

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::change_report::{self, FileVersion};
 use crate::diff::file_diff::DiffText;
+use crate::drive;
 use crate::exit::Exit;
 use crate::format::conversation::Block;
-use crate::memory::changes::{FileChange, NO_FILE};
+use crate::memory::changes::{FileChange, NO_FILE, is_hash_of};
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::names::shown;
@@ -237,8 +238,6 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &Plan) -> Block {
 
 /// Whether the model was last shown the file as it is.
 pub(super) fn is_up_to_date(journal: &ConversationFile, path: &str, now: &FileVersion) -> bool {
-    let mut of_file =
-        journal.pieces().iter().rev().filter(|piece| piece.get("resolved") == Some(path));
-    let shown = of_file.find_map(|piece| piece.get("shown").or_else(|| piece.get("after")));
-    shown.is_some() && shown == now.sha256.as_deref()
+    let shown = drive::recorded_hash(journal.pieces(), Path::new(path));
+    shown.zip(now.sha256.as_ref()).is_some_and(|(shown, now)| is_hash_of(&shown, now))
 }

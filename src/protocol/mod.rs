@@ -76,6 +76,7 @@ pub enum Action {
     Shell {
         commands: String,
         timeout: Option<u64>,
+        keep: Option<String>,
     },
     Next {
         prompt: String,

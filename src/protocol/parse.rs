@@ -457,7 +457,11 @@ fn build(values: &Values, body: String) -> Item {
             context: values.number("context"),
             ignore_case: values.find("ignore_case") == Some("true"),
         },
-        TagKind::Shell => Action::Shell { commands: body, timeout: values.number("timeout") },
+        TagKind::Shell => Action::Shell {
+            commands: body,
+            timeout: values.number("timeout"),
+            keep: values.optional("keep"),
+        },
         TagKind::Next => Action::Next { prompt: body },
         TagKind::Conversation => Action::Conversation {
             prompt: body,

@@ -206,7 +206,17 @@ pub const TAGS: &[Tag] = &[
     Tag {
         kind: TagKind::Shell,
         name: "nagent-shell",
-        attributes: &[optional("timeout", Value::Positive, "S", "the time limit in seconds")],
+        attributes: &[
+            optional("timeout", Value::Positive, "S", "the time limit in seconds"),
+            Attribute {
+                name: "keep",
+                required: false,
+                value: Value::Text,
+                placeholder: "N",
+                excludes: &["timeout"],
+                meaning: "the same in the background until your run ends, as server N; its output goes to a file",
+            },
+        ],
         body: prose("COMMANDS"),
         result: Some("nagent-shell-result"),
         meaning: "run commands in a shell, for at most S seconds",
@@ -447,6 +457,7 @@ mod tests {
                 r#"<nagent-glob pattern="G" [path="P"]/>"#,
                 r#"<nagent-grep pattern="R" [path="P"] [glob="G"] [context="N"] [ignore_case="true"]/>"#,
                 r#"<nagent-shell [timeout="S"]>COMMANDS</nagent-shell>"#,
+                r#"<nagent-shell keep="N">COMMANDS</nagent-shell>"#,
                 r#"<nagent-next>PROMPT</nagent-next>"#,
                 r#"<nagent-conversation [name="N"] [from="SAVED"]>PROMPT</nagent-conversation>"#,
                 r#"<nagent-conversation file="P">PROMPT</nagent-conversation>"#,

@@ -73,6 +73,11 @@ impl Boundary {
         &self.roots
     }
 
+    /// The working folder, from which paths lead.
+    pub fn folder(&self) -> &Path {
+        &self.cwd
+    }
+
     /// The file that this conversation belongs to, by its true path.
     pub fn target(&self) -> Option<&Path> {
         self.target.as_ref().map(|target| target.path.as_path())

@@ -276,6 +276,17 @@ pub fn store_output(outputs: &Path, bytes: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Creates a file in `outputs` for what a command prints while it runs on. Its name begins with `name`, and is new.
+///
+/// # Errors
+/// The folder or the file cannot be created.
+pub fn create_output(outputs: &Path, name: &str) -> Result<(PathBuf, File)> {
+    create_private_folder(outputs)?;
+    let path = outputs.join(format!("{name}-{}.txt", uuid::Uuid::new_v4().simple()));
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
+    Ok((path.clone(), file.with_context(|| format!("cannot create {}", path.display()))?))
+}
+
 /// Whether a stored file has the content that its name says. A command may have written to it, or a crash left it empty.
 ///
 /// Marks the file as used now, and looks whether it is still there after that: [`super::removal`] removes what was not used for

@@ -274,7 +274,8 @@ pub fn split_action(action: &Action) -> (BTreeMap<String, String>, &str) {
             set("ignore_case", ignore_case.then_some("true"));
             ""
         }
-        Action::Shell { commands, timeout } => {
+        Action::Shell { commands, timeout, keep } => {
+            set("keep", keep.as_deref());
             set("timeout", number(timeout).as_deref());
             commands
         }
@@ -327,7 +328,7 @@ mod tests {
         let finish = RunEvent::finish(3, "nagent-shell", &block, false);
         assert_eq!((finish.shown.len(), finish.lines_before, finish.more_lines), (10, 20, 11));
         assert_eq!(finish.shown[9], "line 11");
-        let shell = Action::Shell { commands: "a\nb".into(), timeout: Some(5) };
+        let shell = Action::Shell { commands: "a\nb".into(), timeout: Some(5), keep: None };
         let usage = RunEvent::Heard {
             turn: 1,
             tokens_in: 2,

@@ -46,6 +46,7 @@ fn barred(text: &str, room: usize) -> Vec<Row> {
 /// What the question is, in a few words.
 pub fn question_text(action: &Action) -> String {
     match action {
+        Action::Shell { keep: Some(_), .. } => "keep this command running?".to_owned(),
         Action::Shell { .. } => "run this command?".to_owned(),
         Action::Write { .. } => "write this file?".to_owned(),
         Action::Edit { .. } => "make this edit?".to_owned(),
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn nothing_of_a_command_is_hidden() {
         let texts = |commands: &str, all| -> Vec<String> {
-            let action = Action::Shell { commands: commands.into(), timeout: None };
+            let action = Action::Shell { commands: commands.into(), timeout: None, keep: None };
             action_rows(&action, None, 40, all).into_iter().map(|row| row.text).collect()
         };
         assert_eq!(

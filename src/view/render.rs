@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn shell(commands: &str) -> RunEvent {
-        RunEvent::start(1, &Action::Shell { commands: commands.into(), timeout: None })
+        RunEvent::start(1, &Action::Shell { commands: commands.into(), timeout: None, keep: None })
     }
 
     fn finish(action: &str, block: Block) -> RunEvent {

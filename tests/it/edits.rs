@@ -186,6 +186,31 @@ fn diff(expected: &str, got: &str) -> String {
     similar::TextDiff::from_lines(expected, got).unified_diff().context_radius(2).to_string()
 }
 
+/// A first or last line that is cut is completed, or the block is refused; never does anything else come out.
+#[test]
+fn lines_that_are_cut_are_completed_rightly_or_refused() {
+    let (mut applied, mut refused) = (0, 0);
+    for fixture in &fixtures::all() {
+        let mut dice = Dice::for_part(&format!("cut/{}", fixture.name));
+        for round in 0..rounds(fixture, 8 * EDITS.len()) {
+            let mut trial = draw(&mut dice, fixture, EDITS[round % EDITS.len()]);
+            if slips::cut_line(&mut dice, &mut trial, round % 2 == 0).is_none()
+                || oracle::places(&trial.search(), &trial.file_lines()).is_some()
+            {
+                continue;
+            }
+            match run(&trial.file(), &[trial.block()]) {
+                Ok(done) => {
+                    assert_eq!(done.text, trial.expected(), "{:?}", trial.block());
+                    applied += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(applied > 200 && applied > refused, "{applied} applied, {refused} refused");
+}
+
 #[test]
 fn what_must_apply_applies_with_the_right_bytes() {
     let fixtures = fixtures::all();

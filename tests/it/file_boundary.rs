@@ -414,3 +414,24 @@ fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
     assert_eq!((block.get("status"), block.get("edited")), ("ok", "1"), "{block:?}");
     assert_eq!(files(&foreign), before);
 }
+
+/// Who does not know of `-w` pays five times the requests.
+#[test]
+fn the_flag_that_lets_a_conversation_write_is_named_once() {
+    const NOTE: &str =
+        "each file here is changed in a conversation of its own; -w lets this one write them";
+    let write = "<nagent-write path=\"a.txt\">x</nagent-write>";
+    let child = "<nagent-conversation file=\"a.txt\">do</nagent-conversation>";
+    for first in [write, child] {
+        let sandbox = Sandbox::outside_temp().file("a.txt", "a\n");
+        let mut own = vec![answer("done"), [write, child].concat(), first.to_owned()];
+        sandbox.llm.choose(move |request| match request.system() {
+            text if text.contains("belongs to one file") => answer("done").into(),
+            _ => own.pop().unwrap_or_else(|| answer("done")).into(),
+        });
+        let count = |args: &[&str]| sandbox.run(args).assert_exit(0).stderr.matches(NOTE).count();
+        assert_eq!((count(&["task"]), count(&["task"])), (1, 0), "{first}");
+    }
+    let sandbox = Sandbox::outside_temp().reply(write).reply(answer("done"));
+    assert!(!sandbox.run(&["-w", "task"]).assert_exit(0).stderr.contains(NOTE));
+}

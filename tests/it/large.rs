@@ -27,7 +27,8 @@ fn edit_of(path: &str, from: &str, to: &str) -> String {
 fn segment(block: &Block, number: usize) -> String {
     let start = format!("segment {number}: ");
     let line = block.body.lines().find(|line| line.starts_with(&start)).expect("a line about it");
-    line.rsplit(", ").next().unwrap().to_owned()
+    let name = line.split(", ").nth(2).and_then(|rest| rest.split(": ").next()).unwrap();
+    std::path::Path::new(block.get("index_path")).with_file_name(name).display().to_string()
 }
 
 #[test]
@@ -40,7 +41,11 @@ fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_
     let read = last(&sandbox, "nagent-file-read-result");
     assert_eq!((read.get("status"), read.get("mode")), ("ok", "split"), "{read:?}");
     assert_eq!((read.get("type"), read.get("segment_count")), ("py", "3"), "{read:?}");
-    assert!(read.body.starts_with("Read the segments that matter, edit them"), "{read:?}");
+    assert!(read.body.contains("Or read the segments that matter, edit them"), "{read:?}");
+    assert!(read.body.contains("The file begins:\ndef f0():\n"), "{read:?}");
+    let line = read.body.lines().find(|line| line.starts_with("segment 1: ")).unwrap();
+    assert!(line.contains(": def f0() … def f"), "{line}");
+
     let (index, second) = (read.get("index_path").to_owned(), segment(&read, 2));
     assert!(std::fs::read_to_string(&second).unwrap().starts_with("def f"));
     for entry in std::fs::read_dir(std::path::Path::new(&index).parent().unwrap()).unwrap() {

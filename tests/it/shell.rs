@@ -1,6 +1,7 @@
 //! The shell action: output, exit codes, timeouts, descendants, what its environment holds.
 
 use crate::actions::{act, ok};
+use crate::blocks::Block;
 use crate::sandbox::{Sandbox, answer, shell};
 
 #[test]
@@ -104,4 +105,103 @@ fn an_output_that_was_kept_before_and_changed_since_is_kept_anew() {
         assert_eq!(kept(), path);
         assert!(std::fs::read(&path).unwrap() == whole, "{changed:?}");
     }
+}
+
+#[test]
+fn processes_left_in_the_background_are_named() {
+    let sandbox = Sandbox::new();
+    let last = |commands: &str| {
+        let block = act(&sandbox, &shell(commands), "nagent-shell-result");
+        assert_eq!(block.get("status"), "ok", "{block:?}");
+        block.body.lines().last().unwrap_or_default().to_owned()
+    };
+    let one = "[ended with the command: 1 background process: sleep 300]";
+    assert_eq!(last("sleep 300 >/dev/null 2>&1 & sleep 0.3; echo on"), one);
+    assert_eq!(last("(setsid sleep 300 &); sleep 0.3; echo on"), one);
+    let many = last(
+        "for i in 1 2 3 4 5 6 7 8 9; do sleep 300.000000000000000000000000000000000000000000000000000000000$i & done; sleep 0.5",
+    );
+    assert!(many.starts_with("[ended with the command: 9 background processes: sleep 300.0"));
+    assert!(many.ends_with(" more]"), "{many}");
+    // What has ended by itself was not left.
+    assert_eq!(last("true & sleep 0.2; echo on"), "on");
+    assert_eq!(sandbox.processes(), Vec::<String>::new());
+}
+
+fn keep(name: &str, commands: &str) -> String {
+    format!("<nagent-shell keep=\"{name}\">{commands}</nagent-shell>")
+}
+
+/// The results of a run whose replies are these.
+fn run_replies(replies: &[String]) -> Vec<Block> {
+    let sandbox = Sandbox::new().replies(replies.iter().cloned()).reply(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0);
+    assert_eq!(sandbox.processes(), Vec::<String>::new(), "all ends with the run");
+    sandbox.blocks_of("nagent-shell-result")
+}
+
+#[test]
+fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
+    let server =
+        keep("server", "echo ready; (setsid sleep 300 &); while :; do echo tick; sleep 0.1; done");
+    let look = shell("sleep 0.5; grep -c tick ~/.nagent/outputs/server-*.txt");
+    let found = run_replies(&[server, look]);
+    assert_eq!((found[0].get("status"), found[0].get("keep")), ("ok", "server"));
+    assert!(found[0].body.starts_with("ready\n") && found[0].get("output").contains("/server-"));
+    assert!(
+        found[0]
+            .body
+            .ends_with("[it runs until your run ends; all that it prints goes to the output file]")
+    );
+    let ticks: u32 = found[1].body.lines().next().unwrap().parse().unwrap();
+    assert!(ticks > 3, "{:?}", found[1]);
+}
+
+#[test]
+fn a_kept_command_that_dies_is_reported() {
+    let dies = keep("dies", "echo 'port taken'; exit 3");
+    let later = keep("later", "sleep 0.9; exit 4");
+    let found = run_replies(&[dies, later, shell("sleep 1; echo on"), shell("echo on")]);
+    assert_eq!(found[0].get("status"), "error");
+    assert!(
+        found[0].body.starts_with("port taken\n[dies has ended: exit code 3; its output is in /")
+    );
+    assert_eq!(found[1].get("status"), "ok");
+    assert!(found[2].body.starts_with("on\n[later has ended: exit code 4; "), "{:?}", found[2]);
+    assert_eq!(found[3].body, "on", "once");
+}
+
+#[test]
+fn a_kept_command_that_floods_its_file_is_bounded_and_runs_on() {
+    let flood =
+        keep("flood", "head -c 80000000 /dev/zero | tr '\\0' x; echo end; touch full; sleep 300");
+    let look =
+        shell("until [ -e full ]; do sleep 0.05; done; stat -c %s ~/.nagent/outputs/flood-*.txt");
+    let found = run_replies(&[flood, look]);
+    assert_eq!(found[1].body, (64 << 20).to_string());
+}
+
+#[test]
+fn names_of_kept_commands() {
+    let name = |name: &str| keep(name, "sleep 300");
+    let many: Vec<String> = (0..9).map(|n| name(&format!("n{n}"))).collect();
+    let again = [keep("n1", "echo new; sleep 300")];
+    let wrong = [
+        name("a/b"),
+        name(&"x".repeat(300)),
+        "<nagent-shell keep=\"x\" timeout=\"3\">ls</nagent-shell>".into(),
+    ];
+    let replies = [many.as_slice(), &again, &wrong[..2]].concat().concat();
+    let found = run_replies(&[replies]);
+    let status: Vec<&str> = found.iter().map(|block| block.get("status")).collect();
+    assert_eq!(status[..8], ["ok"; 8]);
+    assert!(found[8].body.contains("8 commands are kept running already"), "{:?}", found[8]);
+    assert_eq!(
+        (status[9], found[9].body.lines().next()),
+        ("ok", Some("new")),
+        "it replaces the first n1"
+    );
+    assert!(found[10].body.contains("keep: "), "{:?}", found[10]);
+    assert_eq!(status[10..], ["error"; 2]);
+    assert!(found[11].body.contains("over 100 characters"));
 }

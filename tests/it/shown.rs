@@ -196,7 +196,7 @@ fn reading_a_file_that_may_be_written_copies_nothing() {
     sandbox.llm.push(READ);
     sandbox.llm.push(answer("read"));
     sandbox.run(&["task"]).assert_exit(0);
-    assert_eq!(sandbox.block("nagent-read-result").get("shown").len(), 64);
+    assert_eq!(sandbox.block("nagent-read-result").get("shown").len(), 12);
     assert!(!sandbox.root().join("outputs").exists());
 }
 
@@ -219,7 +219,7 @@ fn a_run_that_changed_its_file_says_so_at_its_end_and_keeps_both_contents() {
     assert_eq!(kept(block.get("before")), "one\ntwo\n");
     assert_eq!(kept(block.get("after")), "one\nthree\nfour\nfive\n");
     let prompt = sandbox.block("user-prompt");
-    assert_eq!(prompt.get("before"), block.get("before"));
+    assert_eq!(prompt.get("before"), &block.get("before")[..12]);
     // One that changes nothing says nothing.
     sandbox.llm.choose(|_| answer("hello").into());
     sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);

@@ -54,8 +54,8 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
             ];
             (values, "")
         }
-        Action::Shell { commands, timeout } => {
-            (vec![("timeout", number(timeout))], commands.as_str())
+        Action::Shell { commands, timeout, keep } => {
+            (vec![("timeout", number(timeout)), ("keep", keep.clone())], commands.as_str())
         }
         Action::Wrong { .. } => (Vec::new(), ""),
         Action::Next { prompt } => (Vec::new(), prompt.as_str()),

@@ -43,7 +43,7 @@ pub(super) fn grep(pattern: &str, path: Option<&str>, glob: Option<&str>) -> Ite
 }
 
 pub(super) fn shell(commands: &str) -> Item {
-    Item::Action(Action::Shell { commands: commands.into(), timeout: None })
+    Item::Action(Action::Shell { commands: commands.into(), timeout: None, keep: None })
 }
 
 pub(super) fn next(prompt: &str) -> Item {
@@ -58,7 +58,8 @@ pub(super) fn child(prompt: &str, name: &str, from: &str, file: &str) -> Item {
 
 /// Replies that parser and grammars accept.
 pub(super) fn plain() -> Vec<(&'static str, Vec<Item>)> {
-    let timed = Item::Action(Action::Shell { commands: "ls".into(), timeout: Some(30) });
+    let timed =
+        Item::Action(Action::Shell { commands: "ls".into(), timeout: Some(30), keep: None });
     vec![
         ("<nagent-response>hi</nagent-response>", vec![say("hi")]),
         (" \t\r\n<nagent-response>hi</nagent-response> \t\r\n", vec![say("hi")]),
@@ -358,7 +359,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("<nagent-read Path=\"a\"/>", 13, "did you mean path?"),
     ("<nagent-read path=\"a\" lines=\"3\"/>", 22, "no attribute lines"),
     ("<nagent-read path=\"a\" fence=\"x\"/>", 22, "no attribute fence"),
-    ("<nagent-shell cwd=\"x\">ls</nagent-shell>", 14, "it takes timeout, fence"),
+    ("<nagent-shell cwd=\"x\">ls</nagent-shell>", 14, "it takes timeout, keep, fence"),
     ("<nagent-response to=\"x\">hi</nagent-response>", 17, "it takes fence"),
     ("<nagent-next x=\"\">hi</nagent-next>", 13, "no attribute x"),
     (

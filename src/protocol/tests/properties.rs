@@ -98,7 +98,16 @@ fn item() -> impl Strategy<Value = Item> {
                 ignore_case
             }
         ),
-        (body(), number()).prop_map(|(commands, timeout)| Action::Shell { commands, timeout }),
+        (body(), number()).prop_map(|(commands, timeout)| Action::Shell {
+            commands,
+            timeout,
+            keep: None
+        }),
+        (body(), value()).prop_map(|(commands, keep)| Action::Shell {
+            commands,
+            timeout: None,
+            keep: Some(keep)
+        }),
         body().prop_map(|prompt| Action::Next { prompt }),
         (body(), maybe(), maybe()).prop_map(|(prompt, name, from)| Action::Conversation {
             prompt,

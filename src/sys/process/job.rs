@@ -117,10 +117,21 @@ pub struct Finished {
     pub took: Duration,
     /// Whether no process of it is left. False if one could not be killed, or if the supervisor was.
     pub all_gone: bool,
+    /// What it left running when it ended by itself, and what was ended with it.
+    pub left: LeftRunning,
     /// The beginning of what it wrote to stdout; with [`Output::Merged`], to stderr as well.
     pub stdout: Vec<u8>,
     /// The beginning of what it wrote to stderr; empty with [`Output::Merged`].
     pub stderr: Vec<u8>,
+}
+
+/// Processes that were still running when their command had ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftRunning {
+    /// How many.
+    pub count: usize,
+    /// The beginnings of the command lines of the first ones.
+    pub commands: Vec<String>,
 }
 
 /// Why a job did not start, as opposed to a program that ran and exited with 126 or 127.

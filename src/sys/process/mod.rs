@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod job;
+pub mod kept;
 mod running;
 mod supervisor;
 

@@ -200,7 +200,7 @@ impl RunningJob {
     }
 
     /// Asks the job's processes to end; after the grace they are killed.
-    fn terminate(&mut self, outcome: Outcome, now: Instant) {
+    pub(super) fn terminate(&mut self, outcome: Outcome, now: Instant) {
         let next = Some(now + self.grace);
         self.ending = Some(Ending { outcome, step: EndingStep::Terminated, next });
         self.send_order(supervisor::TERM);
@@ -285,7 +285,7 @@ impl RunningJob {
         let end = self.stderr.bytes.saturating_add(LEFTOVER);
         while self.stderr.bytes < end && self.stderr.read_chunk(chunk).is_some() {}
 
-        let status = report.map_or(Err(Kill::KILL.as_raw()), |report| report.status);
+        let status = report.as_ref().map_or(Err(Kill::KILL.as_raw()), |report| report.status);
         let outcome = match (self.ending, status) {
             (Some(ending), _) => ending.outcome,
             (None, Ok(code)) => Outcome::Ended { code },
@@ -295,7 +295,8 @@ impl RunningJob {
             id: self.id,
             outcome,
             took,
-            all_gone: report.is_some_and(|report| report.all_gone),
+            all_gone: report.as_ref().is_some_and(|report| report.all_gone),
+            left: report.map(|report| report.left.describe()).unwrap_or_default(),
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
         }

@@ -20,12 +20,13 @@
 )]
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
-use std::io;
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, Instant};
 
+use super::job::LeftRunning;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -122,6 +123,66 @@ impl Image {
     }
 }
 
+/// Processes that a command has left running: their number, and the beginnings of the first ones' command lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LeftProcesses {
+    count: u16,
+    /// How much of `lines` is used.
+    length: u16,
+    /// Command lines, each with a line feed at its end.
+    lines: [u8; Self::ROOM],
+}
+
+impl LeftProcesses {
+    const ROOM: usize = 400;
+    /// How much of a command line is shown, in bytes.
+    const SHOWN: usize = 120;
+    const NONE: Self = Self { count: 0, length: 0, lines: [0; Self::ROOM] };
+
+    /// Counts a process. One that has ended has no command line.
+    fn add(&mut self, process: Pid) {
+        let mut path = [0; 32];
+        if write!(&mut path[..], "/proc/{}/cmdline", process.as_raw_nonzero()).is_err() {
+            return;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
+        let Ok(file) = openat(CWD, path, flags, Mode::empty()) else { return };
+        let mut line = [0; Self::SHOWN];
+        let Ok(read @ 1..) = rustix::io::read(&file, &mut line[..]) else { return };
+        self.count = self.count.saturating_add(1);
+        let end = line[..read].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        let line = &line[..end];
+        let start = usize::from(self.length);
+        let Some(room) = self.lines.get_mut(start..=start + line.len()) else { return };
+        for (to, from) in room.iter_mut().zip(line) {
+            // There is a NUL between arguments.
+            *to = if from.is_ascii_control() { b' ' } else { *from };
+        }
+        room[line.len()] = b'\n';
+        self.length += u16::try_from(room.len()).unwrap_or(0);
+    }
+
+    pub(super) fn describe(&self) -> LeftRunning {
+        let lines = self.lines.get(..usize::from(self.length)).unwrap_or_default();
+        let commands = String::from_utf8_lossy(lines).lines().map(str::to_owned).collect();
+        LeftRunning { count: self.count.into(), commands }
+    }
+
+    fn to_bytes(self, bytes: &mut [u8]) {
+        bytes[..2].copy_from_slice(&self.count.to_le_bytes());
+        bytes[2..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.lines);
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let number = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let mut lines = [0; Self::ROOM];
+        lines.copy_from_slice(&bytes[4..]);
+        Self { count: number(0), length: number(2), lines }
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitReport {
@@ -129,25 +190,29 @@ pub(super) struct ExitReport {
     pub(super) status: Result<i32, i32>,
     /// Whether every process below the supervisor has ended and was reaped.
     pub(super) all_gone: bool,
+    /// What was still running when the command had ended.
+    pub(super) left: LeftProcesses,
 }
 
 impl ExitReport {
-    const SIZE: usize = 6;
+    const HEAD: usize = 6;
+    const SIZE: usize = Self::HEAD + 4 + LeftProcesses::ROOM;
 
     fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let (Ok(number) | Err(number)) = self.status;
         bytes[0] = u8::from(self.all_gone);
         bytes[1] = u8::from(self.status.is_err());
-        bytes[2..].copy_from_slice(&number.to_le_bytes());
+        bytes[2..Self::HEAD].copy_from_slice(&number.to_le_bytes());
+        self.left.to_bytes(&mut bytes[Self::HEAD..]);
         bytes
     }
 
-    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
-        let [all_gone, is_signal, number @ ..] = bytes;
-        let number = i32::from_le_bytes(number);
-        let status = if is_signal == 0 { Ok(number) } else { Err(number) };
-        Self { status, all_gone: all_gone != 0 }
+    fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let number = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+        let status = if bytes[1] == 0 { Ok(number) } else { Err(number) };
+        let left = LeftProcesses::from_bytes(&bytes[Self::HEAD..]);
+        Self { status, all_gone: bytes[0] != 0, left }
     }
 
     /// Receives the report of a supervisor that has ended; `None` if it was killed.
@@ -156,7 +221,7 @@ impl ExitReport {
         loop {
             match recv(socket, &mut bytes[..], RecvFlags::DONTWAIT).ok()? {
                 (_, 0) => return None,
-                (_, Self::SIZE) => return Some(Self::from_bytes(bytes)),
+                (_, Self::SIZE) => return Some(Self::from_bytes(&bytes)),
                 // The report that the command has started, which came after START_PATIENCE.
                 _ => {}
             }
@@ -341,6 +406,9 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
             }
         }
     }
+    // What it left is this process's by now.
+    let mut left = LeftProcesses::NONE;
+    for_each_child(&mut |child| left.add(child));
     // Until the leader is reaped, nobody else can get its process id or its group's.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();
@@ -348,7 +416,7 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     let code = status.as_ref().and_then(WaitIdStatus::exit_status);
     let status = signal.map_or(Ok(code.unwrap_or(-1)), Err);
     let all_gone = kill_all_children(&child_ends);
-    let report = ExitReport { status, all_gone };
+    let report = ExitReport { status, all_gone, left };
     let _ = send(socket, &report.to_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     exit_at_once()
 }
@@ -438,6 +506,14 @@ fn reap_children() -> bool {
 
 /// Kills every child, if the system lists them.
 fn kill_children() {
+    for_each_child(&mut |child| {
+        // If it leads a group, the whole group at once, before its members fork on.
+        let _ = kill_process_group(child, Signal::KILL);
+        let _ = kill_process(child, Signal::KILL);
+    });
+}
+
+fn for_each_child(act: &mut dyn FnMut(Pid)) {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(list) = openat(CWD, c"/proc/thread-self/children", flags, Mode::empty()) else { return };
     // Numbers, with a blank after each.
@@ -448,9 +524,7 @@ fn kill_children() {
             if byte.is_ascii_digit() {
                 number = number.saturating_mul(10).saturating_add(i32::from(byte - b'0'));
             } else if let Some(child) = Pid::from_raw(std::mem::take(&mut number)) {
-                // If it leads a group, the whole group at once, before its members fork on.
-                let _ = kill_process_group(child, Signal::KILL);
-                let _ = kill_process(child, Signal::KILL);
+                act(child);
             }
         }
     }
@@ -464,8 +538,11 @@ mod tests {
     fn a_report_survives_the_socket() {
         for status in [Ok(0), Ok(255), Err(9)] {
             for all_gone in [false, true] {
-                let report = ExitReport { status, all_gone };
-                assert_eq!(ExitReport::from_bytes(report.to_bytes()), report);
+                let mut left = LeftProcesses::NONE;
+                left.add(getpid());
+                let report = ExitReport { status, all_gone, left };
+                assert_eq!(ExitReport::from_bytes(&report.to_bytes()), report);
+                assert_eq!((left.describe().count, left.describe().commands.len()), (1, 1));
             }
         }
     }

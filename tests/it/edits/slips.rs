@@ -71,6 +71,18 @@ pub(crate) const SLIPS: [(&str, Slip); 24] = [
     }),
 ];
 
+/// A line at an end of the block that both sides share is there in part. Whether it can be only that line depends on the file.
+pub(crate) fn cut_line(dice: &mut Dice, trial: &mut Trial, is_last: bool) -> Option<()> {
+    let row = if is_last { trial.rows.last_mut() } else { trial.rows.first_mut() }?;
+    let line = row.search.clone().filter(|_| row.is_keep())?;
+    let cuts: Vec<usize> = line.char_indices().map(|(at, _)| at).skip(1).collect();
+    let cut = (!cuts.is_empty()).then(|| *dice.pick(&cuts))?;
+    let part = if is_last { &line[..cut] } else { &line[cut..] };
+    (!part.trim().is_empty() && part.trim() != line.trim()).then_some(())?;
+    (row.search, row.replace) = (Some(part.to_owned()), Some(part.to_owned()));
+    Some(())
+}
+
 fn other_end(end: &str) -> &'static str {
     if end == "\n" { "\r\n" } else { "\n" }
 }

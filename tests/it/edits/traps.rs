@@ -24,7 +24,7 @@ pub(crate) type Lay = fn(&mut Dice, Trial) -> Option<Trap>;
 
 const MISSING: &[Cause] = &[Cause::Missing];
 
-pub(crate) const TRAPS: [(&str, Lay); 18] = [
+pub(crate) const TRAPS: [(&str, Lay); 20] = [
     ("found twice", |dice, trial| twice(dice, trial, str::to_owned)),
     ("found twice, but for indentation", |dice, mut trial| {
         let deeper = |line: &str| {
@@ -149,6 +149,23 @@ pub(crate) const TRAPS: [(&str, Lay); 18] = [
             quotes: Some(lines.iter().position(|line| line.contains(&part))? + 1),
             ..plain(&trial, vec![block])
         })
+    }),
+    ("one stale value, within a long line", |dice, mut trial| {
+        let (at, line) = row_with_text(dice, &trial)?;
+        let stale = change_word(dice, &line)?;
+        trial.rows[at].file = Some(format!("{line}{}", " word".repeat(300)));
+        let block = Block { search: format!("{stale}\n"), replace: "NEW\n".into(), line: 1 };
+        let is_there = trial.file().contains(&stale);
+        let causes = &[Cause::Missing, Cause::PartOfLine, Cause::Indentation];
+        (!is_there).then(|| Trap { causes, ..plain(&trial, vec![block]) })
+    }),
+    ("a part of a long line, twice", |dice, mut trial| {
+        let (at, line) = row_with_text(dice, &trial)?;
+        trial.rows[at].file = Some(format!("{line}{}{line}", " word".repeat(300)));
+        let block = Block { search: format!("{line}\n"), replace: "NEW\n".into(), line: 1 };
+        let is_whole = trial.file().lines().any(|other| other.trim() == line.trim());
+        let causes = &[Cause::Missing, Cause::PartOfLine, Cause::Indentation];
+        (!is_whole).then(|| Trap { causes, ..plain(&trial, vec![block]) })
     }),
     ("already applied", |_, trial| already(&trial)),
     ("already applied, in a block that slipped", |dice, mut trial| {
