@@ -72,7 +72,8 @@ impl<'a> Progress<'a> {
             () if !call.quiet && (is_terminal || args.progress) => Target::Rows,
             () => Target::Nowhere,
         };
-        let is_text = !args.json && !args.code && terminal::stdout_is_terminal();
+        // With -q runs side by side share a terminal, as below xargs: each writes its answer in one piece.
+        let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.
         let is_lines = target == Target::Lines && call.which.invocation == Invocation::User;
         let has_spinner = target == Target::Rows && is_terminal && terminal::can_overwrite();

@@ -214,7 +214,10 @@ fn segments_that_hold_a_mask_are_not_put_back() {
     std::fs::write(&path, &text).unwrap();
     let tag = format!("<nagent-file-read path=\"{}\"/>", path.display());
     let block = act(&sandbox, &tag, "nagent-file-read-result");
-    let last = block.body.lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let folder = block.body.lines().find_map(|line| line.strip_prefix("The segments are in "));
+    let name = block.body.lines().last().unwrap().split(", ").nth(2).unwrap();
+    let name = name.split_once(": ").unwrap().0;
+    let last = format!("{}{name}", folder.unwrap().trim_end_matches(':'));
     let block_read =
         act(&sandbox, &format!("<nagent-read path=\"{last}\"/>"), "nagent-read-result");
     let word = mask(&block_read.body, "github-token");
