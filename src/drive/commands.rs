@@ -26,6 +26,9 @@ use crate::sys::{fs, process, root};
 /// How long to wait for a kept command that ends at once, as where its port is taken.
 const STARTING: Duration = Duration::from_millis(500);
 
+/// For a command that fails without a word, as searches do that find nothing.
+const NO_OUTPUT: &str = "no output; exit code 1 of grep or rg means that nothing was found";
+
 /// How commands are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellRules {
@@ -283,6 +286,8 @@ fn describe_result(
         block = block.with("exit_code", code);
     }
     block = truncate::with_output(block.with("seconds", seconds), &output);
+    let is_silent = code == Some(1) && block.body.as_deref().is_none_or(str::is_empty);
+    block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
     let left = describe_left(&finished.left);
     let ended = matches!(finished.outcome, Outcome::Ended { .. } | Outcome::Killed { .. });
     block = with_notes(block, left.filter(|_| ended));

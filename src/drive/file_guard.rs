@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use super::file_changes::{RunChange, RunChanges, content_hash};
-use super::freshness::{LastSeen, describe_change, recorded_hash, with_resolved, with_shown};
+use super::freshness::{
+    LastSeen, ShownChange, describe_change, recorded_hash, with_resolved, with_shown,
+};
 use super::result_block::error;
 use crate::apply::{self, How};
 use crate::diff::lines;
@@ -266,7 +268,7 @@ impl FileGuard {
 
     /// Refuses a write because the file is not as the model knows it; the result shows the change, and so the model knows it.
     fn refuse_stale(
-        &self,
+        &mut self,
         block: Block,
         opened: &Opened,
         seen: &str,
@@ -274,13 +276,19 @@ impl FileGuard {
         [why, then]: [&str; 2],
     ) -> Result<Block> {
         let now = replace::read_target(opened).map_err(|denied| anyhow!("{why}; {denied}"))?;
-        let (change, is_whole) =
+        let hash = fs::sha256(&now);
+        let (mut change, is_whole) =
             describe_change(conversation, &self.outputs, seen, &now, opened.path());
+        let record =
+            ShownChange { path: opened.path().into(), from: seen.to_owned(), to: hash.clone() };
+        if !self.last_seen.record_change(conversation.pieces(), record) {
+            "What changed is shown in a result above".clone_into(&mut change);
+        }
         let block = self.with_resolved(block, opened.path());
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
         let shows = is_whole || !then.is_empty();
-        Ok(if shows { with_shown(block, &fs::sha256(&now)) } else { block })
+        Ok(if shows { with_shown(block, &hash) } else { block })
     }
 
     /// The file existed when the model was last shown it, and does not any more.

@@ -24,6 +24,17 @@ pub(super) struct LastSeen {
     reply: Option<usize>,
     /// Paths, and the hashes that the model knows.
     written: Vec<(PathBuf, String)>,
+    /// The changes of files that results of this reply have shown.
+    changes: Vec<ShownChange>,
+}
+
+/// A change of a file that a refusal has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ShownChange {
+    pub(super) path: PathBuf,
+    /// The hashes before and after.
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
 impl LastSeen {
@@ -38,13 +49,26 @@ impl LastSeen {
     }
 
     pub(super) fn record_write(&mut self, pieces: &[Piece], path: &Path, hash: String) {
-        let reply = last_reply(pieces);
-        if self.reply != reply {
-            self.written.clear();
-            self.reply = reply;
-        }
+        self.begin_reply(pieces);
         self.written.retain(|(file, _)| file != path);
         self.written.push((path.to_owned(), hash));
+    }
+
+    /// Records that a result shows a change; false where one of the same reply shows it already.
+    pub(super) fn record_change(&mut self, pieces: &[Piece], change: ShownChange) -> bool {
+        self.begin_reply(pieces);
+        let is_new = !self.changes.contains(&change);
+        if is_new {
+            self.changes.push(change);
+        }
+        is_new
+    }
+
+    fn begin_reply(&mut self, pieces: &[Piece]) {
+        let reply = last_reply(pieces);
+        if self.reply != reply {
+            *self = Self { reply, ..Self::default() };
+        }
     }
 }
 

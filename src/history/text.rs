@@ -125,11 +125,11 @@ pub fn format_news(
 }
 
 fn add_people(text: &mut String, history: &History, limit: usize) {
-    text.push_str("\nIndividuals who edited this file:\n");
+    // A shallow clone has only the commit at its edge, whose author need not have written the file.
     if history.people.is_empty() {
-        // A shallow clone has only the commit at its edge, whose author need not have written the file.
-        text.push_str("- Not known.\n");
+        return;
     }
+    text.push_str("\nIndividuals who edited this file:\n");
     for person in history.people.iter().take(limit) {
         let commits = if person.commits == 1 { "commit" } else { "commits" };
         let (name, email) = (show_line(&person.name, MAX_NAME), show_line(&person.email, MAX_NAME));
@@ -171,13 +171,11 @@ fn format_step(commit: &FileCommit, summaries: &Summaries) -> String {
 }
 
 fn add_co_changed(text: &mut String, history: &History, limit: usize) {
-    text.push_str("\nFiles edited in the same commits:\n");
     if history.co_changed.is_empty() {
-        text.push_str("- None found.\n");
         return;
     }
     text.push_str(
-        "| file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n",
+        "\nFiles edited in the same commits:\n| file | commits together | historical co-edit rate (weighted) |\n| --- | ---: | --- |\n",
     );
     for file in history.co_changed.iter().take(limit) {
         text.push_str(&format_row(file));

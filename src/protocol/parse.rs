@@ -162,6 +162,11 @@ impl<'a> Parser<'a> {
         if is_line || after.parse_tag().is_err() {
             return Some(words);
         }
+        // Two mentions, or a mention and a tag, would make one tag of all between them.
+        let whole = &rest[tag + 1..after.at - self.at];
+        if ANYWHERE.captures_iter(whole).any(|inner| inner[1].is_empty()) {
+            return None;
+        }
         let next = after.remaining().trim_start_matches([' ', '\t', '\r']);
         (next.is_empty() || next.starts_with(['\n', '<'])).then_some(words)
     }

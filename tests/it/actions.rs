@@ -256,6 +256,25 @@ fn edit_is_refused_when_the_text_is_not_there_or_there_twice_and_names_lines() {
 }
 
 #[test]
+fn edit_all_replaces_every_place_and_without_it_none() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.tmp().join("a.txt");
+    let text = "one\ntwo\none\n";
+    std::fs::write(&path, text).unwrap();
+    let tag = |all: &str| {
+        let blocks = "<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE";
+        format!("<nagent-edit path=\"{}\"{all}>\n{blocks}\n</nagent-edit>", path.display())
+    };
+    for not_all in ["", " all=\"false\""] {
+        act(&sandbox, &tag(not_all), "nagent-edit-result");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "{not_all}");
+    }
+    let block = ok(&sandbox, &tag(" all=\"true\""), "nagent-edit-result");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\ntwo\n1\n");
+    assert_eq!(block.body.trim_end(), "line 1: -1 +1\n1:1\nline 3: -1 +1\n3:1");
+}
+
+#[test]
 fn several_edit_blocks_apply_all_or_none() {
     let sandbox = Sandbox::new();
     let path = sandbox.tmp().join("a.txt");
@@ -334,6 +353,21 @@ fn grep_finds_lines_with_their_numbers() {
     );
     assert!(block.body.contains("main.rs"), "{block:?}");
     error(&sandbox, "<nagent-grep pattern=\"(\"/>", "nagent-grep-result");
+}
+
+#[test]
+fn grep_shows_lines_around_ignores_case_and_counts_further_matches_in_a_long_line() {
+    let long = format!("{0}needle{0}needle{0}needle", "x".repeat(400));
+    let sandbox = Sandbox::new().file("a.txt", "1\n2\nNeedle\n4\n5\n").file("b.txt", long);
+    let grep = |more: &str| {
+        let tag = format!("<nagent-grep pattern=\"needle\"{more}/>");
+        ok(&sandbox, &tag, "nagent-grep-result").body
+    };
+    let around = grep(" path=\"a.txt\" context=\"1\" ignore_case=\"true\"");
+    assert_eq!(around.trim_end(), "a.txt-2-2\na.txt:3:Needle\na.txt-4-4");
+    let plain = grep("");
+    assert!(plain.starts_with("b.txt:1:…") && !plain.contains("a.txt"), "{plain}");
+    assert!(plain.trim_end().ends_with("… (2 more in this line)"), "{plain}");
 }
 
 #[test]
@@ -417,6 +451,8 @@ fn a_child_of_a_file_may_write_that_file() {
     sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
     assert_eq!(sandbox.read("src.txt"), "new\n");
     assert_eq!(sandbox.read("other.txt"), "old\n", "its own file and no other");
+    let block = sandbox.block("nagent-conversation-result");
+    assert!(block.body.contains("\n@@ -1 +1 @@\n-old\n+new"), "what it changed: {block:?}");
 }
 
 #[test]

@@ -373,3 +373,82 @@ fn an_argument_that_is_no_utf8_is_an_error() {
     assert!([0, 2].contains(&run.code) && !run.stderr.contains("panicked"), "{run:?}");
     sandbox.llm.take_complaints();
 }
+
+#[test]
+fn a_tag_with_forty_attributes_is_malformed_and_says_which_there_are() {
+    let many = |count: usize, name: &str| -> String {
+        (0..count).map(|n| format!(" {}=\"1\"", name.replace('N', &n.to_string()))).collect()
+    };
+    for attributes in [many(40, "aN"), many(40, "limit"), many(100_000, "aN")] {
+        let reply = shell("touch ran") + &format!("<nagent-read path=\"a.txt\"{attributes}/>");
+        let sandbox = Sandbox::new().reply(reply).reply(answer("done"));
+        sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n").within(5.0);
+        assert!(!sandbox.work().join("ran").exists());
+        let why = sandbox.block("system").body;
+        assert!(why.contains("nagent-read") && why.len() < 2_000, "{why}");
+    }
+}
+
+#[test]
+fn prose_around_a_tag_counts_only_where_it_is_certainly_prose() {
+    let run = shell("touch ran");
+    let mention = "<nagent-shell>touch ran</nagent-shell>";
+    let prose = [
+        format!("I will look.\n{run}"),
+        format!("{run}\nThat should do it."),
+        format!("First.\n\n{run}\n\nThen more,\nand more."),
+        format!("a < b and <b>bold</b>, so I look:\n{run}"),
+        format!("The tag nagent-shell runs it:\n{run}"),
+        format!("`nagent-shell` it is: {run}"),
+    ];
+    let malformed = [
+        format!("Write {mention} for that."),
+        format!("Write `{mention}`."),
+        format!("Write `<nagent-shell>` around it:\n{run}"),
+        format!("<thinking>\nhm\n</thinking>\n{run}"),
+        format!("<b>bold</b> first\n{run}"),
+        format!("```sh\ntouch ran\n```\n{run}"),
+        format!("{run} and then"),
+        format!("{run}\nbetween\n{run}"),
+        format!("words\n{}", answer("done")),
+        "< nagent-shell>touch ran</nagent-shell>".to_owned(),
+        "<nagent-shells>touch ran</nagent-shells>".to_owned(),
+        "&lt;nagent-shell&gt;touch ran&lt;/nagent-shell&gt;".to_owned(),
+    ];
+    let cases =
+        prose.iter().map(|reply| (reply, 0)).chain(malformed.iter().map(|reply| (reply, 1)));
+    for (reply, wrong) in cases {
+        let sandbox = Sandbox::new().reply(reply.as_str()).reply(answer("done"));
+        sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+        let ran = sandbox.work().join("ran").exists();
+        assert_eq!((sandbox.invalid().len(), ran), (wrong, wrong == 0), "{reply}");
+    }
+}
+
+#[test]
+fn a_child_that_somebody_else_is_running_is_an_error_result() {
+    let sandbox = Sandbox::new().config_also(json!({"lock_timeout": 0.3}));
+    let child = "<nagent-conversation name=\"x\">look into it</nagent-conversation>";
+    sandbox.llm.choose(move |request| match request.last() {
+        last if last.contains("-result") => answer("done").into(),
+        last if last.contains("look into it") => answer("seen").into(),
+        last if last.contains("wait") => {
+            shell("touch started; while [ ! -e go ]; do sleep 0.01; done").into()
+        }
+        _ => child.into(),
+    });
+    let results = || {
+        sandbox.run(&["-c", "top", "task"]).assert_exit(0).within(10.0);
+        let path = sandbox.root().join("conversations/top");
+        let found = crate::blocks::blocks(&std::fs::read_to_string(path).unwrap());
+        found.into_iter().filter(|block| block.name == "nagent-conversation-result")
+    };
+    assert_eq!(results().next_back().unwrap().get("status"), "ok");
+    let running = sandbox.cmd(&["-c", "top.x", "wait"]).spawn();
+    crate::sandbox::wait_until("it runs", || sandbox.work().join("started").exists());
+    let busy = results().next_back().unwrap();
+    assert!(busy.get("status") == "error" && busy.body.contains("in use by process"), "{busy:?}");
+    sandbox.write("go", "");
+    running.wait().assert_exit(0);
+    assert_eq!(results().next_back().unwrap().get("status"), "ok");
+}

@@ -61,6 +61,7 @@ mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
+mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names

@@ -62,6 +62,33 @@ fn large_output_is_kept_whole_and_shown_by_head_and_tail() {
 }
 
 #[test]
+fn output_is_cut_at_ends_of_lines_and_reads_on_where_the_note_says() {
+    let sandbox = Sandbox::new();
+    let block = act(&sandbox, &shell("seq 1 100000"), "nagent-shell-result");
+    let lines: Vec<&str> = block.body.lines().collect();
+    let note = lines.iter().position(|line| line.starts_with("[…")).unwrap();
+    let (before, after) = (lines[note - 1], lines[note + 1]);
+    let words: Vec<&str> = lines[note].split([' ', '"']).collect();
+    let (first, last): (u32, u32) = (words[2].parse().unwrap(), words[4].parse().unwrap());
+    assert_eq!((before, after), (&*(first - 1).to_string(), &*(last + 1).to_string()));
+    assert!(lines[note].ends_with(&format!("from offset=\"{first}\" …]")), "{}", lines[note]);
+    let output = block.get("output");
+    let read = format!("<nagent-read path=\"{output}\" offset=\"{first}\" limit=\"2\"/>");
+    let read = ok(&sandbox, &read, "nagent-read-result").body;
+    assert_eq!(read.trim_end(), format!("{first}\n{}", first + 1));
+}
+
+#[test]
+fn a_command_that_fails_without_a_word_is_explained() {
+    let sandbox = Sandbox::new().file("a.txt", "x\n");
+    let body = |commands: &str| act(&sandbox, &shell(commands), "nagent-shell-result").body;
+    let note = "[no output; exit code 1 of grep or rg means that nothing was found]";
+    assert_eq!(body("grep nothing a.txt"), note);
+    assert_eq!(body("cat a.txt; grep nothing a.txt"), "x");
+    assert_eq!(body("exit 2") + &body("true"), "");
+}
+
+#[test]
 fn the_shell_holds_no_credential_but_those_let_through() {
     let sandbox = Sandbox::new().env("GITHUB_TOKEN", "gh-secret").env("EDITOR", "vi");
     let names = "env | cut -d= -f1";
@@ -125,6 +152,16 @@ fn processes_left_in_the_background_are_named() {
     assert!(many.ends_with(" more]"), "{many}");
     // What has ended by itself was not left.
     assert_eq!(last("true & sleep 0.2; echo on"), "on");
+    assert_eq!(sandbox.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn processes_left_in_the_background_of_a_sandbox_end_and_none_of_its_own_is_named() {
+    let sandbox = Sandbox::outside_temp()
+        .reply(shell("sleep 300 >/dev/null 2>&1 & sleep 0.2; echo on"))
+        .reply(answer("done"));
+    sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
+    assert_eq!(sandbox.block("nagent-shell-result").body, "on");
     assert_eq!(sandbox.processes(), Vec::<String>::new());
 }
 

@@ -153,6 +153,29 @@ fn a_search_that_is_gone_is_answered_with_what_became_of_it() {
 }
 
 #[test]
+fn a_change_is_shown_once_in_a_reply() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "alpha\nbeta\n");
+    let replies = || [edit("beta", "x"), edit("beta", "y"), write("z\n")].concat();
+    let steps = vec![
+        (nothing(), READ.into()),
+        (save(&sandbox, "alpha\ngamma\n"), replies()),
+        (save(&sandbox, "alpha\ndelta\n"), edit("gamma", "x")),
+        (nothing(), answer("left alone")),
+    ];
+    run_with(&sandbox, steps);
+    let edits = results(&sandbox, "nagent-edit-result");
+    refused(&edits[0], &["What changed:", "-beta\n+gamma"]);
+    for again in [&edits[1], &results(&sandbox, "nagent-write-result")[0]] {
+        refused(
+            again,
+            &["has changed since you last saw it", "What changed is shown in a result above"],
+        );
+        assert!(!again.body.contains("+gamma"), "{again:?}");
+    }
+    refused(&edits[2], &["What changed:", "-gamma\n+delta"]);
+}
+
+#[test]
 fn what_was_shown_is_remembered_from_run_to_run() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
     run_with(&sandbox, vec![(nothing(), READ.into()), (nothing(), answer("read"))]);
@@ -276,7 +299,7 @@ fn what_a_reply_asks_to_be_shown_it_has_not_seen_when_it_writes() {
     let results = results(&sandbox, "nagent-write-result");
     refused(&results[0], &["-two\n+TWO, by the user"]);
     refused(&results[1], &["-TWO, by the user\n+two\n+three"]);
-    refused(&results[2], &["-TWO, by the user\n+two\n+three"]);
+    refused(&results[2], &["What changed is shown in a result above"]);
     assert_eq!(results[3].get("status"), "ok", "{:?}", results[3]);
     assert_eq!(sandbox.read("a.txt"), "done\n");
 }

@@ -84,12 +84,17 @@ pub fn read_facts(cwd: &Path) -> GitFacts {
 /// How long to look for what is changed in the working tree.
 const STATUS_TIME: Duration = Duration::from_millis(300);
 
-/// The branch and what is changed; of a repository with very many files, or that is slow, only the branch. `None` where
-/// there is no commit.
+/// The branch and what is changed; of a repository with very many files, or that is slow, only the branch.
 fn describe_branch(repository: Repository) -> Option<String> {
-    let head = repository.head().ok()?;
-    let branch = shown(head.shorthand().unwrap_or("HEAD"));
-    drop(head);
+    let branch = match repository.head() {
+        Ok(head) => shown(head.shorthand().unwrap_or("HEAD")),
+        Err(error) if error.code() == ErrorCode::UnbornBranch => {
+            let head = repository.find_reference("HEAD").ok()?;
+            let branch = head.symbolic_target().ok()??;
+            shown(branch.strip_prefix("refs/heads/").unwrap_or(branch)) + ", no commit yet"
+        }
+        Err(_) => return None,
+    };
     let counted = run_in_worker(Patience::Total(STATUS_TIME), &mut || true, move |_| {
         let is_small = repository.index().ok()?.len() <= limits::STATUS_FILES;
         if !is_small || repository.is_bare() {

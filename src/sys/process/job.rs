@@ -51,6 +51,8 @@ pub struct Job {
     pub output: Output,
     /// Descriptors that the program inherits, under the numbers that they have here.
     pub inherit: Vec<OwnedFd>,
+    /// Whether what it leaves running is named. The processes in a `bwrap` have ended before it has, or are ending.
+    pub names_left: bool,
     /// How long it may run; `None`: without limit.
     pub timeout: Option<Duration>,
     /// The time between SIGTERM and SIGKILL. A job that has jobs of its own to end needs more than they do.
@@ -71,6 +73,7 @@ impl Job {
             stdin: Stdin::Null,
             output: Output::Merged,
             inherit: Vec::new(),
+            names_left: true,
             timeout: None,
             grace: GRACE,
             keep: 8 * 1024,

@@ -144,6 +144,7 @@ impl RunningJob {
             folder: folder.map_err(|error| other(&error))?,
             streams: pipes.command,
             inherit: job.inherit.iter().map(AsRawFd::as_raw_fd).collect(),
+            names_left: job.names_left,
             image: Image::new(&job.argv, &job.env).map_err(|error| other(&error))?,
         };
         let supervisor = supervisor::spawn(orders.as_fd(), &supervisor_end, &config)

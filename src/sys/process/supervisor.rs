@@ -59,6 +59,8 @@ pub(super) struct Config {
     pub(super) streams: [Option<OwnedFd>; 3],
     /// Descriptors that it inherits beside them.
     pub(super) inherit: Vec<RawFd>,
+    /// Whether what the command leaves running is named.
+    pub(super) names_left: bool,
     /// What the command execs.
     pub(super) image: Image,
 }
@@ -408,7 +410,9 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
     }
     // What it left is this process's by now.
     let mut left = LeftProcesses::NONE;
-    for_each_child(&mut |child| left.add(child));
+    if config.names_left {
+        for_each_child(&mut |child| left.add(child));
+    }
     // Until the leader is reaped, nobody else can get its process id or its group's.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();

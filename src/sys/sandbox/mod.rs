@@ -270,6 +270,7 @@ impl Sandbox {
             let bytes: Vec<u8> = bytes.collect();
             let number = inherit(run::memory_file(&bytes)?).to_string();
             argv.extend([bwrap.into(), "--args".into(), number.into(), "--".into()]);
+            job.names_left = false;
         }
         let number = inherit(control).to_string();
         let inner = self.paths.inner.clone().into();

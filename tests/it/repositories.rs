@@ -1,0 +1,107 @@
+//! Repositories of every kind: what a run says of them to the model, and how long they keep it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::file_memory::commit;
+use crate::sandbox::{Sandbox, answer};
+
+/// The first context of a run with these arguments in a folder.
+fn first_context(sandbox: &Sandbox, folder: &Path, args: &[&str]) -> String {
+    sandbox.llm.push(answer("done"));
+    let args = [args, &["task"]].concat();
+    sandbox.cmd(&args).folder(folder).run().assert_exit(0).no_stderr().within(10.0);
+    sandbox.block("initial_context").body
+}
+
+/// Runs git in the work folder.
+fn git(sandbox: &Sandbox, args: &[&str], input: &str) {
+    sandbox.program("git", args).stdin(input).run().assert_exit(0);
+}
+
+#[track_caller]
+fn has_line(text: &str, line: &str) {
+    assert!(text.lines().any(|found| found == line), "no line {line:?} in:\n{text}");
+}
+
+#[test]
+fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions() {
+    let world = || {
+        let sandbox = Sandbox::new().git().file("AGENTS.md", "tabs").file("sub/a.txt", "1");
+        commit(&sandbox, "Begin");
+        sandbox
+    };
+    let sandbox = world();
+    let clean = first_context(&sandbox, &sandbox.work(), &[]);
+    has_line(&clean, "branch, at first: main");
+    has_line(&clean, "instructions: AGENTS.md (read before you change files)");
+    assert!(!clean.contains("\ncheck: "), "{clean}");
+    let sandbox = world();
+    let sub = sandbox.work().join("sub");
+    sandbox.write("sub/a.txt", "2");
+    sandbox.write("new 1", "");
+    sandbox.write("new 2", "");
+    let context = first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
+    has_line(&context, "branch, at first: main, 1 changed, 2 untracked");
+    let path = sandbox.work().join("AGENTS.md").display().to_string();
+    has_line(&context, &format!("instructions: {path} (read before you change files)"));
+    has_line(&context, "check: your answer counts when this exits 0: test -e a.txt");
+    // What is changed by the next run is no change of the context.
+    sandbox.write("sub/b.txt", "");
+    first_context(&sandbox, &sub, &["--check", "test -e a.txt"]);
+    assert!(sandbox.blocks_of("context-update").is_empty(), "{}", sandbox.conversation());
+}
+
+#[test]
+fn a_repository_without_commits() {
+    let sandbox = Sandbox::new().git().file("a.txt", "1\n");
+    let context = first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt"]);
+    has_line(&context, "branch, at first: main, no commit yet, 1 untracked");
+    assert!(!context.contains("{file-history}"), "{context}");
+}
+
+#[test]
+fn a_repository_with_very_many_commits() {
+    let sandbox = Sandbox::new().git();
+    let mut stream =
+        "blob\nmark :1\ndata 2\n1\n\nblob\nmark :2\ndata 2\n2\n\nblob\nmark :3\ndata 2\n3\n\n"
+            .to_owned();
+    for n in 0..5_000 {
+        let (file, mark) =
+            if n % 10 == 0 { ("a.txt", 1 + n / 10 % 3) } else { ("b.txt", 1 + n % 3) };
+        let time = 1_700_000_000 + n;
+        let subject = format!("Step {n}");
+        let length = subject.len();
+        write!(
+            stream,
+            "commit refs/heads/main\ncommitter A <a@x> {time} +0000\ndata {length}\n{subject}\nM 100644 :{mark} {file}\n\n"
+        )
+        .unwrap();
+    }
+    git(&sandbox, &["fast-import", "--quiet", "--depth=0"], &stream);
+    git(&sandbox, &["reset", "--quiet", "--hard"], "");
+    let context =
+        first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt", "--no-summaries"]);
+    has_line(&context, "branch, at first: main");
+    assert!(context.contains(" A: Step 4990\n") && context.len() < 16_000, "{context}");
+    assert!(context.contains("\n- history read back to ") || context.contains(" earlier commits "));
+}
+
+#[test]
+fn a_shallow_clone_names_what_it_has() {
+    let sandbox = Sandbox::new();
+    let origin = Sandbox::new().git().file("a.txt", "1\n").file("b.txt", "1\n");
+    commit(&origin, "Begin");
+    origin.write("a.txt", "2\n");
+    commit(&origin, "Go on");
+    let url = format!("file://{}", origin.work().display());
+    git(&sandbox, &["clone", "--quiet", "--depth", "1", &url, "."], "");
+    let context =
+        first_context(&sandbox, &sandbox.work(), &["--file-edit", "a.txt", "--no-summaries"]);
+    has_line(&context, "branch, at first: main");
+    has_line(&context, "- earlier commits are not in this clone, which is shallow");
+    // Nothing is known of these, and no heading says so.
+    for heading in ["Individuals", "Files edited"] {
+        assert!(!context.contains(heading), "{context}");
+    }
+}
