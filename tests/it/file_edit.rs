@@ -190,6 +190,28 @@ fn what_a_command_changed_and_what_is_no_text_is_in_the_diff_too() {
 }
 
 #[test]
+fn a_long_diff_is_cut_in_a_childs_result() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
+    let long: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
+    let wrote = write("a.txt", &long);
+    sandbox.llm.choose(move |request| match request.last() {
+        last if last.contains("-result") => answer("done").into(),
+        last if last.contains("make it long") => wrote.clone().into(),
+        _ => "<nagent-conversation file=\"a.txt\">make it long</nagent-conversation>".into(),
+    });
+    sandbox.run(&["-c", "top", "task"]).assert_exit(0);
+    let top = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
+    let blocks = crate::blocks::blocks(&top);
+    let body =
+        &blocks.iter().find(|block| block.name == "nagent-conversation-result").unwrap().body;
+    let (head, end) = body.rsplit_once('\n').unwrap();
+    assert_eq!(end, "[… the rest of the diff is not shown]");
+    assert!(body.contains("-one\n+line 0\n") && body.len() < 5_000, "{body}");
+    let last = head.lines().last().unwrap();
+    assert!(last.strip_prefix("+line ").is_some_and(|n| n.parse::<u32>().is_ok()), "{last}");
+}
+
+#[test]
 fn history_is_told_without_a_model() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "x\n").file("b.txt", "y\n");
     let args = ["-c", "user.name=Ada", "-c", "user.email=ada@x"];
