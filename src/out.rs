@@ -238,6 +238,9 @@ pub fn piece(text: &str) {
 
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
 pub fn json_line(document: &Value) -> bool {
+    if STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
+        return false;
+    }
     let mut text = document.to_string();
     if terminal::stdout_is_terminal() {
         text = escaped(&text);

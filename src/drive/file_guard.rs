@@ -4,7 +4,7 @@
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
 //! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,8 @@ pub struct FileGuard {
     pub changes: RunChanges,
     /// Where each write is recorded, so that it can be undone.
     pub log: ChangeLog,
-    written: BTreeSet<PathBuf>,
+    /// What was written, with its identity then: a command may move it before the run ends.
+    written: BTreeMap<PathBuf, Option<String>>,
     last_seen: LastSeen,
     outputs: PathBuf,
 }
@@ -46,7 +47,7 @@ impl FileGuard {
     /// A guard that has written nothing yet. Previous contents go to `outputs`.
     pub fn new(boundary: Boundary, outputs: PathBuf, log: ChangeLog) -> Self {
         let changes = RunChanges::new(boundary.target(), outputs.clone());
-        let (written, last_seen) = (BTreeSet::new(), LastSeen::default());
+        let (written, last_seen) = (BTreeMap::new(), LastSeen::default());
         Self { boundary, changes, log, written, last_seen, outputs }
     }
 
@@ -68,11 +69,11 @@ impl FileGuard {
     /// A content could not be kept or recorded.
     pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
         let target = self.boundary.target().map(Path::to_owned);
-        for path in std::mem::take(&mut self.written) {
+        for (path, written_id) in std::mem::take(&mut self.written) {
             if Some(&path) != target.as_ref() {
                 // Kept so that it can be compared with what the file holds later.
                 content_hash(&path, Some(&self.outputs))?;
-                let file_id = fs::file_id(&path);
+                let file_id = fs::file_id(&path).or(written_id);
                 self.log.append(&path, FileEvent::End { changes: None, file_id })?;
             }
         }
@@ -210,7 +211,7 @@ impl FileGuard {
         if let Some(previous) = block.get("previous") {
             let before = stored_hash(Path::new(previous));
             self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
-            self.written.insert(source.to_owned());
+            self.written.insert(source.to_owned(), fs::file_id(source));
         }
         if self.boundary.target() != Some(source) {
             return Ok(block);
@@ -247,7 +248,7 @@ impl FileGuard {
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
-        self.written.insert(written.path.clone());
+        self.written.insert(written.path.clone(), fs::file_id(&written.path));
         self.boundary.renew_target();
         let mut block = self
             .with_resolved(block.with("status", "ok"), &written.path)

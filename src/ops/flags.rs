@@ -146,7 +146,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "USD", value_parser = parse_amount)]
     pub max_cost: Option<f64>,
     /// Run at most N child conversations, or files, at the same time [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     pub jobs: Option<u64>,
 }
 
@@ -203,8 +203,16 @@ pub enum Invocation {
     Delegated,
 }
 
+/// A number of processes from a flag.
+fn parse_jobs(text: &str) -> Result<u64, String> {
+    parse_count(text)
+        .ok()
+        .filter(|jobs| *jobs <= 64)
+        .ok_or_else(|| "give a whole number from 1 to 64".to_owned())
+}
+
 /// A number of turns or tokens from a flag.
-fn parse_count(text: &str) -> Result<u64, String> {
+pub(super) fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(0) => Err("it is at least 1".to_owned()),
         Ok(count) => Ok(count),

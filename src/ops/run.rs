@@ -21,7 +21,7 @@ use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
-use crate::exit::{Exit, Signal};
+use crate::exit::Exit;
 use crate::format::code_block::first_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
@@ -346,7 +346,7 @@ fn finish(
         }
         None
     });
-    if let (Exit::Signal(Signal::Int), false, Some(error)) = (exit, call.delegated, &mut error) {
+    if let (Exit::Signal(_), false, Some(error)) = (exit, call.delegated, &mut error) {
         error.push_str(&format!("; {} \"go on\" continues it", command_to_continue(call)));
     }
     let seconds = runner.watch.elapsed().as_secs_f64();

@@ -14,6 +14,7 @@ use super::call::Call;
 use super::change_report::{self, FileVersion};
 use super::conversation_name::shell_conversation;
 use super::file_conversation;
+use super::flags::parse_count;
 use super::opening::torn_block;
 use super::undo_report::{
     Plan, Refusal, Undone, describe, report_done, report_list, report_refusals, undo_block,
@@ -43,7 +44,7 @@ pub struct UndoArgs {
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "1",
-        value_parser = clap::value_parser!(u64).range(1..),
+        value_parser = parse_count,
         help_heading = "Undo",
         conflicts_with_all = ["read", "check", "show_request", "record", "clear"]
     )]
@@ -113,7 +114,14 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
         let runs = runs(&changes);
         check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
         changes.retain(|change| runs[..args.count()].contains(&change.run));
-        Ok(changes.into_iter().map(|change| (find_file(&change, true), change)).collect())
+        let all = list_changes(&change_log::read_log(call.root())?);
+        let placed = changes.into_iter().map(|change| {
+            let path = find_file(&change, true);
+            let is_there = fs::exists(&path);
+            let moved = (!is_there).then(|| find_by_content(&change, &all)).flatten();
+            (moved.unwrap_or(path), change)
+        });
+        Ok(placed.collect())
     };
     let mut journals = open_conversations(call, &chosen()?)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
@@ -203,6 +211,15 @@ fn find_file(change: &FileChange, anywhere: bool) -> PathBuf {
         file_index::find_moved(&path, id).or_else(far)
     };
     change.file_id.as_ref().and_then(find).unwrap_or(path)
+}
+
+/// Where a file is that was moved between two runs: where a later run found the content that this one left.
+fn find_by_content(change: &FileChange, all: &[FileChange]) -> Option<PathBuf> {
+    let is_next = |later: &&FileChange| {
+        later.before.is_some() && later.before == change.after && later.path != change.path
+    };
+    let later = all.iter().rev().find(is_next)?;
+    Some(find_file(later, true)).filter(|path| fs::exists(path))
 }
 
 fn check_count(there: usize, count: usize, what: &str, of: &str) -> Result<(), Problem> {
@@ -306,8 +323,11 @@ fn plan_file(
         };
         let by = if is_guess {
             "since its last run began, which was killed before it could record whether it did that"
+                .to_owned()
         } else {
-            "by something else since the last change of its conversation"
+            name_later_run(root, &path, &now)?.unwrap_or_else(|| {
+                "by something else since the last change of its conversation".to_owned()
+            })
         };
         return refuse(format!("{name} {what} {by}"), since.text_diff());
     }
@@ -342,6 +362,20 @@ fn plan_file(
     let is_forced = is_changed && args.force && !is_guess;
     let opened = Some(opened);
     Ok(Ok(Plan { path, opened, now, goal, undone, is_forced, is_guess, diff, previous: None }))
+}
+
+/// The later run that left a file as it is now, and how it is undone. `None`: it was no run of nagent.
+fn name_later_run(root: &Root, path: &Path, now: &FileVersion) -> Result<Option<String>, Problem> {
+    let changes = list_changes(&change_log::read_log(root)?);
+    let last = changes.into_iter().rev().find(|change| Path::new(&change.path) == path);
+    let run = last.filter(|change| change.after == now.sha256);
+    Ok(run.map(|run| {
+        let (prompt, name) = (run.prompt.escape_debug(), &run.conversation);
+        format!(
+            "since, by the run \"{prompt}\" in conversation {name}; nagent-file-edit {} --undo takes that back first",
+            shown(path)
+        )
+    }))
 }
 
 /// Reads the content before a change.

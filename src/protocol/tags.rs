@@ -241,12 +241,12 @@ pub const TAGS: &[Tag] = &[
                 value: Value::Text,
                 placeholder: "P",
                 excludes: &["name", "from"],
-                meaning: "the same in the conversation of file P, which may write P",
+                meaning: "the same in the conversation of file P, which may write P; its diff comes with the answer",
             },
         ],
         body: prose("PROMPT"),
         result: Some("nagent-conversation-result"),
-        meaning: "start a child conversation that sees only PROMPT, or the saved one and PROMPT; you get its answer. The same name continues that child",
+        meaning: "start a child conversation that sees only PROMPT, or the saved one and PROMPT; you get its answer. Neighbouring ones run at once. The same name continues that child",
     },
 ];
 

@@ -98,8 +98,7 @@ pub fn lock_conversation(
     }
     let (by, seconds) = (describe_holder(&run), timeout.as_secs_f64());
     Err(LockError::Busy(format!(
-        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout waits longer, \
-         --conversation NAME uses another)"
+        "conversation {name} is in use{by}; it did not come free in {seconds} s (--lock-timeout S waits longer)"
     )))
 }
 

@@ -491,7 +491,7 @@ impl Turn {
         blocks.extend(unanswered);
         blocks.extend(never.map(|action| result_of_unrun(&action, "not-run")));
         let message = format!("the run was interrupted by {}", signal.name());
-        let error = format!("interrupted by {}; nagent \"go on\" continues", signal.name());
+        let error = format!("interrupted by {}", signal.name());
         self.end_without_answer(Exit::Signal(signal), blocks, message, error)
     }
 

@@ -183,3 +183,11 @@ fn a_front_end_sees_the_answer_before_it_is_complete() {
     running.signal(rustix::process::Signal::INT);
     running.wait().assert_exit(130);
 }
+
+#[test]
+fn a_closed_stdout_ends_the_run_like_a_hangup() {
+    let sandbox = Sandbox::new().reply(shell("touch ran")).reply(answer("never asked"));
+    let line = format!("{NAGENT} --lines --conversation c task >&-");
+    sandbox.program("bash", &["-c", &line]).run().assert_exit(129);
+    assert!(!sandbox.work().join("ran").exists());
+}

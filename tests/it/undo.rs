@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use crate::answers::Answer;
 use crate::file_edit::{change, edit, text, undo, write};
 use crate::process_under_test::Run;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{Sandbox, answer, shell};
 
 /// A shell of its own: all runs of these tests are given in it.
 fn sandbox() -> Sandbox {
@@ -237,4 +237,41 @@ fn what_does_not_go_with_undo_is_refused() {
         sandbox.run(args).assert_exit(2);
     }
     sandbox.run(&["--undo", "--force", "--merge"]).assert_exit(2);
+}
+
+#[test]
+fn a_file_that_a_run_or_its_user_renamed_is_undone_under_its_new_name() {
+    let sandbox = sandbox();
+    run(&sandbox, "one run", edit("a.txt", "one", "1") + &shell("mv a.txt moved.txt"));
+    take_back(&sandbox, &[]).assert_exit(0);
+    assert_eq!(
+        (sandbox.read("moved.txt").as_str(), exists(&sandbox, "a.txt")),
+        ("one\ntwo\n", false)
+    );
+    // Two runs, and a rename between them.
+    run(&sandbox, "first", edit("moved.txt", "one", "1"));
+    std::fs::rename(sandbox.work().join("moved.txt"), sandbox.work().join("again.txt")).unwrap();
+    run(&sandbox, "second", edit("again.txt", "two", "2"));
+    take_back(&sandbox, &["2"]).assert_exit(0);
+    assert_eq!(sandbox.read("again.txt"), "one\ntwo\n");
+}
+
+#[test]
+fn a_refusal_names_the_run_that_came_after() {
+    let sandbox = sandbox();
+    sandbox.llm.push(edit("a.txt", "one", "1"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-c", "p", "--write", ".", "first"]).assert_exit(0);
+    sandbox.llm.push(edit("a.txt", "two", "2"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["a.txt", "second", "thing"]).run().assert_exit(0);
+    let refused = take_back(&sandbox, &["-c", "p"]).assert_exit(1);
+    refused.stderr_has(&[
+        "by the run \"second thing\"",
+        "nagent-file-edit",
+        "--undo takes that back first",
+    ]);
+    sandbox.file_edit(&["a.txt", "--undo"]).run().assert_exit(0);
+    take_back(&sandbox, &["-c", "p"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
 }

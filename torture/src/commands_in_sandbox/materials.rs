@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
         Lack::Program,
         &[NO_LANDLOCK],
         Refused,
-        "there is no Landlock in this kernel",
+        "this kernel's Landlock has version 0",
     ),
     (
         "no bwrap, Landlock not applied",
@@ -94,14 +94,14 @@ const CASES: &[Case] = &[
         Lack::Namespaces,
         &[NO_LANDLOCK],
         Refused,
-        "there is no Landlock in this kernel",
+        "this kernel's Landlock has version 0",
     ),
     (
         "neither mounts nor Landlock",
         Lack::Nothing,
         &["mount:error=EPERM", NO_LANDLOCK],
         Refused,
-        "there is no Landlock in this kernel",
+        "this kernel's Landlock has version 0",
     ),
 ];
 
