@@ -110,9 +110,7 @@ impl FileGuard {
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
             }
         }
-        // A file in its own conversation is known as it was when the run began, and can be undone.
-        let is_own = begun.is_some() || opened.is_target();
-        let is_unseen = shown.is_none() && !is_own && !opened.is_empty();
+        let is_unseen = shown.is_none() && !opened.is_empty();
         // A larger file is not hashed: it cannot be kept, and so the write is refused below.
         let is_asked = is_unseen && opened.bytes() <= limits::KEPT_CONTENT;
         let now = if is_asked { replace::hash_target(&opened)? } else { None };

@@ -443,7 +443,8 @@ fn a_child_of_a_file_may_write_that_file() {
         } else if user.contains("nagent-write-result") {
             answer("written").into()
         } else if user.contains("make it new") {
-            "<nagent-write path=\"src.txt\">new\n</nagent-write><nagent-write path=\"other.txt\">new\n</nagent-write>".into()
+            let other = "<nagent-write path=\"other.txt\">new\n</nagent-write>";
+            (crate::file_edit::edit("src.txt", "old", "new") + other).into()
         } else {
             "<nagent-conversation file=\"src.txt\">make it new</nagent-conversation>".into()
         }

@@ -170,8 +170,7 @@ fn what_a_child_used_is_not_left_for_those_that_wait() {
 #[test]
 fn a_kept_content_that_is_too_large_is_not_read_back() {
     let sandbox = Sandbox::new().file("a.txt", "one\n");
-    let write = "<nagent-write path=\"a.txt\">two\n</nagent-write>";
-    sandbox.llm.push(write);
+    sandbox.llm.push(crate::file_edit::edit("a.txt", "one", "two"));
     sandbox.llm.push(answer("done"));
     sandbox.program(FILE_EDIT, &["--file", "a.txt", "task"]).run().assert_exit(0);
     for entry in std::fs::read_dir(sandbox.root().join("outputs")).unwrap() {

@@ -89,7 +89,7 @@ fn the_target_is_written_and_nothing_beside_it() {
     let root = sandbox.root().join("context.md");
     let git = sandbox.work().join(".git/config");
     let before = fs::read_to_string(&git).unwrap();
-    let mut steps = vec![nothing(write("in/a.txt", "new\n"))];
+    let mut steps = vec![nothing(edit("in/a.txt", "old", "new"))];
     let others = [
         ("in/b.txt", "outside of the write boundary"),
         ("in/new.txt", "outside of the write boundary"),
@@ -153,7 +153,7 @@ fn a_target_in_the_root_that_the_user_named_may_be_written() {
     let path = sandbox.root().join("context.md");
     fs::write(&path, "old\n").unwrap();
     let path = path.to_str().unwrap();
-    run(&sandbox, path, vec![nothing(write(path, "new\n"))]);
+    run(&sandbox, path, vec![nothing(edit(path, "old", "new"))]);
     assert_eq!(fs::read_to_string(path).unwrap(), "new\n");
 }
 
@@ -164,10 +164,12 @@ fn links_that_the_user_names_lead_to_the_target_and_stay_links() {
     let sandbox = world();
     symlink("in/a.txt", sandbox.work().join("link")).unwrap();
     symlink("in", sandbox.work().join("folder")).unwrap();
-    for (file, text) in [("link", "1\n"), ("folder/a.txt", "2\n"), ("folder/../link", "3\n")] {
+    for (file, old, new) in
+        [("link", "old", "1"), ("folder/a.txt", "1", "2"), ("folder/../link", "2", "3")]
+    {
         sandbox.llm.allow_rewrites();
-        run(&sandbox, file, vec![nothing(write(file, text))]);
-        assert_eq!(sandbox.read("in/a.txt"), text, "{file}");
+        run(&sandbox, file, vec![nothing(edit(file, old, new))]);
+        assert_eq!(sandbox.read("in/a.txt"), format!("{new}\n"), "{file}");
     }
     assert_eq!(statuses(&sandbox), ["ok", "ok", "ok"], "one conversation for all names");
     for link in ["link", "folder"] {
@@ -204,7 +206,7 @@ fn a_folder_that_becomes_a_link_leads_nowhere() {
         after(plant, write("in/a.txt", "new\n")),
         nothing(edit("in/a.txt", "outside", "new")),
         // The target is still the target where it was moved to.
-        nothing(write("aside/a.txt", "new\n")),
+        nothing(edit("aside/a.txt", "old", "new")),
     ];
     run(&sandbox, "in/a.txt", steps);
     let results = results(&sandbox);
@@ -221,7 +223,7 @@ fn hard_links_are_written_in_place_and_a_planted_one_is_not() {
     let (path, other) = (sandbox.work().join("in/a.txt"), sandbox.work().join("in/other"));
     fs::hard_link(&path, &other).unwrap();
     let inode = fs::metadata(&other).unwrap().ino();
-    run(&sandbox, "in/a.txt", vec![nothing(write("in/a.txt", "both\n"))]);
+    run(&sandbox, "in/a.txt", vec![nothing(edit("in/a.txt", "old", "both"))]);
     assert_eq!(
         (sandbox.read("in/a.txt"), sandbox.read("in/other")),
         ("both\n".into(), "both\n".into())

@@ -28,7 +28,9 @@ fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
         }
         reads
     });
-    run(&sandbox, "in/a.txt", (1..20).map(|n| nothing(write("in/a.txt", &long(n)))).collect());
+    let read = nothing("<nagent-read path=\"in/a.txt\"/>".to_owned());
+    let writes = (1..20).map(|n| nothing(write("in/a.txt", &long(n))));
+    run(&sandbox, "in/a.txt", std::iter::once(read).chain(writes).collect());
     stop.store(true, Ordering::Relaxed);
     assert!(reader.join().unwrap() > 5);
     assert_eq!(statuses(&sandbox), ["ok"; 19]);
@@ -56,7 +58,7 @@ fn an_editor_that_saves_by_renaming_makes_no_stranger_of_the_target() {
         fs::rename(folder.join("a.txt~"), folder.join("a.txt")).unwrap();
     };
     let steps =
-        vec![after(save.clone(), write("in/a.txt", "1\n")), nothing(write("in/a.txt", "2\n"))];
+        vec![after(save.clone(), edit("in/a.txt", "old", "1")), nothing(write("in/a.txt", "2\n"))];
     run(&sandbox, "in/a.txt", steps);
     assert_eq!(statuses(&sandbox), ["ok", "ok"]);
     assert_eq!(sandbox.read("in/a.txt"), "2\n");

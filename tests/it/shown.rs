@@ -192,7 +192,11 @@ fn what_was_shown_is_remembered_from_run_to_run() {
         text[..from].to_owned()
     });
     run_with(&sandbox, vec![(nothing(), write("x\n")), (nothing(), answer("done"))]);
-    assert_eq!(sandbox.read("a.txt"), "x\n");
+    refused(
+        results(&sandbox, "nagent-write-result").last().unwrap(),
+        &["you have not read it whole"],
+    );
+    assert_eq!(sandbox.read("a.txt"), "one\nTWO\n");
 }
 
 #[test]

@@ -173,10 +173,10 @@ fn keys_of_file_edits(keys: &mut Keys) {
     let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(9000));
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|request| {
-        if request.user().contains("nagent-write-result") {
+        if request.user().contains("nagent-edit-result") {
             answer("done").into()
         } else {
-            "<nagent-write path=\"q.txt\">new\n</nagent-write>".into()
+            crate::file_edit::edit("q.txt", "2+2?", "new").into()
         }
     });
     let run = ["A run in a file's own conversation", "A run"];
