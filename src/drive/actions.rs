@@ -40,8 +40,6 @@ impl Runner<'_> {
             return Ok((error(block.with("path", path), why), None));
         }
         let stop = self.context.stop_check();
-        let hidden = self.context.hidden_paths();
-        let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
         let block = match action {
             Action::Shell { commands, timeout, keep } => {
                 let parents = self.children.parents_of_commands();
@@ -81,16 +79,33 @@ impl Runner<'_> {
                 );
                 done.unwrap_or_else(|why| error(block, why.to_string()))
             }
+            Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
+                self.search(block, action)?
+            }
+            // Conversations are run in groups, by super::children.
+            Action::Conversation { .. } | Action::Wrong { .. } => {
+                error(block, "a conversation cannot be run as a plain action")
+            }
+        };
+        let signal = self.context.interrupts.pending();
+        Ok((self.context.redactor.redact_block(block), signal))
+    }
+
+    /// The result of a list, a glob or a grep.
+    fn search(&self, block: Block, action: &Action) -> Result<Block> {
+        let (stop, hidden) = (self.context.stop_check(), self.context.hidden_paths());
+        let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
+        match action {
             Action::List { path } => {
                 let asked = self.context.expand(path);
                 let found = list_dir::list_dir(search, &asked);
-                show_found(block.with("path", path), found, &self.context)?
+                show_found(block.with("path", path), found, &self.context)
             }
             Action::Glob { pattern, path } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
                 let found = list_dir::find_by_glob(search, pattern, &asked);
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
-                show_found(block, found, &self.context)?
+                show_found(block, found, &self.context)
             }
             Action::Grep { pattern, path, glob, context, ignore_case } => {
                 let asked = self.context.expand(path.as_deref().unwrap_or("."));
@@ -101,15 +116,10 @@ impl Runner<'_> {
                 };
                 let found = grep::search_lines(search, &how, &asked, glob.as_deref());
                 let block = with_given(block.with("pattern", pattern), "path", path.as_deref());
-                show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)?
+                show_found(with_given(block, "glob", glob.as_deref()), found, &self.context)
             }
-            // Conversations are run in groups, by super::children.
-            Action::Conversation { .. } | Action::Wrong { .. } => {
-                error(block, "a conversation cannot be run as a plain action")
-            }
-        };
-        let signal = self.context.interrupts.pending();
-        Ok((self.context.redactor.redact_block(block), signal))
+            _ => Ok(error(block, "it is not a search")),
+        }
     }
 
     fn read_lines(
