@@ -64,6 +64,8 @@ impl Ground {
             };
             !["/tmp", "/var/tmp", "/dev"].iter().any(|temp| folder.starts_with(temp))
                 && folder.ancestors().all(is_open)
+                // Some worlds are no repositories: they must not be in one either.
+                && !folder.ancestors().any(|folder| folder.join(".git").exists())
         };
         let folder = folders
             .into_iter()
