@@ -68,14 +68,14 @@ fn check_command(words: &[String], depth: usize) -> Option<String> {
 
 /// Whether `rm` with these words is recursive, forced, and at the root or the home folder.
 fn removes_everything(arguments: &[String]) -> bool {
-    let short = |letter: [char; 2]| {
+    let short = |letters: &[char]| {
         arguments
             .iter()
-            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
+            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letters))
     };
     let long = |name: &str| arguments.iter().any(|word| word == name);
-    let is_recursive = short(['r', 'R']) || long("--recursive");
-    let is_forced = short(['f', 'f']) || long("--force");
+    let is_recursive = short(&['r', 'R']) || long("--recursive");
+    let is_forced = short(&['f']) || long("--force");
     let is_all = |word: &String| {
         let word = word.trim_end_matches('*');
         let bare = word.trim_end_matches('/');

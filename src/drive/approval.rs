@@ -28,7 +28,7 @@ pub trait Approver {
     fn ask(&mut self, action: &Action, context: &RunContext<'_>) -> Answer;
 
     /// Stores an approval for good.
-    fn store(&mut self, action: &Action, folder: &Path);
+    fn store(&mut self, approval: approve::Approval);
 }
 
 /// The rules of a run, and who is asked where they leave it open.
@@ -70,13 +70,15 @@ impl Approval<'_> {
                 Decision::Replace(other) => other,
                 _ => action,
             };
-            self.approver.store(approved, &context.folder);
-            self.approvals.entries.push(approve::Approval {
+            // It is dated where it is stored.
+            let approval = approve::Approval {
                 tag: approved.tag().to_owned(),
                 text: approve::action_text(approved),
                 folder: context.folder.to_string_lossy().into_owned(),
                 at: String::new(),
-            });
+            };
+            self.approver.store(approval.clone());
+            self.approvals.entries.push(approval);
         }
         // What the user made of it is not asked about again, and not everything may be made of it.
         match decision {

@@ -1,7 +1,6 @@
 //! Asks a person about an action: on the terminal, or through the front end that follows the run with `--lines`.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::rc::Rc;
 
 use super::call::Call;
@@ -81,13 +80,7 @@ impl Approver for Person<'_> {
         }
     }
 
-    fn store(&mut self, action: &Action, folder: &Path) {
-        let approval = Stored {
-            tag: action.tag().to_owned(),
-            text: approve::action_text(action),
-            folder: folder.to_string_lossy().into_owned(),
-            at: String::new(),
-        };
+    fn store(&mut self, approval: Stored) {
         let stored = approvals::add(self.call.root(), approval, self.call.index_wait());
         if let Err(error) = stored {
             self.call.print_note(&format!("the approval counts for this run only: {error:#}"));

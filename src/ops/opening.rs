@@ -98,9 +98,8 @@ pub(super) fn gather_facts(
 fn find_instructions(folder: &Path, toplevel: Option<&Path>) -> Vec<String> {
     let mut paths = vec![folder.join(INSTRUCTIONS)];
     paths.extend(toplevel.filter(|top| *top != folder).map(|top| top.join(INSTRUCTIONS)));
-    let is_there = |path: &std::path::PathBuf| path.is_file();
     let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
-    paths.iter().filter(|path| is_there(path)).map(|path| name(path)).collect()
+    paths.iter().filter(|path| fs::file_size(path).is_some()).map(|path| name(path)).collect()
 }
 
 pub(super) fn make_blocks(

@@ -77,12 +77,12 @@ impl Root {
         self.folder.join("approvals.json")
     }
 
-    /// The folder of results that are too large to keep inline, and of previous contents.
+    /// The log of what runs wrote, and of what was undone.
     pub fn changes(&self) -> PathBuf {
         self.folder.join("changes.jsonl")
     }
 
-    /// Whole outputs, and contents of files.
+    /// The folder of results that are too large to keep inline, and of contents of files.
     pub fn outputs(&self) -> PathBuf {
         self.folder.join("outputs")
     }
