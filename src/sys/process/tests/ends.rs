@@ -152,7 +152,8 @@ fn a_time_limit_holds_for_a_job_that_stops_its_supervisor() {
     let stops = "trap '' TERM; while :; do kill -STOP $PPID; done";
     let finished = finish(Job { timeout: limit, ..job(stops) });
     assert_eq!(finished.outcome, Outcome::TimedOut);
-    assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
+    // Far below the minute that the sleeper would take; a busy machine needs some of it.
+    assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
 }
 
 #[test]
