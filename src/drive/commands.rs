@@ -172,8 +172,13 @@ impl Commands {
             Ok(sandboxed) => sandboxed,
             Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
         };
-        let finished = run(job);
+        let mut finished = run(job);
         let outcome = sandboxed.finish();
+        if let Ok(finished) = &mut finished
+            && finished.left.count == 0
+        {
+            finished.left = outcome.left;
+        }
         if let (Some(why), Ok(_)) = (outcome.refused, &finished) {
             let why = format!("the command was not started: {why}");
             return (block.with("status", "error").body(why), None);

@@ -156,12 +156,19 @@ fn processes_left_in_the_background_are_named() {
 }
 
 #[test]
-fn processes_left_in_the_background_of_a_sandbox_end_and_none_of_its_own_is_named() {
+fn processes_left_in_the_background_of_a_sandbox_are_named_and_end() {
     let sandbox = Sandbox::outside_temp()
         .reply(shell("sleep 300 >/dev/null 2>&1 & sleep 0.2; echo on"))
+        .reply(shell(
+            "true & kill -TERM $PPID; for fd in /proc/$PPID/fd/*; do echo x > $fd; done; (exit 7)",
+        ))
         .reply(answer("done"));
     sandbox.run(&["--sandbox", "workspace", "task"]).assert_exit(0);
-    assert_eq!(sandbox.block("nagent-shell-result").body, "on");
+    let results = sandbox.blocks_of("nagent-shell-result");
+    assert_eq!(results[0].body, "on\n[ended with the command: 1 background process: sleep 300]");
+    // The process that names them cannot be ended or written to.
+    assert_eq!(results[1].get("exit_code"), "7");
+    assert!(!results[1].body.contains("ended with the command"), "{results:?}");
     assert_eq!(sandbox.processes(), Vec::<String>::new());
 }
 

@@ -51,7 +51,7 @@ pub struct Job {
     pub output: Output,
     /// Descriptors that the program inherits, under the numbers that they have here.
     pub inherit: Vec<OwnedFd>,
-    /// Whether what it leaves running is named. The processes in a `bwrap` have ended before it has, or are ending.
+    /// Whether what it leaves running is named. In a `bwrap` the inner stage does that: when `bwrap` has ended, they have.
     pub names_left: bool,
     /// How long it may run; `None`: without limit.
     pub timeout: Option<Duration>,
@@ -129,7 +129,7 @@ pub struct Finished {
 }
 
 /// Processes that were still running when their command had ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftRunning {
     /// How many.
     pub count: usize,

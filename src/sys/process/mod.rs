@@ -8,6 +8,7 @@
 pub mod capture;
 pub mod job;
 pub mod kept;
+pub(super) mod left;
 mod running;
 mod supervisor;
 

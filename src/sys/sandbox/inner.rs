@@ -1,4 +1,4 @@
-//! The inner stage: what a process does to itself before it becomes the command.
+//! The inner stage: what a process does to itself before it becomes the command, or in `bwrap` starts it.
 //!
 //! No sockets of others, no capabilities, no new privileges, no core dumps, Landlock, seccomp. If anything fails, the command
 //! does not start. It runs inside `bwrap`, or alone.
@@ -10,7 +10,7 @@ use std::fs::{File, read_dir};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,16 +21,20 @@ use landlock::{
 use rustix::fs::{CWD, FileType, Mode as Bits, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 use rustix::mount::mount_bind;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, unshare_unsafe,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::sandbox::filter::{self, Sockets};
 use crate::sandbox::inner::{Enforced, InnerPlan};
+use crate::sys::process::job::LeftRunning;
+use crate::sys::process::left::LeftProcesses;
 
 /// The Landlock version whose rights are used; an older kernel enforces those it knows.
 const LANDLOCK: ABI = ABI::V7;
@@ -38,8 +42,23 @@ const LANDLOCK: ABI = ABI::V7;
 /// The first version of Landlock that stops files from being truncated.
 const MIN_LANDLOCK: u32 = 3;
 
-/// What a report begins with. Nothing follows when the command is about to be started, else why not.
-pub(super) const STARTED: &str = "started";
+/// What the inner stage reports in place of its plan.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InnerReport {
+    /// Why the command was not started; `None`: it is about to be.
+    pub(super) refused: Option<String>,
+    /// What it left running.
+    pub(super) left: LeftRunning,
+}
+
+impl InnerReport {
+    fn write(&self, control: &File) -> io::Result<()> {
+        let bytes = serde_json::to_vec(self)?;
+        control.set_len(0)?;
+        control.write_all_at(&bytes, 0)
+    }
+}
 
 /// Devices that commands may use, with the system's `/dev`.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -47,7 +66,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 /// In the `/dev` that `bwrap` makes also terminals that commands create themselves, and shared memory.
 const DEVICES_IN_BWRAP: &[&str] = &["/dev/tty", "/dev/pts", "/dev/ptmx", "/dev/shm"];
 
-/// Restricts this process and becomes the command. It reads its plan from the descriptor, and reports there. With a plan
+/// Restricts this process and becomes the command, or starts it. It reads its plan from the descriptor, and reports there. With a plan
 /// that only probes, it returns what is enforced.
 ///
 /// # Errors
@@ -60,10 +79,9 @@ pub fn enter(descriptor: &str, command: &[OsString]) -> Result<Enforced, Problem
     let mut bytes = vec![0; usize::try_from(length.min(1 << 24)).unwrap_or(0)];
     control.read_exact_at(&mut bytes, 0).map_err(|_| wrong())?;
     let plan: InnerPlan = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
-    let report =
-        |text: &str| control.set_len(0).and_then(|()| control.write_all_at(text.as_bytes(), 0));
     let enforced = restrict(&plan).map_err(|why| {
-        let _ = report(&format!("{STARTED}{why}"));
+        let _ =
+            InnerReport { refused: Some(why.clone()), ..InnerReport::default() }.write(&control);
         Problem::failed(why)
     })?;
     if plan.probe {
@@ -71,12 +89,61 @@ pub fn enter(descriptor: &str, command: &[OsString]) -> Result<Enforced, Problem
     }
     let (program, arguments) =
         command.split_first().ok_or_else(|| Problem::usage("there is no command to run"))?;
-    report(STARTED)
+    InnerReport::default()
+        .write(&control)
         .map_err(|error| Problem::failed(format!("cannot write the report: {error}")))?;
-    let error = Command::new(program).args(arguments).exec();
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let error = if plan.alone { command.exec() } else { run_command(command, &control) };
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let program = program.to_string_lossy();
     Err(Problem::new(Exit::Command(code), format!("cannot start {program}: {error}")))
+}
+
+/// Runs the command, reports what it left running, and exits as it did: when `bwrap` has ended, nobody can say any more what
+/// ran in it. Returns only if the command cannot be started.
+fn run_command(mut command: Command, control: &File) -> io::Error {
+    // Commands run as the same user, and must not get at the report through /proc.
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        return error.into();
+    }
+    block_signals();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return error,
+    };
+    let status = match child.wait() {
+        Ok(status) => status,
+        Err(error) => return error,
+    };
+    let report = InnerReport { left: list_left(), ..InnerReport::default() };
+    // It is only for information.
+    let _ = report.write(control);
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    std::process::exit(code.unwrap_or(126))
+}
+
+/// Blocks all signals in this process, which must not end before the command does. Those of the command, which std starts
+/// with none blocked, are not changed.
+fn block_signals() {
+    // SAFETY: zeros are a valid set, and the pointers are to a value that lives here.
+    unsafe {
+        let mut all = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// Lists the processes of this namespace, but for `bwrap` and this one.
+fn list_left() -> LeftRunning {
+    let own = std::process::id().cast_signed();
+    let processes = read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut numbers: Vec<i32> = numbers.filter(|number| *number > 1 && *number != own).collect();
+    numbers.sort_unstable();
+    let mut left = LeftProcesses::NONE;
+    numbers.into_iter().filter_map(Pid::from_raw).for_each(|process| left.add(process));
+    left.describe()
 }
 
 /// Takes over an inherited descriptor, which the command must not inherit in turn.

@@ -12,12 +12,12 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use uuid::Uuid;
 
 use super::git_config_paths::runs_nothing;
-use super::inner::STARTED;
+use super::inner::InnerReport;
 use super::scan::{TreeScan, scan_tree};
 use crate::sandbox::inner::InnerPlan;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome};
+use crate::sys::process::job::{Job, LeftRunning, Outcome};
 
 /// Why a command was not started, when the inner stage could not say it.
 pub const NO_REASON: &str = "the sandbox could not be built; the output says why";
@@ -57,6 +57,8 @@ pub struct SandboxedRun {
 pub struct SandboxOutcome {
     /// Why the command was not started; `None`: it was.
     pub refused: Option<String>,
+    /// What it left running, where the inner stage knows it.
+    pub left: LeftRunning,
     /// What whoever reads its result should know.
     pub notes: Vec<String>,
 }
@@ -90,15 +92,14 @@ impl SandboxedRun {
 
     /// Reports how the command started, and moves the protected names that it created out of the tree.
     pub fn finish(self) -> SandboxOutcome {
-        let mut report = vec![0; 4096];
+        let mut report = vec![0; 1 << 16];
         let length = self.control.read_at(&mut report, 0).unwrap_or(0);
-        let report = String::from_utf8_lossy(report.get(..length).unwrap_or_default());
-        let refused = match report.strip_prefix(STARTED) {
-            Some("") => None,
-            Some(why) => Some(why.to_owned()),
-            None => Some(NO_REASON.to_owned()),
-        };
-        SandboxOutcome { refused, notes: self.clean_up() }
+        let report = report.get(..length).unwrap_or_default();
+        // What is still the plan is not a report.
+        let InnerReport { refused, left } = serde_json::from_slice(report).unwrap_or_else(|_| {
+            InnerReport { refused: Some(NO_REASON.to_owned()), ..InnerReport::default() }
+        });
+        SandboxOutcome { refused, left, notes: self.clean_up() }
     }
 
     fn clean_up(&self) -> Vec<String> {
