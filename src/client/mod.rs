@@ -24,7 +24,7 @@ use crate::llm::attachment::FileFormat;
 use crate::llm::command::Preset;
 use crate::llm::error::name_cause;
 use crate::llm::route::{FileRoute, route_without_server};
-use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, command};
+use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, command};
 pub use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 
@@ -92,21 +92,21 @@ impl ModelClient {
         }
     }
 
-    /// Sends a request and waits for the whole reply; `on_text` gets the text while it arrives.
+    /// Sends a request and waits for the whole reply; `on_arrival` gets its pieces while they arrive.
     pub fn ask(
         &mut self,
         ask: &ChatRequest<'_>,
-        on_text: &mut dyn FnMut(&str),
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let turn = self.turn + 1;
         let mut reply = match &mut self.backend {
-            Backend::Server(server) => server.ask(ask, on_text, interrupts)?,
-            Backend::Program(program) => program.ask(ask, on_text, interrupts)?,
+            Backend::Server(server) => server.ask(ask, on_arrival, interrupts)?,
+            Backend::Program(program) => program.ask(ask, on_arrival, interrupts)?,
             Backend::Recording(player) => {
                 let (reply, note) = player.reply(turn, &self.results)?;
                 self.notes.extend(note);
-                on_text(&reply.text);
+                on_arrival(Arrival::Text(&reply.text));
                 reply
             }
         };

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::limits;
 use crate::llm::command::{self, Preset};
-use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply};
+use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::env::{self, Env};
@@ -18,6 +18,8 @@ use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::process;
 use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+
+const CLAUDE_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
 
 /// A program that answers requests.
 pub struct Program {
@@ -46,7 +48,11 @@ impl Program {
         // The user's own command runs where the user is.
         let empty_folder = (preset != Preset::Command).then(fs::empty_folder).and_then(Result::ok);
         let redactor = Redactor::new(env.secrets(&[]), None);
-        let (env, folder) = (env.for_children(&[]), folder.to_owned());
+        let (mut env, folder) = (env.for_children(&[]), folder.to_owned());
+        // By itself it tries ten times, in silence: a wrong key would take three minutes. We try again ourselves.
+        if preset == Preset::ClaudeCode && env.iter().all(|(name, _)| name != CLAUDE_RETRIES) {
+            env.push((CLAUDE_RETRIES.into(), "1".into()));
+        }
         Self { preset, words, env, folder, timeout, limit: None, redactor, empty_folder }
     }
 
@@ -61,10 +67,10 @@ impl Program {
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,
-        on_text: &mut dyn FnMut(&str),
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        self.run(ask, on_text, interrupts).map_err(|error| match error {
+        self.run(ask, on_arrival, interrupts).map_err(|error| match error {
             RequestError::Api(mut error) => {
                 error.message = self.redactor.redact_text(error.message).0;
                 RequestError::Api(error)
@@ -76,13 +82,13 @@ impl Program {
     fn run(
         &self,
         ask: &ChatRequest<'_>,
-        on_text: &mut dyn FnMut(&str),
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let failed = |message: &str| ApiError::new(ErrorKind::Other, message);
         let mut text = PlainText::default();
         let finished = process::run_streaming(self.build_job(ask), interrupts, &mut |bytes| {
-            text.push(bytes, on_text);
+            text.push(bytes, on_arrival);
             ControlFlow::Continue(())
         })
         .map_err(|error| failed(&self.explain_start(&error.to_string())))?;
@@ -158,7 +164,7 @@ struct PlainText {
 }
 
 impl PlainText {
-    fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) {
+    fn push(&mut self, bytes: &[u8], on_arrival: &mut dyn FnMut(Arrival<'_>)) {
         let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
         self.is_json = self.is_json.or(first.map(|first| *first == b'{'));
         if self.is_json != Some(false) {
@@ -170,7 +176,7 @@ impl PlainText {
             _ => self.open.len(),
         };
         if whole > 0 {
-            on_text(&String::from_utf8_lossy(&self.open[..whole]));
+            on_arrival(Arrival::Text(&String::from_utf8_lossy(&self.open[..whole])));
             self.open.drain(..whole);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::limits::{self, MODEL_PAGES};
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::decode::Decoder;
-use crate::llm::{ApiError, ChatRequest, ErrorKind, HttpRequest, Reply};
+use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
 
@@ -27,7 +27,7 @@ impl Server {
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,
-        on_text: &mut dyn FnMut(&str),
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         let Self { endpoint, client } = self;
@@ -38,7 +38,13 @@ impl Server {
                     decoder = Some(endpoint.decoder(head.status, &head.headers));
                 }
                 (ResponsePart::Body(bytes), Some(decoder)) => {
-                    decoder.push_bytes(bytes, on_text)?;
+                    let pushed =
+                        decoder.push_bytes(bytes, &mut |text| on_arrival(Arrival::Text(text)));
+                    let thoughts = decoder.take_thoughts();
+                    if !thoughts.is_empty() {
+                        on_arrival(Arrival::Thought(&thoughts));
+                    }
+                    pushed?;
                     if decoder.is_done() {
                         return Ok(ControlFlow::Break(()));
                     }

@@ -6,7 +6,7 @@ use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
 use crate::llm::error::{TOO_LONG_ADVICE, check_window};
 use crate::llm::price::{self, Price};
-use crate::llm::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage};
+use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, StopReason, Usage};
 use crate::prompt;
 use crate::protocol::TagSet;
 use crate::protocol::stream::ResponseStream;
@@ -51,13 +51,17 @@ impl Asker {
             window: self.window,
         };
         if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
-            return Event::Failed { error: with_advice(error), jitter: 0.0 };
+            return Event::Failed { error: with_advice(error), cost: None, jitter: 0.0 };
         }
         let mut arrived = String::new();
         let mut stream = self.is_streaming.then(|| ResponseStream::new(self.tags));
         let result = self.client.ask(
             &ask,
-            &mut |text| {
+            &mut |piece| {
+                let text = match piece {
+                    Arrival::Text(text) => text,
+                    Arrival::Thought(text) => return on_progress(ProgressEvent::Thought(text)),
+                };
                 arrived.push_str(text);
                 on_progress(ProgressEvent::ReplyBytes(arrived.len() as u64));
                 if let Some(stream) = &mut stream {
@@ -91,7 +95,10 @@ impl Asker {
             Err(RequestError::Api(mut error)) => {
                 let message = self.client.explain(&error, &self.model_id);
                 error.message = context.redactor.redact_text(message).0;
-                Event::Failed { error: with_advice(error), jitter: random_fraction() }
+                let usage = error.usage.as_ref();
+                let cost = self.price.as_ref().zip(usage);
+                let cost = cost.map(|(price, usage)| price::compute_cost(price, usage));
+                Event::Failed { error: with_advice(error), cost, jitter: random_fraction() }
             }
         }
     }

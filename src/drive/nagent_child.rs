@@ -157,6 +157,7 @@ impl ChildAnswer {
             cached: self.count("recursive_cache_read_tokens"),
             cache_written: self.count("recursive_cache_write_tokens"),
             output: self.count("recursive_output_tokens"),
+            reasoning: self.count("reasoning_tokens"),
             estimated: self.json.get("estimated") == Some(&true.into()),
         }
     }

@@ -17,6 +17,8 @@ pub enum ProgressEvent<'a> {
     ReplyBytes(u64),
     /// Text of a response has arrived. Only where the answer is streamed.
     Streamed(Streamed<'a>),
+    /// Reasoning of the model has arrived, where the provider shows it.
+    Thought(&'a str),
     /// The reply is complete, or failed.
     ReplyEnded,
     /// The reply was read.

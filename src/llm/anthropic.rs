@@ -80,6 +80,9 @@ impl Api for Messages {
             "content_block_delta" if delta["type"] == "text_delta" => {
                 reply.push_text(&read_text(&delta["text"]))?;
             }
+            "content_block_delta" if delta["type"] == "thinking_delta" => {
+                reply.push_thought(&read_text(&delta["thinking"]));
+            }
             "content_block_start" if event["content_block"]["type"] == "text" => {
                 reply.push_text(&read_text(&event["content_block"]["text"]))?;
             }
@@ -104,8 +107,12 @@ impl Api for Messages {
         let Some(blocks) = message["content"].as_array() else {
             return Err(error::from_value(message, None));
         };
-        for block in blocks.iter().filter(|block| block["type"] == "text") {
-            reply.push_text(&read_text(&block["text"]))?;
+        for block in blocks {
+            match block["type"].as_str() {
+                Some("text") => reply.push_text(&read_text(&block["text"]))?,
+                Some("thinking") => reply.push_thought(&read_text(&block["thinking"])),
+                _ => {}
+            }
         }
         reply.model = read_some_text(&message["model"]);
         read_usage(&message["usage"], reply);
@@ -132,9 +139,9 @@ impl Api for Messages {
             uploads_images: true,
             files_api: Some(FilesApi {
                 path: "/v1/files",
-                protocol: UploadProtocol::Form(&[]),
+                protocol: UploadProtocol::Form(&[("expires_in_seconds", "3600")]),
                 headers: &[("anthropic-beta", "files-api-2025-04-14")],
-                lifetime: "it stays until it is removed",
+                lifetime: "it is removed automatically after an hour",
             }),
         }
     }
@@ -188,12 +195,14 @@ fn read_usage(counts: &Value, reply: &mut PartialReply) {
     let old = reply.usage.unwrap_or_default();
     let cached = count("cache_read_input_tokens").unwrap_or(old.cached);
     let cache_written = count("cache_creation_input_tokens").unwrap_or(old.cache_written);
+    let reasoning = read_count(&counts["output_tokens_details"]["thinking_tokens"]);
     let old_input = old.input.saturating_sub(old.cached).saturating_sub(old.cache_written);
     reply.usage = Some(Usage {
         input: input.unwrap_or(old_input).saturating_add(cached).saturating_add(cache_written),
         cached,
         cache_written,
         output: output.unwrap_or(old.output),
+        reasoning: reasoning.unwrap_or(old.reasoning),
         estimated: false,
     });
 }

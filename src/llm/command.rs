@@ -121,7 +121,8 @@ pub fn parse(
     let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(8 << 10)..]);
     if let Some(found) = read_json(text) {
         let reply = found.map_err(|error| error.cleaned(None))?;
-        return if exit == Some(0) {
+        // An agent that was cut off ends with an error.
+        return if exit == Some(0) || reply.stop == StopReason::Length {
             Ok(reply)
         } else {
             Err(failure(preset, exit, &reply.text, &stderr))
@@ -223,6 +224,14 @@ impl ProgramOutput {
 
     fn read_result(&mut self, event: &Value) -> Result<bool, ApiError> {
         let subtype = event["subtype"].as_str();
+        let is_too_long = |text: &str| text.contains("output token maximum");
+        if event["is_error"] == true && event["result"].as_str().is_some_and(is_too_long) {
+            // The text so far is not part of the error.
+            self.usage = read_usage(&event["usage"]);
+            self.text = Some(String::new());
+            (self.is_cut, self.is_known, self.is_done) = (true, true, true);
+            return Ok(true);
+        }
         if event.get("is_error").is_none() && event.get("result").is_none() && subtype.is_none() {
             return Ok(false);
         }
@@ -279,6 +288,7 @@ fn read_usage(value: &Value) -> Option<Usage> {
         cached,
         cache_written,
         output,
+        reasoning: 0,
         estimated: false,
     })
 }

@@ -99,6 +99,11 @@ impl Decoder {
         result.map_err(|error| self.record_failure(error))
     }
 
+    /// The model's reasoning since the last call, where the provider shows it.
+    pub fn take_thoughts(&mut self) -> String {
+        std::mem::take(&mut self.reply.thoughts)
+    }
+
     /// Whether the provider's last word came, or as much of an error as is read: the rest can be left unread.
     pub fn is_done(&self) -> bool {
         let is_enough =
@@ -212,7 +217,8 @@ impl Decoder {
                 ApiError::new(kind, &format!("{what}: {json}"))
             }
         };
-        let error = self.endpoint.clean(error);
+        let usage = error.usage.or(self.reply.usage);
+        let error = ApiError { usage, ..self.endpoint.clean(error) };
         self.failed = Some(error.clone());
         error
     }

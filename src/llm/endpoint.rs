@@ -131,7 +131,8 @@ fn read_models(list: &Value) -> Option<ModelPage> {
         "/context_window",
         "/meta/n_ctx_train",
     ];
-    const OUTPUT: [&str; 4] = [
+    const OUTPUT: [&str; 5] = [
+        "/max_output_tokens",
         "/outputTokenLimit",
         "/top_provider/max_completion_tokens",
         "/max_completion_tokens",

@@ -71,7 +71,7 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
              set base_url to the right address"
         );
         with_status(ErrorKind::Other, &message, status)
-    } else if let Ok(value) = serde_json::from_str::<Value>(text.trim()) {
+    } else if let Some(value) = find_json(text.trim()) {
         from_value(&value, Some(status))
     } else {
         from_plain_text(&text, status)
@@ -87,12 +87,24 @@ pub(super) fn from_response(status: u16, headers: &[(String, String)], body: &[u
     error
 }
 
+/// The JSON of an error's body: all of it, or of its first event. LiteLLM sends an event where a stream was requested.
+fn find_json(text: &str) -> Option<Value> {
+    let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    std::iter::once(text).chain(events).find_map(|text| {
+        let value = serde_json::from_str::<Value>(text.trim()).ok()?;
+        (text.starts_with(['{', '[', '"']) || value.is_object()).then_some(value)
+    })
+}
+
 /// The error in a JSON value: a whole body, or an event of a stream, which has no status. Not yet cleaned.
 pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
     let body = ErrorBody::from_json(value);
     let seen = status.or(body.code);
     let kind = body.classify(seen);
-    let word = body.words.iter().find(|word| !matches!(word.as_str(), "error" | "none"));
+    let repeated = seen.map(|status| status.to_string());
+    let word = body.words.iter().find(|word| {
+        !matches!(word.as_str(), "error" | "none") && repeated.as_ref() != Some(word)
+    });
     let place = match (seen, word) {
         (Some(status), Some(word)) => format!(" (HTTP {status}, {word})"),
         (Some(status), None) => format!(" (HTTP {status})"),
@@ -160,7 +172,7 @@ fn from_plain_text(text: &str, status: u16) -> ApiError {
 }
 
 fn new_error(kind: ErrorKind, message: String) -> ApiError {
-    ApiError { kind, message, status: None, retry_after: None, should_retry: None }
+    ApiError { kind, message, status: None, retry_after: None, should_retry: None, usage: None }
 }
 
 /// What follows the message must survive the cut at 2,000 characters.

@@ -76,6 +76,10 @@ impl ErrorBody {
         words.split_whitespace().any(|word| self.words.iter().any(|own| own == word))
     }
 
+    fn has_prefix(&self, prefix: &str) -> bool {
+        self.words.iter().any(|word| word.starts_with(prefix))
+    }
+
     /// The kind of the error. The status is that of the response, or one in the body.
     pub(super) fn classify(&self, status: Option<u16>) -> ErrorKind {
         let text = self.message.to_ascii_lowercase();
@@ -104,9 +108,10 @@ impl ErrorBody {
             _ if self.has_word("model_not_found model_not_exist") => ErrorKind::NoModel,
             0 | 404 if names_model => ErrorKind::NoModel,
             400 if says(NO_MODEL_TEXT) => ErrorKind::NoModel,
+            500 if says(UNSUPPORTED_TEXT) => ErrorKind::Other,
             408 | 409 | 425 | 429 | 500.. => ErrorKind::Busy,
             _ if self.has_word(BUSY) => ErrorKind::Busy,
-            0 if !self.has_word("invalid_request_error invalid_argument not_found_error") => {
+            0 if !self.has_word(PERMANENT) && !self.has_prefix("invalid_image") => {
                 // A stream or a program failed and does not say why: a retry may help.
                 if says(BUSY_TEXT) { ErrorKind::Busy } else { ErrorKind::Broken }
             }
@@ -146,9 +151,15 @@ const TOO_LONG_TEXT: &str = "prompt is too long|exceeds the context window|conte
     exceeds the available context size|greater than the context length|\
     reduce the length of the messages|too large for model with|maximum prompt length is|\
     exceed context limit|input length exceeds|exceeds maximum context length|\
-    request too large for";
+    request too large for|contextwindowexceedederror";
 const REFUSED: &str = "content_filter content_policy_violation invalid_prompt bio_policy cyber_policy refusal \
-    responsibleaipolicyviolation";
+    responsibleaipolicyviolation misalignment_policy_violation";
+/// What the same request meets again.
+const PERMANENT: &str = "invalid_request_error invalid_argument not_found_error data_residency_mismatch image_too_large \
+    image_too_small image_parse_error image_file_too_large image_file_not_found image_content_policy_violation \
+    unsupported_image_media_type empty_image_file failed_to_download_image";
+/// A server without the part that could read the file. llama.cpp says so with a 500.
+const UNSUPPORTED_TEXT: &str = "input is not supported";
 const AUTH: &str = "invalid_api_key authentication_error api_key_invalid unauthenticated authentication \
     authentication_failed permission_error permission_denied unauthorized";
 const AUTH_TEXT: &str = "api key not valid|invalid api key|invalid x-api-key|incorrect api key|not logged in|\

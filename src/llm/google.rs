@@ -62,6 +62,7 @@ impl Api for Gemini {
                 cached: count("cachedContentTokenCount"),
                 cache_written: 0,
                 output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
+                reasoning: count("thoughtsTokenCount"),
                 estimated: false,
             });
         }
@@ -75,8 +76,11 @@ impl Api for Gemini {
                 continue;
             }
             for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-                if part["thought"] != true {
-                    reply.push_text(&read_text(&part["text"]))?;
+                let text = read_text(&part["text"]);
+                if part["thought"] == true {
+                    reply.push_thought(&text);
+                } else {
+                    reply.push_text(&text)?;
                 }
             }
             if let Some(reason) = read_some_text(&candidate["finishReason"]) {
@@ -135,15 +139,18 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
+const FILTERS: &str = "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR";
+
 fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
     match reason {
         "STOP" => Ok(StopReason::End),
-        "MAX_TOKENS" => Ok(StopReason::Length),
-        "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+        // CONTINUATION: "reached the per-request token limit".
+        "MAX_TOKENS" | "CONTINUATION" => Ok(StopReason::Length),
+        word if FILTERS.split(' ').any(|filter| filter == word) || word.starts_with("IMAGE_") => {
             Err(failure(ErrorKind::Refused, "the reply was filtered", reason, message))
         }
-        image if image.starts_with("IMAGE_") => {
-            Err(failure(ErrorKind::Refused, "the reply was filtered", reason, message))
+        "PUP_LIMITED_DISABLED" | "MISSING_THOUGHT_SIGNATURE" | "MALFORMED_RESPONSE" => {
+            Err(failure(ErrorKind::Other, "Google ended the reply", reason, message))
         }
         // OTHER, MALFORMED_FUNCTION_CALL, …: the reply failed, and the next may not.
         _ => Err(failure(ErrorKind::Cut, "the model did not end its reply", reason, message)),

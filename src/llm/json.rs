@@ -118,6 +118,12 @@ pub(super) fn read_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
+/// Reads the thinking among the parts of a content (Mistral).
+pub(super) fn read_thinking(content: &Value) -> Cow<'_, str> {
+    let parts = content.as_array().into_iter().flatten();
+    parts.map(|part| read_text(&part["thinking"])).collect::<String>().into()
+}
+
 pub(super) fn read_some_text(value: &Value) -> Option<String> {
     Some(read_text(value).into_owned()).filter(|text| !text.is_empty())
 }

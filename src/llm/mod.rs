@@ -141,6 +141,9 @@ pub struct Usage {
     pub cache_written: u64,
     /// All output tokens that are billed, reasoning included.
     pub output: u64,
+    /// Those of `output` that the model used for reasoning, where the provider says so.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reasoning: u64,
     /// The provider gave no counts: these are estimates, a token every four characters.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated: bool,
@@ -158,6 +161,7 @@ impl Usage {
         self.cached = self.cached.saturating_add(other.cached);
         self.cache_written = self.cache_written.saturating_add(other.cache_written);
         self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
         self.estimated |= other.estimated;
     }
 }
@@ -173,6 +177,15 @@ pub enum StopReason {
     End,
     /// The length limit cut it off: the text is not an answer.
     Length,
+}
+
+/// A piece of a reply that has just arrived.
+#[derive(Debug, Clone, Copy)]
+pub enum Arrival<'a> {
+    /// Text of the answer.
+    Text(&'a str),
+    /// Reasoning, which is shown and never part of the answer.
+    Thought(&'a str),
 }
 
 /// A whole reply, received up to the API's end mark.
@@ -242,4 +255,6 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// Whether the server itself said to try again or not (`x-should-retry`); it overrides the kind.
     pub should_retry: Option<bool>,
+    /// The tokens that were billed all the same: of a refused, filtered or broken reply.
+    pub usage: Option<Usage>,
 }

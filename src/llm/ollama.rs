@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Source: the API types of ollama. By default the server silently drops the oldest messages when they do not fit;
-//! `truncate: false` makes that an error. Errors are `{"error":"text"}`, also in the middle of a reply, after a 200.
+//! `truncate: false` makes that an error, and `shift: false` ends a reply that fills the window, where the server would
+//! drop the oldest half and go on. Errors are `{"error":"text"}`, also in the middle of a reply, after a 200.
 
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ impl Api for Ollama {
             message
         });
         let head =
-            json!({"model": ask.model, "stream": true, "truncate": false, "options": options});
+            json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "options": options});
         write_body(ask, &head, "messages", system.into_iter().chain(messages))
     }
 
@@ -54,6 +55,7 @@ impl Api for Ollama {
         if !line["error"].is_null() || !is_known {
             return Err(error::from_value(line, None));
         }
+        reply.push_thought(&read_text(&line["message"]["thinking"]));
         reply.push_text(&read_text(&line["message"]["content"]))?;
         if line["done"] != true {
             return Ok(());

@@ -45,6 +45,7 @@ pub(super) fn cache_key<'a>(ask: &ChatRequest<'a>, server: &Endpoint) -> Option<
 /// Reads token counts. `input` and `output` are the names of the two; the cached tokens are included in the input.
 pub(super) fn read_usage(counts: &Value, input: &str, output: &str) -> Option<Usage> {
     let details = &counts[format!("{input}_details")];
+    let reasoning = &counts[format!("{output}_details")]["reasoning_tokens"];
     let count = |value: &Value| read_count(value).unwrap_or(0);
     let (input, output) = (count(&counts[input]), count(&counts[output]));
     // DeepSeek's name for it.
@@ -57,6 +58,7 @@ pub(super) fn read_usage(counts: &Value, input: &str, output: &str) -> Option<Us
         cached,
         cache_written,
         output,
+        reasoning: count(reasoning),
         estimated: false,
     })
 }

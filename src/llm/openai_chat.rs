@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
-    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+    ChatMessage, MessageContent, read_count, read_some_text, read_text, read_thinking, write_body,
+    write_parts,
 };
 use super::partial_reply::PartialReply;
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
@@ -86,6 +87,10 @@ impl Api for ChatCompletions {
             }
             let delta =
                 if choice["delta"].is_null() { &choice["message"] } else { &choice["delta"] };
+            for thought in [&delta["reasoning_content"], &delta["reasoning"]] {
+                reply.push_thought(&read_text(thought));
+            }
+            reply.push_thought(&read_thinking(&delta["content"]));
             reply.push_text(&read_text(&delta["content"]))?;
             reply.push_refusal(&read_text(&delta["refusal"]));
             if let Some(reason) = read_some_text(&choice["finish_reason"]) {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Source: openai-python and openai-openapi (events, fields); the nested form of `error` and errors after a 200 were
-//! seen live and are what Codex reads. Unknown events and items are skipped; reasoning is never text.
+//! seen live and are what Codex reads. Unknown events and items are skipped; reasoning and commentary are never text.
 
 use serde_json::{Value, json};
 
@@ -54,6 +54,15 @@ impl Api for Responses {
             "response.output_text.delta" => {
                 let item = read_count(&event["output_index"]);
                 reply.push_text_of(item, &read_text(&event["delta"]))?;
+            }
+            "response.output_item.added" if is_commentary(&event["item"]) => {
+                reply.set_aside(read_count(&event["output_index"]));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                reply.push_thought(&read_text(&event["delta"]));
+            }
+            "response.reasoning_summary_text.done" | "response.reasoning_text.done" => {
+                reply.push_thought("\n");
             }
             "response.refusal.delta" => reply.push_refusal(&read_text(&event["delta"])),
             "response.completed"
@@ -122,10 +131,18 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
+/// Newer models comment on what they are about to do, in messages of their own before the answer.
+fn is_commentary(item: &Value) -> bool {
+    item["type"] == "message" && item["phase"] == "commentary"
+}
+
 /// Reads the messages of a whole response. In a stream this is needed only when no text came before.
 fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let items = response["output"].as_array().into_iter().flatten();
     for (index, item) in items.enumerate().filter(|(_, item)| item["type"] == "message") {
+        if is_commentary(item) {
+            reply.set_aside(u64::try_from(index).ok());
+        }
         for part in item["content"].as_array().into_iter().flatten() {
             if part["type"] == "output_text" {
                 reply.push_text_of(u64::try_from(index).ok(), &read_text(&part["text"]))?;
@@ -140,19 +157,20 @@ fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiErro
 /// Reads how a response ended. `event` is what it came in: the place of an error differs.
 fn read_end(response: &Value, event: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let status = read_text(&response["status"]);
+    reply.model = read_some_text(&response["model"]).or(reply.model.take());
+    reply.usage = openai::read_usage(&response["usage"], "input_tokens", "output_tokens");
     if status.is_empty() || !response["error"].is_null() {
         return Err(error::from_value(event, None));
     }
-    reply.model = read_some_text(&response["model"]);
-    reply.usage = openai::read_usage(&response["usage"], "input_tokens", "output_tokens");
     let reason = read_text(&response["incomplete_details"]["reason"]);
     reply.stop = Some(match (&*status, &*reason) {
         ("completed", _) => StopReason::End,
-        ("incomplete", "max_output_tokens" | "max_tokens") => StopReason::Length,
         ("incomplete", "content_filter") => {
             let message = "the provider's content filter stopped the reply";
             return Err(ApiError::new(ErrorKind::Refused, message));
         }
+        // `max_output_tokens`, `max_messages`, `steered`, no reason, and names to come: the text is not whole.
+        ("incomplete", _) => StopReason::Length,
         ("failed", _) => return Err(error::from_value(&Value::Null, None)),
         (status, reason) => {
             let message = format!("the response ended as \"{status}\" {reason}");

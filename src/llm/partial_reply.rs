@@ -14,6 +14,10 @@ pub struct PartialReply {
     refusal: String,
     /// The message that the last text belonged to, where a reply has several.
     item: Option<u64>,
+    /// Messages of which the text is not the answer, by their numbers.
+    asides: Vec<u64>,
+    /// Their text: the answer, where no other came.
+    aside: String,
     reasoning: Option<ReasoningFilter>,
     /// Token counts, as far as they arrived.
     pub usage: Option<Usage>,
@@ -25,6 +29,8 @@ pub struct PartialReply {
     pub announced_stop: Option<StopReason>,
     /// Nothing that follows matters.
     pub is_done: bool,
+    /// Reasoning that arrived and that nobody has taken yet. Never part of the text.
+    pub thoughts: String,
 }
 
 impl PartialReply {
@@ -46,15 +52,34 @@ impl PartialReply {
     /// Appends a piece of the answer.
     pub fn push_text(&mut self, piece: &str) -> Result<(), ApiError> {
         let piece = match &mut self.reasoning {
-            Some(reasoning) => reasoning.filter(piece),
+            Some(reasoning) => reasoning.filter(piece, &mut self.thoughts),
             None => piece.into(),
         };
         self.append(&piece)
     }
 
+    /// Appends a piece of reasoning, which the user may see. What nobody takes is bounded like the text.
+    pub fn push_thought(&mut self, piece: &str) {
+        if self.thoughts.len() + piece.len() <= limits::REPLY_TEXT {
+            self.thoughts.push_str(piece);
+        }
+    }
+
+    /// The message with this number comments on the work: its text is shown like reasoning, and is not the answer if there is one.
+    pub fn set_aside(&mut self, item: Option<u64>) {
+        self.asides.extend(item);
+    }
+
     /// Appends a piece of the message with this number. Between messages goes a blank line: a tag must not end up within a line.
     pub fn push_text_of(&mut self, item: Option<u64>, piece: &str) -> Result<(), ApiError> {
         if piece.is_empty() {
+            return Ok(());
+        }
+        if item.is_some_and(|item| self.asides.contains(&item)) {
+            self.push_thought(piece);
+            if self.aside.len() + piece.len() <= limits::REPLY_TEXT {
+                self.aside.push_str(piece);
+            }
             return Ok(());
         }
         let is_new = self.item != item && !self.text.is_empty() && !self.text.ends_with('\n');
@@ -76,6 +101,9 @@ impl PartialReply {
     pub fn finish_text(&mut self) -> Result<String, ApiError> {
         if let Some(held_back) = self.reasoning.as_mut().map(ReasoningFilter::finish) {
             self.append(&held_back)?;
+        }
+        if self.text.is_empty() {
+            self.text = std::mem::take(&mut self.aside);
         }
         if !self.refusal.trim().is_empty() {
             let message = format!("the model refused: {}", self.refusal.trim());

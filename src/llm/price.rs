@@ -112,7 +112,7 @@ mod tests {
             cached: 600_000,
             cache_written: 100_000,
             output: 10_000,
-            estimated: false,
+            ..Usage::default()
         };
         let expect = 0.3 * 3.0 + 0.6 * 0.3 + 0.1 * 3.75 + 0.01 * 15.0;
         assert!((compute_cost(&price, &usage) - expect).abs() < 1e-9);

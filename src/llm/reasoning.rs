@@ -10,13 +10,19 @@ const CLOSE: &str = "</think>";
 #[derive(Debug, Default)]
 pub(super) struct ReasoningFilter {
     held: String,
+    /// The reasoning has ended, and its text was handed on.
+    is_closed: bool,
     /// The answer has begun.
     is_done: bool,
 }
 
 impl ReasoningFilter {
-    /// The part of `piece` that belongs to the answer, with what was held back before it.
-    pub(super) fn filter<'a>(&mut self, piece: &'a str) -> std::borrow::Cow<'a, str> {
+    /// The part of `piece` that belongs to the answer, with what was held back before it. Whole reasoning goes to `thoughts`.
+    pub(super) fn filter<'a>(
+        &mut self,
+        piece: &'a str,
+        thoughts: &mut String,
+    ) -> std::borrow::Cow<'a, str> {
         if self.is_done {
             return piece.into();
         }
@@ -27,6 +33,10 @@ impl ReasoningFilter {
         if start.starts_with(OPEN) {
             let Some(at) = self.held[from..].find(CLOSE) else { return "".into() };
             let after = self.held.split_off(from + at + CLOSE.len());
+            if !std::mem::replace(&mut self.is_closed, true) {
+                let thought = self.held.trim_start().trim_start_matches(OPEN);
+                thoughts.push_str(thought.trim_end_matches(CLOSE).trim());
+            }
             // Blanks before the answer are dropped.
             let answer = after.trim_start();
             self.is_done = !answer.is_empty();
@@ -54,9 +64,9 @@ mod tests {
     fn check(text: &str, expect: &str) {
         for size in 1..=text.len().max(1) {
             let mut filter = ReasoningFilter::default();
-            let mut out = String::new();
+            let (mut out, mut thoughts) = (String::new(), String::new());
             for chunk in text.as_bytes().chunks(size) {
-                out.push_str(&filter.filter(std::str::from_utf8(chunk).unwrap()));
+                out.push_str(&filter.filter(std::str::from_utf8(chunk).unwrap(), &mut thoughts));
             }
             out.push_str(&filter.finish());
             assert_eq!(out, expect, "{text:?} in pieces of {size}");

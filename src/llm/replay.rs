@@ -171,6 +171,7 @@ mod tests {
                 cached,
                 cache_written,
                 output,
+                reasoning: output / 2,
                 estimated,
             });
         (

@@ -52,6 +52,8 @@ pub(super) struct Progress<'a> {
     numbered: Option<u64>,
     /// The responses of the last reply, as far as they were streamed.
     streamed: String,
+    /// Reasoning whose line is not whole yet.
+    thoughts: String,
     /// Whether the text on stdout is in the middle of a line.
     is_open: bool,
     /// The child that the last rows are of: the names that lead to it.
@@ -89,6 +91,7 @@ impl<'a> Progress<'a> {
             asked: Rc::default(),
             numbered: None,
             streamed: String::new(),
+            thoughts: String::new(),
             is_open: false,
             child: Vec::new(),
             noted: Vec::new(),
@@ -120,8 +123,13 @@ impl<'a> Progress<'a> {
             ProgressEvent::ReplyBytes(bytes) => {
                 self.spinner.iter().for_each(|spinner| spinner.set_bytes(bytes));
             }
-            ProgressEvent::Streamed(streamed) => self.stream(streamed),
+            ProgressEvent::Streamed(streamed) => {
+                self.show_thoughts("\n");
+                self.stream(streamed);
+            }
+            ProgressEvent::Thought(text) => self.show_thoughts(text),
             ProgressEvent::ReplyEnded => {
+                self.show_thoughts("\n");
                 self.end_work();
                 self.end_line();
             }
@@ -175,6 +183,19 @@ impl<'a> Progress<'a> {
             ProgressEvent::BadReply(text) => {
                 self.emit(|_| RunEvent::Note { text: text.to_owned() });
             }
+        }
+    }
+
+    /// Shows the lines of reasoning that are whole, with `-v`, on a terminal or not. A line feed ends what is open.
+    fn show_thoughts(&mut self, piece: &str) {
+        if !self.shows_all || self.target == Target::Lines {
+            return;
+        }
+        self.thoughts.push_str(piece);
+        let Some(end) = self.thoughts.rfind('\n') else { return };
+        let lines: String = self.thoughts.drain(..=end).collect();
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            self.print(|| out::row(&Row::new(format!("· {line}"), Style::Dim), ""));
         }
     }
 

@@ -463,6 +463,7 @@ fn report(
         .with("recursive_output_tokens", all.output)
         .with("recursive_cache_read_tokens", all.cached)
         .with("recursive_cache_write_tokens", all.cache_written)
+        .with("reasoning_tokens", all.reasoning)
         .with("tokens_in", all.input)
         .with("tokens_out", all.output)
         .with("estimated", all.estimated)

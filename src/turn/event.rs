@@ -39,6 +39,8 @@ pub enum Event {
     Failed {
         /// Why.
         error: ApiError,
+        /// What it cost in US dollars all the same, if known.
+        cost: Option<f64>,
         /// A random number from 0 to 1.
         jitter: f64,
     },

@@ -149,7 +149,14 @@ impl Turn {
             (State::Asking, Event::CutOff { signal, reply, cost, at }) => {
                 self.after_cut_off(signal, reply, cost, &at)
             }
-            (State::Asking, Event::Failed { error, jitter }) => self.after_failure(error, jitter),
+            (State::Asking, Event::Failed { error, cost, jitter }) => {
+                // A refused reply is billed.
+                if let Some(usage) = &error.usage {
+                    self.totals.own.add(usage);
+                    self.spend(usage, cost);
+                }
+                self.after_failure(error, jitter)
+            }
             (State::Waiting, Event::Waited) => self.ask_model(),
             (State::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
             (State::Saying(rest), Event::Said) => self.run_next_group(rest),

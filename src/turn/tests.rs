@@ -60,7 +60,7 @@ fn a_child_of_unknown_cost_makes_the_cost_of_the_run_unknown() {
 }
 
 fn failed(kind: ErrorKind) -> Event {
-    Event::Failed { error: ApiError::new(kind, "broke"), jitter: 0.0 }
+    Event::Failed { error: ApiError::new(kind, "broke"), cost: None, jitter: 0.0 }
 }
 
 const SAVED: Event = Event::Appended(1.0);

@@ -101,7 +101,7 @@ fn objects_and_lines() {
     let reply = parse(Preset::ClaudeCode, Some(0), object.as_bytes(), b"").unwrap();
     assert_eq!(
         reply.usage,
-        Usage { input: 8, cached: 5, cache_written: 2, output: 3, estimated: false }
+        Usage { input: 8, cached: 5, cache_written: 2, output: 3, ..Usage::default() }
     );
     check(Some(1), &object, "", Err((ErrorKind::Other, "exit code 1")));
     check(Some(0), r#"{"result":"bare"}"#, "", Ok("bare"));

@@ -202,6 +202,42 @@ const TABLE: &[(&str, AnyApi, Expect)] = &[
         &Gemini,
         Error(NoCredit, "exceeded your current quota", Some(27_000)),
     ),
+    (
+        "openai-responses/61-stream-commentary-before-answer.sse",
+        &Responses,
+        Good("Grüße 🌍\n", 9, 0, 0, 30, End),
+    ),
+    ("openai-responses/62-commentary-alone.json", &Responses, Good("answer", 9, 0, 0, 30, End)),
+    (
+        "openai-responses/63-stream-incomplete-without-reason.sse",
+        &Responses,
+        Good("cut off he", 9, 0, 0, 30, Length),
+    ),
+    (
+        "openai-responses/64-stream-failed-misalignment.sse",
+        &Responses,
+        Error(Refused, "misalignment_policy_violation", None),
+    ),
+    (
+        "openai-responses/65-stream-failed-image-too-large.sse",
+        &Responses,
+        Error(Other, "image_too_large", None),
+    ),
+    ("gemini/66-continuation.sse", &Gemini, Good("cut off he", 9, 0, 0, 4, Length)),
+    ("gemini/67-escalation.sse", &Gemini, Error(Refused, "ESCALATION", None)),
+    ("gemini/68-malformed-response.sse", &Gemini, Error(Other, "MALFORMED_RESPONSE", None)),
+    (
+        "compat/69-litellm-500-event-as-body.txt",
+        &Chat,
+        Error(Busy, "Error processing stream start (HTTP 500, internal_server_error)", None),
+    ),
+    (
+        "compat/70-litellm-400-window-event-as-body.txt",
+        &Chat,
+        Error(TooLong, "this model takes 4096 (HTTP 400)", None),
+    ),
+    ("compat/71-llamacpp-500-image.json", &Chat, Error(Other, "image input is not supported", None)),
+    ("anthropic/72-stream-refusal-is-billed.sse", &Messages, Error(Refused, "cyber", None)),
     ("ollama/55-ok-ndjson-thinking.ndjson", &Ollama, Good("Grüße 🌍\n", 9, 0, 0, 6, End)),
     (
         "ollama/56-midstream-error-line.ndjson",
@@ -266,7 +302,9 @@ fn compare(case: &Case, how: &str, (got, told): (Result<Reply, ApiError>, String
     let name = case.name;
     match (got, case.expect) {
         (Ok(reply), Good(text, input, cached, cache_written, output, stop)) => {
-            let usage = Usage { input, cached, cache_written, output, estimated: false };
+            let reasoning = reply.usage.reasoning;
+            let usage =
+                Usage { input, cached, cache_written, output, reasoning, estimated: false };
             assert_eq!(
                 (reply.text.as_str(), reply.usage, reply.stop),
                 (text, usage, stop),
@@ -414,13 +452,14 @@ fn no_fixture_is_forgotten() {
         "anthropic/49-models-two-pages-2.json",
         "cli/58-claude-success-but-is-error.json",
         "cli/60-cursor-nonzero-no-json.txt",
+        "cli/73-claude-output-maximum.json",
     ] {
         known.insert(other.to_owned());
     }
     assert_eq!(found, known);
     let numbers: BTreeSet<_> =
         found.iter().map(|name| name.split_once('/').unwrap().1[..2].to_owned()).collect();
-    assert_eq!(numbers.len(), 59);
+    assert_eq!(numbers.len(), 72);
 }
 
 #[test]
@@ -444,6 +483,31 @@ fn pages_of_models_follow_each_other() {
         ids,
         [own("claude-a", Some(1_000_000)), own("claude-b", Some(200_000)), own("claude-c", None)]
     );
+}
+
+/// What is billed of a reply that failed, and what a model thought, which is never text.
+#[test]
+fn failures_and_thoughts_are_counted() {
+    let check = |name: &str, thoughts: &str, output: u64, reasoning: u64| {
+        let case = cases().find(|case| case.name == name).unwrap();
+        let (status, headers) = head(name);
+        let mut decoder = endpoint(case.api, false).decoder(status, &headers);
+        let _ = decoder.push_bytes(&read(name), &mut |_| ());
+        assert_eq!(decoder.take_thoughts(), thoughts, "{name}");
+        let usage = decoder.finish().map_or_else(|error| error.usage, |reply| Some(reply.usage));
+        assert_eq!(usage.map(|usage| (usage.output, usage.reasoning)), Some((output, reasoning)));
+    };
+    let commentary = "**Looking** at it\nI'll quickly look at the folder.";
+    check("openai-responses/61-stream-commentary-before-answer.sse", commentary, 30, 12);
+    check("openai-responses/64-stream-failed-misalignment.sse", "", 30, 12);
+    check("anthropic/72-stream-refusal-is-billed.sse", "Is this allowed?", 106, 90);
+}
+
+#[test]
+fn a_programs_reply_that_was_cut_is_no_error() {
+    let stdout = read("cli/73-claude-output-maximum.json");
+    let reply = command::parse(Preset::ClaudeCode, Some(1), &stdout, b"").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((reply.text.as_str(), reply.stop, reply.usage.output), ("", Length, 128_000));
 }
 
 #[test]

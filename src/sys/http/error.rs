@@ -29,6 +29,7 @@ pub(super) fn explain(
     host: &str,
     phase: Phase,
     connect: Duration,
+    proxy: Option<&str>,
 ) -> ApiError {
     let causes = list_causes(error);
     let texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
@@ -43,7 +44,13 @@ pub(super) fn explain(
         let advice = "if a proxy or a private authority issued the certificate, name its certificate in SSL_CERT_FILE";
         (ErrorKind::Other, format!("no secure connection to {host}: {tls}; {advice}"))
     } else if error.is_connect() {
-        let message = if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
+        let through = proxy.map(|name| format!("the proxy in {name}"));
+        let message = if mentions("proxy auth") {
+            let proxy = through.unwrap_or_else(|| "the proxy".to_owned());
+            format!(
+                "{proxy} requires a login on the way to {host}: http://NAME:PASSWORD@HOST:PORT"
+            )
+        } else if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
             let seconds = connect.as_secs_f64();
             format!(
                 "cannot connect to {host} within {seconds} s; check the network and the proxy settings"
@@ -57,7 +64,14 @@ pub(super) fn explain(
                 "{host} closed the connection during the TLS handshake; does it speak https there, or only http?"
             )
         } else if io == Some(io::ErrorKind::ConnectionRefused) {
-            format!("{host} refused the connection; is the server running, and on that port?")
+            match through {
+                Some(proxy) => format!(
+                    "cannot connect to {host}: {proxy} refused the connection; is it running, and on that port?"
+                ),
+                None => format!(
+                    "{host} refused the connection; is the server running, and on that port?"
+                ),
+            }
         } else {
             format!("cannot connect to {host}: {cause}; check the network and the proxy settings")
         };

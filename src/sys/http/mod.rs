@@ -122,6 +122,8 @@ impl HttpClient {
         }
         let (request, host) = prepare_request(request)?;
         let client = self.client_for(&request, &host)?;
+        let is_direct = request.url().host_str().is_some_and(is_loopback);
+        let proxy = find_proxy(request.url().scheme()).filter(|_| !is_direct);
         let deadline = self.deadline;
         let failed = |error: std::io::Error| {
             let message =
@@ -130,6 +132,7 @@ impl HttpClient {
         };
         let exchange = Exchange {
             host: &host,
+            proxy,
             connect_timeout: self.connect_timeout,
             read_timeout: self.read_timeout,
         };
@@ -166,7 +169,8 @@ impl HttpClient {
     /// The library's client for the request's address, made when it is first needed.
     fn client_for(&mut self, request: &Request, host: &str) -> Result<reqwest::Client, ApiError> {
         let direct = request.url().host_str().is_some_and(is_loopback);
-        let tls = request.url().scheme() == "https" || !direct && has_proxy();
+        let scheme = request.url().scheme();
+        let tls = scheme == "https" || !direct && find_proxy(scheme).is_some();
         let needs = ConnectionNeeds { tls, direct };
         if let Some((_, client)) = self.client.iter().find(|(made_for, _)| *made_for == needs) {
             return Ok(client.clone());
@@ -219,6 +223,8 @@ fn prepare_request(request: HttpRequest) -> Result<(Request, String), ApiError> 
 
 struct Exchange<'a> {
     host: &'a str,
+    /// The variable that names a proxy, where the request may go through one.
+    proxy: Option<&'static str>,
     connect_timeout: Duration,
     read_timeout: Duration,
 }
@@ -260,7 +266,7 @@ impl Exchange<'_> {
     }
 
     fn explain(&self, error: &reqwest::Error, phase: Phase) -> ApiError {
-        explain(error, self.host, phase, self.connect_timeout)
+        explain(error, self.host, phase, self.connect_timeout, self.proxy)
     }
 }
 
@@ -314,10 +320,15 @@ fn is_loopback(host: &str) -> bool {
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-fn has_proxy() -> bool {
-    let names =
-        ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    names.iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+/// The variable that names a proxy for addresses with this scheme.
+fn find_proxy(scheme: &str) -> Option<&'static str> {
+    let own = if scheme == "https" {
+        ["HTTPS_PROXY", "https_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy"]
+    };
+    let mut names = own.into_iter().chain(["ALL_PROXY", "all_proxy"]);
+    names.find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 #[cfg(test)]

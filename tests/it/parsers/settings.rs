@@ -12,7 +12,7 @@ pub(crate) fn run(data: &[u8]) {
     let text = input.text();
     if which.is_multiple_of(2) {
         let usage =
-            Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, estimated: false };
+            Usage { input: u64::MAX, cached: 3, cache_written: 4, output: 5, ..Usage::default() };
         match config::parse(&text, None) {
             Ok(config::Parsed { values, notes, .. }) => {
                 assert!(notes.len() <= 40);
