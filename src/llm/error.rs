@@ -102,9 +102,10 @@ pub(super) fn from_value(value: &Value, status: Option<u16>) -> ApiError {
     let seen = status.or(body.code);
     let kind = body.classify(seen);
     let repeated = seen.map(|status| status.to_string());
-    let word = body.words.iter().find(|word| {
-        !matches!(word.as_str(), "error" | "none") && repeated.as_ref() != Some(word)
-    });
+    let word = body
+        .words
+        .iter()
+        .find(|word| !matches!(word.as_str(), "error" | "none") && repeated.as_ref() != Some(word));
     let place = match (seen, word) {
         (Some(status), Some(word)) => format!(" (HTTP {status}, {word})"),
         (Some(status), None) => format!(" (HTTP {status})"),

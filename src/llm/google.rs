@@ -139,7 +139,8 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
-const FILTERS: &str = "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR";
+const FILTERS: &str =
+    "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR";
 
 fn read_stop(reason: &str, message: &str) -> Result<StopReason, ApiError> {
     match reason {

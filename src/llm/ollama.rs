@@ -37,8 +37,7 @@ impl Api for Ollama {
             message.images.extend(file.map(Attachment::base64));
             message
         });
-        let head =
-            json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "options": options});
+        let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "options": options});
         write_body(ask, &head, "messages", system.into_iter().chain(messages))
     }
 

@@ -47,8 +47,8 @@ mod large_input; // prompts and files to read that are too long or not text; out
 mod lines; // what --lines prints: events for programs, and the front end of the page
 mod llm_text; // nagent-llm-text
 mod r#loop; // malformed and cut-off replies, limits, checks, children
-mod models; // what is asked of a model besides texts, and what comes back besides an answer
 mod model; // the six tasks of model/, with recorded replies
+mod models; // what is asked of a model besides texts, and what comes back besides an answer
 mod package; // what cargo and make install
 mod parsers; // every parser on the inputs that fuzzing collected, and on variations of them
 mod patch; // patching a source with edited segments: bad splits, merges, kills

@@ -236,7 +236,11 @@ const TABLE: &[(&str, AnyApi, Expect)] = &[
         &Chat,
         Error(TooLong, "this model takes 4096 (HTTP 400)", None),
     ),
-    ("compat/71-llamacpp-500-image.json", &Chat, Error(Other, "image input is not supported", None)),
+    (
+        "compat/71-llamacpp-500-image.json",
+        &Chat,
+        Error(Other, "image input is not supported", None),
+    ),
     ("anthropic/72-stream-refusal-is-billed.sse", &Messages, Error(Refused, "cyber", None)),
     ("ollama/55-ok-ndjson-thinking.ndjson", &Ollama, Good("Grüße 🌍\n", 9, 0, 0, 6, End)),
     (
@@ -303,8 +307,7 @@ fn compare(case: &Case, how: &str, (got, told): (Result<Reply, ApiError>, String
     match (got, case.expect) {
         (Ok(reply), Good(text, input, cached, cache_written, output, stop)) => {
             let reasoning = reply.usage.reasoning;
-            let usage =
-                Usage { input, cached, cache_written, output, reasoning, estimated: false };
+            let usage = Usage { input, cached, cache_written, output, reasoning, estimated: false };
             assert_eq!(
                 (reply.text.as_str(), reply.usage, reply.stop),
                 (text, usage, stop),
@@ -506,7 +509,8 @@ fn failures_and_thoughts_are_counted() {
 #[test]
 fn a_programs_reply_that_was_cut_is_no_error() {
     let stdout = read("cli/73-claude-output-maximum.json");
-    let reply = command::parse(Preset::ClaudeCode, Some(1), &stdout, b"").unwrap_or_else(|error| panic!("{error}"));
+    let reply = command::parse(Preset::ClaudeCode, Some(1), &stdout, b"")
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((reply.text.as_str(), reply.stop, reply.usage.output), ("", Length, 128_000));
 }
 

@@ -122,8 +122,7 @@ fn golden() {
     expect["generationConfig"] = json!({"maxOutputTokens": 99});
     check(&Gemini, true, &limited, path, expect);
 
-    let mut expect =
-        json!({"model": "m", "stream": true, "truncate": false, "shift": false, "messages": with_system});
+    let mut expect = json!({"model": "m", "stream": true, "truncate": false, "shift": false, "messages": with_system});
     check(&Ollama, false, &ask, "/api/chat", expect.clone());
     expect["options"] = json!({"num_ctx": 4096, "num_predict": 99});
     check(&Ollama, false, &limited, "/api/chat", expect);

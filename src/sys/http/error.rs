@@ -47,9 +47,7 @@ pub(super) fn explain(
         let through = proxy.map(|name| format!("the proxy in {name}"));
         let message = if mentions("proxy auth") {
             let proxy = through.unwrap_or_else(|| "the proxy".to_owned());
-            format!(
-                "{proxy} requires a login on the way to {host}: http://NAME:PASSWORD@HOST:PORT"
-            )
+            format!("{proxy} requires a login on the way to {host}: http://NAME:PASSWORD@HOST:PORT")
         } else if error.is_timeout() || io == Some(io::ErrorKind::TimedOut) {
             let seconds = connect.as_secs_f64();
             format!(
