@@ -338,7 +338,7 @@ fn a_file_that_stays_is_named() {
     run.stderr_has(&[
         "the uploaded file f-1 could not be removed",
         "the test server says no",
-        "until it is removed",
+        "it is removed automatically after an hour",
     ]);
 }
 
@@ -383,7 +383,7 @@ fn an_interrupted_upload_says_what_may_be_left() {
     wait_until("the upload has come", || !sandbox.llm.all_requests().is_empty());
     running.signal(Signal::INT);
     let run = running.wait().within(1.0).assert_exit(130);
-    run.stderr_has(&["the upload was interrupted", "until it is removed"]);
+    run.stderr_has(&["the upload was interrupted", "it is removed automatically after an hour"]);
     latch.release();
 }
 
