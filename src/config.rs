@@ -189,7 +189,7 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
 }
 
 /// What a value must be, from what the reader of JSON says of it.
-fn expected(key: &str, error: &str) -> String {
+fn expected(key: &str, value: &Value, error: &str) -> String {
     let known = [
         ("expected u64", "must be a whole number, as in 50"),
         ("expected f64", "must be a number, as in 2.5"),
@@ -200,17 +200,30 @@ fn expected(key: &str, error: &str) -> String {
         _ if key == "command" => {
             "must be a list of words, as in [\"my-model\", \"--json\"]".to_owned()
         }
+        _ if key == "prices" => {
+            "must have the dollars per million tokens of each model, as in {\"my-model\": {\"input\": 2, \"output\": 10}}, with \
+             \"cached\" and \"cache_write\" where they differ"
+                .to_owned()
+        }
+        Some(_) if value.is_array() => "must be a list of texts, as in [\"one\", \"two\"]".to_owned(),
         Some((_, words)) => words.to_owned(),
         None if error.contains("expected a sequence") => {
             "must be a list, as in [\"one\", \"two\"]".to_owned()
         }
-        None => format!("does not fit: {error}"),
+        None if error.contains("expected a map") => {
+            "must be an object of settings by name, as in {\"careful\": {\"max_turns\": 50}}".to_owned()
+        }
+        None => match error.split_once("expected ") {
+            // `unknown variant `loose`, expected one of `off`, `workspace``
+            Some((_, words)) => format!("must be {}", words.replace('`', "").replace("one of ", "")),
+            None => format!("does not fit: {error}"),
+        },
     }
 }
 
 fn check_value(key: &str, value: &Value) -> Option<String> {
     if let Err(error) = serde_json::from_value::<Config>(json!({ key: value })) {
-        return Some(format!("{}; it is {value}", expected(key, &error.to_string())));
+        return Some(format!("{}; it is {value}", expected(key, value, &error.to_string())));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
     let wrong = match key {

@@ -18,6 +18,7 @@ use crate::ops::flags::InputArgs;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::env::Env;
+use crate::sys::input::is_stream;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::names::shown;
 use crate::sys::{fs, replace, stdin, terminal};
@@ -45,7 +46,7 @@ or stdin holds neither blocks nor a diff";
 /// tabs for spaces, line ends, typographic quotes and a blank line may differ, words may not. Lines that stay keep the
 /// file's bytes. Hunks may have wrong counts and line numbers. A refusal quotes the nearest lines.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, mut_arg("path", |arg| arg.help("The file")))]
+#[command(after_help = AFTER_HELP, mut_arg("path", |arg| arg.help("The file to change")))]
 pub struct Args {
     #[command(flatten)]
     input: InputArgs,
@@ -88,6 +89,12 @@ fn read_edits() -> Result<Edits, Problem> {
 }
 
 fn apply_input(args: &Args) -> Result<Report, Problem> {
+    if is_stream(args.input.path()) {
+        return Err(Problem::usage(format!(
+            "{} is a stream, and what is changed is a file: nagent-file-apply FILE < EDITS",
+            shown(args.input.path())
+        )));
+    }
     let edits = read_edits()?;
     let env = Env::read();
     let target = env.absolute_path(args.input.path())?;

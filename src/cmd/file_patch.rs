@@ -7,7 +7,7 @@ use clap::Parser;
 use crate::cli::Tool;
 use crate::ops::file_conversation::file_boundary;
 use crate::ops::find_root::find_root;
-use crate::ops::progress_line::ProgressLine;
+use crate::ops::spinner::Spinner;
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::segments::patch::{PatchHooks, PatchOptions, PatchReport, find_source, patch};
@@ -98,15 +98,14 @@ fn patch_file(args: &Args) -> Result<PatchReport, Problem> {
         force: args.force,
         merge: args.merge,
     };
-    let mut line = ProgressLine::new(Args::NAME);
+    let spinner = Spinner::new(true);
+    spinner.start("patch");
     let hooks = PatchHooks {
         interrupts: &interrupts,
         keep: None,
-        progress: &mut |done, all| line.show_progress(done, all, None),
+        progress: &mut |done, all| spinner.show_progress(done, all, None),
     };
-    let patched = patch(&options, &mut boundary, hooks);
-    line.clear();
-    patched
+    patch(&options, &mut boundary, hooks)
 }
 
 /// Checks that the user agrees to the file that is written: the index, which somebody else may have made, names it.

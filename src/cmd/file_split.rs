@@ -9,8 +9,8 @@ use crate::cli::Tool;
 use crate::code::language::{Language, NAMES};
 use crate::exit::Exit;
 use crate::ops::flags::ModelArgs;
-use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::Settings;
+use crate::ops::spinner::Spinner;
 use crate::ops::summaries::{self, Writers};
 use crate::out::{self, Report};
 use crate::problem::Problem;
@@ -102,10 +102,11 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
     let env = Env::read();
     let home = env.home();
     let expand = |path: &PathBuf| expand_home(path, home.as_deref());
-    let mut line = ProgressLine::new(Args::NAME);
+    let spinner = Spinner::new(true);
+    spinner.start("split");
     let mut hooks = SplitHooks {
         stop: &|| interrupts.pending().is_some(),
-        progress: &mut |done, of| line.show_progress(done, of, None),
+        progress: &mut |done, of| spinner.show_progress(done, of, None),
     };
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
@@ -132,7 +133,7 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
             split::split(&request, &mut hooks)
         }
     };
-    line.clear();
+    spinner.stop();
     let mut split = result.map_err(|problem| match interrupts.pending() {
         Some(signal) => Problem::new(
             Exit::Signal(signal),
@@ -144,27 +145,33 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
         out::line(&format!("nagent-file-split: note: {note}"));
     }
     if args.summarize {
-        return Ok(summarize(args, &env, &interrupts, &mut split));
+        return Ok(summarize(args, &env, &interrupts, &spinner, &mut split));
     }
     Ok(report(&split))
 }
 
 /// Writes the summaries that succeed into the index. The split is kept also when some fail.
-fn summarize(args: &Args, env: &Env, interrupts: &Interrupts, split: &mut Split) -> Report {
+fn summarize(
+    args: &Args,
+    env: &Env,
+    interrupts: &Interrupts,
+    spinner: &Spinner,
+    split: &mut Split,
+) -> Report {
     let settings = match Settings::resolve(&args.model, env) {
         Ok(settings) => settings,
         Err(problem) => {
             return Report { exit: problem.exit, error: Some(problem.message), ..report(split) };
         }
     };
-    let writers = Writers { tool: Args::NAME, settings: &settings, env, interrupts };
+    let writers = Writers { tool: Args::NAME, settings: &settings, env, interrupts, spinner };
     writers.print_notes();
     let queue = SummaryQueue::new(writers.rules(usize::from(args.jobs)));
-    let mut line = ProgressLine::new(Args::NAME);
-    let mut progress = |done, all| line.show_progress(done, all, Some("segments"));
+    spinner.start("model");
+    let mut progress = |done, all| spinner.show_progress(done, all, Some("segments"));
     let path = split.index_path.clone();
     let result = summarize_segments(&queue, Some(&path), &mut split.index, &mut progress);
-    line.clear();
+    spinner.stop();
     let (exit, error) = match result {
         Ok(_) => (Exit::Done, None),
         Err(problem) => (problem.exit, Some(problem.message)),

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::Tool;
 use crate::ops::flags::{InputArgs, ModelArgs};
-use crate::ops::progress_line::ProgressLine;
 use crate::ops::settings::Settings;
+use crate::ops::spinner::Spinner;
 use crate::ops::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -76,18 +76,19 @@ fn summarize_path(args: &Args) -> Result<Report, Problem> {
     let path = fs::real_path(&path).unwrap_or(path);
     let output = args.output.as_deref().map(|path| env.absolute_path(path)).transpose()?;
     let settings = Settings::resolve(&args.model, &env)?;
-    let writers =
-        Writers { tool: Args::NAME, settings: &settings, env: &env, interrupts: &interrupts };
+    let (tool, settings, env, interrupts) = (Args::NAME, &settings, &env, &interrupts);
+    let spinner = &Spinner::new(true);
+    let writers = Writers { tool, settings, env, interrupts, spinner };
     writers.print_notes();
     let queue = SummaryQueue::new(SummaryRules {
         words: args.limit_word_count,
         again: args.again,
         ..writers.rules(usize::from(args.jobs))
     });
-    let mut line = ProgressLine::new(Args::NAME);
-    let mut progress = |done, all| line.show_progress(done, all, Some("segments"));
+    spinner.start("model");
+    let mut progress = |done, all| spinner.show_progress(done, all, Some("segments"));
     let result = summarize_file(&queue, &path, output.as_deref(), &mut progress);
-    drop(line);
+    spinner.stop();
     let report = match result {
         Ok(done) => report(&done, output.is_some()),
         Err(problem) => match queue.rejected() {

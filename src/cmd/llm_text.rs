@@ -77,13 +77,15 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
     } else {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
-    let OneShot { settings, source, model, interrupts } = &mut one_shot;
+    let OneShot { settings, source, model, interrupts, spinner } = &mut one_shot;
     let ask = settings.build_request(model, system, messages);
     if args.show_request {
         return report_request(source.show_request(&ask));
     }
-    let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut |line| {
-        print_line(Args::NAME, line);
-    })?;
+    spinner.start("model");
+    let mut tell = |line: &str| spinner.print_above(|| print_line(Args::NAME, line));
+    let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut tell);
+    spinner.stop();
+    let reply = reply?;
     one_shot.report_reply(reply, file)
 }

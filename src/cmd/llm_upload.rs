@@ -87,7 +87,7 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     if let Some(note) = &found.note {
         print_line(Args::NAME, &format!("note: {note}"));
     }
-    let OneShot { settings, source, model, interrupts } = &mut one_shot;
+    let OneShot { settings, source, model, interrupts, spinner } = &mut one_shot;
     let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();
@@ -106,15 +106,17 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
         return report_request(source.show_request(&ask));
     }
     let patience = settings.patience();
-    let mut tell = |text: &str| print_line(Args::NAME, text);
+    spinner.start("model");
+    let mut tell = |text: &str| spinner.print_above(|| print_line(Args::NAME, text));
     let reply = match route {
         FileRoute::Upload => {
-            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)?
+            upload::ask_about(source, &ask, &file, patience, interrupts, &mut tell)
         }
-        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell)?,
+        _ => source.ask_with_retries(&ask, patience, interrupts, &mut tell),
     };
+    spinner.stop();
     Ok(one_shot
-        .report_reply(reply, path)?
+        .report_reply(reply?, path)?
         .with("mime", kind.media_type(&full_name))
         .with("bytes", bytes.len())
         .with("kind", kind.family())

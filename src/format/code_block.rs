@@ -1,8 +1,7 @@
 //! The first code block of a Markdown text: what is between two fences of backticks or tildes. Pure.
 
-/// The text within the first fenced block, with its last line feed; without a block the whole text. A block that is never
-/// closed ends with the text.
-pub fn first_code_block(text: &str) -> &str {
+/// The text within the first fenced block, with its last line feed. A block that is never closed ends with the text.
+pub fn find_code_block(text: &str) -> Option<&str> {
     let mut open: Option<(&str, usize)> = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -12,13 +11,13 @@ pub fn first_code_block(text: &str) -> &str {
         match open {
             None if !fence.is_empty() => open = Some((fence, at + line.len())),
             Some((opening, start)) if closes(opening, fence, &bare[indent.min(bare.len())..]) => {
-                return &text[start..at];
+                return Some(&text[start..at]);
             }
             _ => {}
         }
         at += line.len();
     }
-    open.map_or(text, |(_, start)| &text[start..])
+    open.map(|(_, start)| &text[start..])
 }
 
 /// The backticks or tildes that a line begins with, if they are three or more. Those of code within a line are no fence.
@@ -40,15 +39,16 @@ mod tests {
 
     #[test]
     fn the_first_block_counts() {
-        let check = |text: &str, expect: &str| assert_eq!(first_code_block(text), expect, "{text}");
+        let check =
+            |text: &str, expect: &str| assert_eq!(find_code_block(text), Some(expect), "{text}");
         check("a\n```json\n{}\n```\nb\n```\nc\n```\n", "{}\n");
         check("```\nx\n```", "x\n");
         check("~~~sh\n```\nx\n```\n~~~\n", "```\nx\n```\n");
         check("````\n```\nx\n```\n````\n", "```\nx\n```\n");
         check("```\nnever closed\n", "never closed\n");
-        check("no `code` here ```x``` at all\n", "no `code` here ```x``` at all\n");
         check("  ```\nx\n  ```\n", "x\n");
         check("```\n```\n", "");
-        check("", "");
+        assert_eq!(find_code_block("no `code` here ```x``` at all\n"), None);
+        assert_eq!(find_code_block(""), None);
     }
 }

@@ -45,10 +45,14 @@ pub fn route_without_server(format: FileFormat) -> Result<FileRoute, String> {
     if format.is_text() {
         return Ok(FileRoute::Text);
     }
+    let instead = match format.family() {
+        "image" => "",
+        "pdf" => "save its text and send that, or ",
+        _ => "save it as text and send that, or ",
+    };
+    let what = describe(format);
     Err(format!(
-        "this provider accepts only text, and the file is {}; {}, or choose another with --provider",
-        describe(format),
-        suggest(format, false)
+        "this provider accepts only text, not {what}; {instead}choose another with --provider"
     ))
 }
 
@@ -173,6 +177,8 @@ mod tests {
         );
         check(&Ollama, false, Docx, 1, Err("save it as text"));
         assert_eq!(route_without_server(Code), Ok(Text));
-        assert!(route_without_server(Png).unwrap_err().contains("accepts only text"));
+        let refusal = |format| route_without_server(format).unwrap_err();
+        assert!(refusal(Png).contains("accepts only text, not image/png; choose another"));
+        assert!(refusal(Docx).contains("not office files (.docx); save it as text"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One JSON object a line, appended before a file is written, so that a run that is killed at any instant can be undone:
 //! ```text
-//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"path":F, then one of
+//! {"run":R,"at":T,"conversation":C,"of":[…],"prompt":P,"task":P,"path":F, then one of
 //!  "what":"begin","before":H}              a run on F's own conversation began; H is a SHA-256, or "none" without a file
 //!  "what":"write","before":H,"after":H}    a tag writes F
 //!  "what":"end","changes":[[H,H]…],"file_id":ID}    what the run came to, commands included; without `changes`, the writes count
@@ -10,7 +10,7 @@
 //!  "what":"rename","to":C}                 conversation C has another name from here on; nothing happened to a file
 //! ```
 //! `of` has the names by which a run is found: its shell's conversation, the conversations that it was started from, its
-//! own. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
+//! own. `task` is the prompt of the first of these runs, where another run started this one. Contents are stored in `outputs/` under their hash. A line that cannot be read, as after a power cut, is left out.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,6 +47,9 @@ pub struct Entry {
     pub of: Vec<String>,
     /// The first line of its prompt.
     pub prompt: String,
+    /// That of the run that started it, where one did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub task: String,
     /// The file, by its true path.
     pub path: String,
     /// What happened to it.
@@ -82,6 +85,8 @@ pub struct FileChange {
     pub run: String,
     #[expect(missing_docs, reason = "as above")]
     pub prompt: String,
+    /// The prompt of the run that it was started by, if any.
+    pub task: String,
     #[expect(missing_docs, reason = "as above")]
     pub at: String,
     #[expect(missing_docs, reason = "as above")]
@@ -164,11 +169,12 @@ impl<'a> Stretch<'a> {
 
     fn change(&self, number: usize, before: &str, after: &str) -> FileChange {
         let content = |hash: &str| (hash != NO_FILE).then(|| hash.to_owned());
-        let Entry { run, at, conversation, of, prompt, path, .. } = self.first;
+        let Entry { run, at, conversation, of, prompt, task, path, .. } = self.first;
         FileChange {
             id: format!("{run}:{number}:{path}"),
             run: run.clone(),
             prompt: prompt.clone(),
+            task: task.clone(),
             at: at.clone(),
             conversation: conversation.clone(),
             of: of.clone(),
@@ -261,7 +267,7 @@ mod tests {
             };
             let (run, path) = (word(0), word(1));
             let (at, conversation, prompt) = ("t".into(), "c".into(), "p".into());
-            Entry { run, at, conversation, of: vec![], prompt, path, event }
+            Entry { run, at, conversation, of: vec![], prompt, task: String::new(), path, event }
         };
         lines.iter().map(read).collect()
     }

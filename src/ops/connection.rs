@@ -166,6 +166,12 @@ impl Settings {
         price::find_built_in(model, day.get(..10)?).filter(|_| endpoint.official)
     }
 
+    /// Whether the provider is one that asks for money, at its own address.
+    pub fn is_billed(&self) -> bool {
+        let is_paid = |provider: Provider| !provider.credential_variables().is_empty();
+        self.config.base_url.is_none() && self.provider.is_some_and(is_paid)
+    }
+
     /// The model's window in tokens, when it is known.
     pub fn window(&self, model: &str) -> Option<u64> {
         let is_ollama = self.provider == Some(Provider::Ollama);

@@ -1,6 +1,7 @@
 //! `nagent-conversations`: which conversations there are, what is in them, what they cost, and how they are renamed and
 //! removed. Needs no model, no network and no config.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ pub mod list;
 pub mod prune;
 pub mod reading;
 pub mod usage;
+
+/// How many conversations are read before those that are older.
+const READ_AT_ONCE: usize = 32;
 
 /// The conversations below a root.
 #[derive(Debug)]
@@ -248,11 +252,17 @@ pub fn find_continued(root: &Root, env: &Env, prefix: Option<&str>) -> Result<St
         });
     }
     let here = env.current_folder()?;
-    let newest = catalog.read_all(&|one| {
+    let keep = |one: Conversation| {
         let is_here = one.overview.folder.as_deref().map(Path::new) == Some(&here);
         (is_here && one.kind.is_of_a_person()).then_some((one.modified, one.name))
-    })?;
-    newest.into_iter().max().map(|(_, name)| name).ok_or_else(|| {
+    };
+    // The newest first, a few at a time: mostly one of these it is.
+    let mut names = catalog.names()?;
+    names.sort_by_cached_key(|name| Reverse(fs::modified(&root.conversation(name))));
+    let newest = names
+        .chunks(READ_AT_ONCE)
+        .find_map(|names| read_each(names, &|name| catalog.read(name), &keep).into_iter().max());
+    newest.map(|(_, name)| name).ok_or_else(|| {
         Problem::failed(format!(
             "--continue: no conversation had a prompt in {}; nagent-conversations list shows all, and --continue NAME takes one of them",
             here.display()

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::find_root::find_root;
 use super::flags::ModelArgs;
 use super::settings::Settings;
+use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
 use crate::llm::provider::Provider;
@@ -178,8 +179,11 @@ fn check_server(
         Ok(both) => both,
         Err(problem) => return checks.add(unused, "provider", problem.message),
     };
-    let watch = Stopwatch::start();
-    match client.list_models(interrupts) {
+    let (watch, spinner) = (Stopwatch::start(), Spinner::new(true));
+    spinner.start(name);
+    let listed = client.list_models(interrupts);
+    spinner.stop();
+    match listed {
         Ok(models) => {
             let seconds = watch.elapsed().as_secs_f64();
             let of = client

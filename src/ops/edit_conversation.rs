@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::manage::{lock_conversation, replace_conversation, report_paths};
+use super::spinner::Spinner;
 use super::{file_conversation, opening};
 use crate::drive::nagent_child::{ChildAnswer, SUMS, child_job};
 use crate::format::conversation::{self, Piece, Trouble};
@@ -19,7 +20,7 @@ use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::env::PARENTS;
 use crate::sys::process::job::Job;
-use crate::sys::{file_index, fs, process, terminal};
+use crate::sys::{file_index, fs, process};
 
 /// Blocks that nagent writes and updates. The model that edits has no say in them.
 const CONTEXT_BLOCKS: [&str; 2] = ["initial_context", "context-update"];
@@ -61,12 +62,11 @@ pub fn edit_conversation(call: &Call<'_>, prompt: &[u8]) -> Result<Report, Probl
     let copy = file_conversation::working_copy_path(call);
     AtomicFile::new(&copy).create(text.as_bytes())?;
     let mut copy = WorkingCopy { call, path: copy, text, is_kept: false };
-    let is_shown = !call.quiet && terminal::stderr_is_terminal();
-    if is_shown {
-        out::line(&format!("nagent: a copy of conversation {} is being edited", call.name));
-    }
-    let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts)
-        .map_err(|error| Problem::failed(error.to_string()))?;
+    let spinner = Spinner::new(!call.quiet);
+    spinner.start("edit");
+    let finished = process::run(build_job(call, &copy.path, prompt)?, &call.interrupts);
+    spinner.stop();
+    let finished = finished.map_err(|error| Problem::failed(error.to_string()))?;
     let answer = ChildAnswer::read(&finished);
     let failure = call.interrupts.pending().map(Problem::interrupted).or_else(|| {
         let problem = answer.problem()?;

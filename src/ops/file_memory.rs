@@ -14,8 +14,8 @@ use std::time::Duration;
 pub use self::report::report_history;
 use super::call::Call;
 use super::progress::Progress;
-use super::progress_line::ProgressLine;
 use super::settings::Settings;
+use super::spinner::Spinner;
 use super::summaries::{JOBS, Writers};
 use crate::context;
 use crate::drive::ProgressEvent;
@@ -124,7 +124,7 @@ pub(super) fn gather_memory(
         return FileMemory::default();
     };
     let file = fs::real_path(&file).unwrap_or(file);
-    let memory = gather_sections(call, &file, run, redact);
+    let memory = gather_sections(call, &file, run, redact, &progress.spinner);
     for note in &memory.notes {
         progress.show(ProgressEvent::Note(note));
     }
@@ -136,20 +136,21 @@ fn gather_sections(
     file: &Path,
     run: Option<(&ConversationFile, &str)>,
     redact: &dyn Fn(String) -> String,
+    spinner: &Spinner,
 ) -> FileMemory {
     let previous = run.map_or_else(PreviousMemory::default, |(journal, _)| {
         PreviousMemory::new(journal.text(), journal.pieces())
     });
     let root = call.root();
-    let mut line = (!call.quiet).then(|| ProgressLine::new(call.tool));
-    let (history, mut notes) = read_history(call, file, line.as_mut());
+    spinner.start("history");
+    let (history, mut notes) = read_history(call, file);
     let (mut commits, missing) =
         commits::read_cached(&root.summaries(), &history.commits, crate::limits::HISTORY_STEPS);
     let block = choose_block(file, &previous);
     let may_ask = run.is_some() && may_ask(call);
     let settings = request_settings(&call.settings, run.map(|(_, model)| model));
     let (tool, env, interrupts) = (call.tool, &call.env, &call.interrupts);
-    let writers = Writers { tool, settings: &settings, env, interrupts };
+    let writers = Writers { tool, settings: &settings, env, interrupts, spinner };
     let wants_file = matches!(block, ContentBlock::Summary);
     let missing = if may_ask { missing.as_slice() } else { &[] };
     let unknown = commits::read_texts(&writers, &history, missing).unwrap_or_else(|problem| {
@@ -161,16 +162,14 @@ fn gather_sections(
     };
     let unknown: Vec<CommitToSummarize<'_>> =
         unknown.into_iter().filter(|commit| !is_own(commit)).collect();
-    if let Some(line) = line.as_mut().filter(|_| !unknown.is_empty() || wants_file && may_ask) {
-        line.show_now(&format!("asking for summaries of {} and its commits", shown(file)));
-    }
+    spinner.start("summaries");
     let (asked_commits, asked_file) = thread::scope(|scope| {
         let ask_commits = || commits::request_summaries(&writers, &unknown);
         let commits = (!unknown.is_empty()).then(|| scope.spawn(ask_commits));
         let file = wants_file.then(|| summarize_file(&writers, file, may_ask));
         (commits.and_then(|thread| thread.join().ok()), file)
     });
-    drop(line);
+    spinner.stop();
     let asked = asked_commits.unwrap_or_default();
     let (summary, totals) = asked_file.unwrap_or_default();
     let mut memory = FileMemory { notes, ..FileMemory::default() };
@@ -197,18 +196,8 @@ fn gather_sections(
 }
 
 /// Reads the history of the file, with notes for the user.
-fn read_history(
-    call: &Call<'_>,
-    file: &Path,
-    mut line: Option<&mut ProgressLine>,
-) -> (History, Vec<String>) {
-    let words = format!("reading the history of {}", shown(file));
-    let mut keep_waiting = || {
-        if let Some(line) = &mut line {
-            line.show_text(&words);
-        }
-        call.interrupts.pending().is_none()
-    };
+fn read_history(call: &Call<'_>, file: &Path) -> (History, Vec<String>) {
+    let mut keep_waiting = || call.interrupts.pending().is_none();
     let cache = call.root().history();
     let lookup = git::read_history(file, &cache, ReadingTime::START, &mut keep_waiting);
     let history = lookup.history.unwrap_or_default();

@@ -61,7 +61,7 @@ pub struct RunArgs {
     /// Print one JSON document a line for everything that happens; the last is that of --json
     #[arg(long, conflicts_with_all = ["json", "show_request", "clear"])]
     pub lines: bool,
-    /// Print only the answer: no progress, diffs or status line
+    /// Print only the answer, when it is complete: no progress, diffs or status line
     #[arg(long, short, conflicts_with_all = ["verbose", "progress"])]
     pub quiet: bool,
     /// Show the whole output of commands and whole diffs

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::manage;
+use super::spinner::Spinner;
 use crate::client::RequestError;
 use crate::exit::Exit;
 use crate::format::file_index::Entry;
@@ -46,7 +47,11 @@ pub fn list_providers() -> Report {
 pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     let provider = call.settings.provider()?;
     let mut source = call.settings.source(&call.env, true)?;
-    let mut models = source.list_models(&call.interrupts).map_err(|error| match error {
+    let spinner = Spinner::new(!call.quiet);
+    spinner.start(provider.name());
+    let listed = source.list_models(&call.interrupts);
+    spinner.stop();
+    let mut models = listed.map_err(|error| match error {
         RequestError::Interrupted(signal) => Problem::interrupted(signal),
         RequestError::Api(error) => Problem {
             exit: if provider.preset().is_some() { Exit::Failed } else { Exit::Provider },

@@ -19,6 +19,7 @@ use crate::problem::Problem;
 use crate::sys::atomic_file::AtomicFile;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
+use crate::sys::input::{InputFile, is_stream};
 use crate::sys::lock::{self, IndexWait, Lock};
 use crate::sys::root::{self, Root};
 use crate::turn::unfinished::unfinished_results;
@@ -141,7 +142,12 @@ fn clear_conversation(call: &Call<'_>) -> Result<Report, Problem> {
 /// Reads the conversation to continue from: by name, or by path where `paths` allows it.
 fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, String), Problem> {
     let root = call.root();
-    let path = if paths && (name.contains('/') || name.starts_with('~')) {
+    let stream = (paths && is_stream(Path::new(name)))
+        .then(|| InputFile::open(Path::new(name), &call.interrupts))
+        .transpose()?;
+    let path = if let Some(stream) = &stream {
+        stream.path().to_owned()
+    } else if paths && (name.contains('/') || name.starts_with('~')) {
         call.env.absolute_path(Path::new(name))?
     } else {
         root::check_name(name).map_err(Problem::usage)?;
@@ -164,6 +170,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
         )));
     }
     let is_waiting = call.parents.iter().any(|parent| parent == name);
+    let path = if stream.is_some() { PathBuf::from(name) } else { path };
     Ok((path, if is_waiting { without_open_actions(text) } else { text }))
 }
 

@@ -141,7 +141,7 @@ impl Work<'_> {
         let mut reports = vec![None; files.len()];
         let mut waiting = files.iter().enumerate();
         let (mut jobs, mut slots): (_, Vec<Slot<'_>>) = (Jobs::new(), Vec::new());
-        progress.begin_work("files");
+        progress.spinner.start("files");
         loop {
             while jobs.running() < at_once && interrupts.pending().is_none() {
                 let Some((at, file)) = waiting.next() else { break };
@@ -177,7 +177,7 @@ impl Work<'_> {
             if self.is_followed {
                 finished.stdout = slot.lines.answer;
             }
-            progress.print(|| {
+            progress.spinner.print_above(|| {
                 let report = self.report_end(slot.file, &finished);
                 let diff =
                     diff_of(&report.json).filter(|diff| slot.shown_diff != Some(diff.text.clone()));
@@ -187,7 +187,7 @@ impl Work<'_> {
                 reports[slot.at] = Some(report);
             });
         }
-        progress.end_work();
+        progress.spinner.stop();
         let reports = reports.into_iter().zip(files).map(|(report, file)| {
             report.unwrap_or_else(|| {
                 let signal = interrupts.pending().unwrap_or(Signal::Int);

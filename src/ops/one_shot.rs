@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::flags::ModelArgs;
 use super::settings::Settings;
+use super::spinner::Spinner;
 use super::summaries::with_usage;
 use crate::client::ModelClient;
 use crate::exit::Exit;
@@ -20,6 +21,8 @@ pub struct OneShot {
     pub(crate) settings: Settings,
     pub(crate) source: ModelClient,
     pub(crate) model: String,
+    /// Turns while the model is asked.
+    pub(crate) spinner: Spinner,
 }
 
 /// Prints a line of a tool to stderr.
@@ -38,7 +41,7 @@ impl OneShot {
         for note in &settings.notes {
             print_line(tool, &format!("note: {note}"));
         }
-        Ok(Self { interrupts, settings, source, model })
+        Ok(Self { interrupts, settings, source, model, spinner: Spinner::new(true) })
     }
 
     /// The report of a reply, with keys of the tool's own.

@@ -8,9 +8,10 @@ use super::progress::Progress;
 use super::{file_conversation, file_memory, sandbox};
 use crate::context::{self, Facts, Part, Section};
 use crate::drive::{self, ProgressEvent, Runner};
-use crate::format::conversation::Block;
+use crate::format::conversation::{Block, Piece};
 use crate::limits::{PROMPT_WHOLE, STDIN_PROMPT};
 use crate::memory::changes::{first_line, short_hash};
+use crate::overview::lint::{Finding, NO_CONTEXT, find_misread_lines};
 use crate::problem::Problem;
 use crate::sys::boundary::{Boundary, Places};
 use crate::sys::conversation_file::ConversationFile;
@@ -21,6 +22,8 @@ use crate::turn::unfinished::unfinished_results;
 
 /// The file in which a project has instructions for those who work on it.
 const INSTRUCTIONS: &str = "AGENTS.md";
+/// How many notes a run prints about what hardly counts as it was meant.
+const MISREADINGS: usize = 3;
 
 /// Gathers what the first block tells the model, where the run may write, and the sandbox for its commands.
 pub(super) fn gather_facts(
@@ -113,6 +116,7 @@ pub(super) fn make_blocks(
         (runner.on_progress)(ProgressEvent::Note(&note));
         blocks.push(block);
     }
+    report_misreading(runner);
     blocks.extend(first_context(&runner.conversation, now));
     for path in &call.args.read {
         blocks.push(read_for_user(call, runner, path)?);
@@ -175,7 +179,12 @@ fn prompt_block(
         (runner.on_progress)(ProgressEvent::Note(&note));
     }
     let mut block = Block::new("user-prompt").with("at", clock::now()).with("cwd", folder);
-    runner.files.log.prompt = first_line(&bytes);
+    let prompt = first_line(&bytes);
+    if runner.files.log.task.is_empty() {
+        runner.context.run.push('/');
+        runner.context.run.extend(prompt.chars().filter(|c| !c.is_control()));
+    }
+    runner.files.log.prompt = prompt;
     block.get("at").unwrap_or_default().clone_into(&mut runner.files.log.at);
     if let Some(before) = runner.files.begin(!call.args.show_request)? {
         block = block.with("before", short_hash(&before));
@@ -193,6 +202,25 @@ fn prompt_block(
     };
     report_bytes(runner, &block, "the prompt");
     Ok(block)
+}
+
+/// Reports what somebody's edit of the conversation has left that hardly counts as it was meant.
+fn report_misreading(runner: &mut Runner<'_>) {
+    let (text, pieces) = (runner.conversation.text(), runner.conversation.pieces());
+    let is_context =
+        |piece: &Piece| matches!(piece.name(), Some("initial_context" | "context-update"));
+    let mut findings = find_misread_lines(text, pieces);
+    if !pieces.is_empty() && !pieces.iter().any(is_context) {
+        findings.insert(0, Finding { line: 1, message: NO_CONTEXT.to_owned(), is_error: false });
+    }
+    let (name, count) = (runner.conversation.name().to_owned(), findings.len());
+    for Finding { line, message, .. } in findings.into_iter().take(MISREADINGS) {
+        (runner.on_progress)(ProgressEvent::Note(&format!("{name}, line {line}: {message}")));
+    }
+    if count > MISREADINGS {
+        let more = format!("nagent-conversations lint {name} shows {} more", count - MISREADINGS);
+        (runner.on_progress)(ProgressEvent::Note(&more));
+    }
 }
 
 /// Reports input that is not text.

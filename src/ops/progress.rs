@@ -42,7 +42,7 @@ pub(super) struct Progress<'a> {
     /// Whether the answer goes to stdout while it arrives.
     pub(super) is_streaming: bool,
     shows_all: bool,
-    spinner: Option<Spinner>,
+    pub(super) spinner: Spinner,
     /// How many actions have started, and the numbers of those that run.
     started: u64,
     running: VecDeque<u64>,
@@ -78,14 +78,13 @@ impl<'a> Progress<'a> {
         let is_text = !args.json && !args.code && !call.quiet && terminal::stdout_is_terminal();
         // A parent does not show what its child answers.
         let is_lines = target == Target::Lines && call.which.invocation == Invocation::User;
-        let has_spinner = target == Target::Rows && is_terminal && terminal::can_overwrite();
         Self {
             tool: call.tool,
             interrupts: &call.interrupts,
             target,
             is_streaming: args.check.is_none() && (is_text || is_lines),
             shows_all: args.verbose,
-            spinner: has_spinner.then(Spinner::default),
+            spinner: Spinner::new(target == Target::Rows),
             started: 0,
             running: VecDeque::new(),
             asked: Rc::default(),
@@ -117,12 +116,10 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
-                self.begin_work("model");
+                self.spinner.start("model");
                 self.emit(|_| RunEvent::Ask { turn });
             }
-            ProgressEvent::ReplyBytes(bytes) => {
-                self.spinner.iter().for_each(|spinner| spinner.set_bytes(bytes));
-            }
+            ProgressEvent::ReplyBytes(bytes) => self.spinner.set_bytes(bytes),
             ProgressEvent::Streamed(streamed) => {
                 self.show_thoughts("\n");
                 self.stream(streamed);
@@ -130,7 +127,7 @@ impl<'a> Progress<'a> {
             ProgressEvent::Thought(text) => self.show_thoughts(text),
             ProgressEvent::ReplyEnded => {
                 self.show_thoughts("\n");
-                self.end_work();
+                self.spinner.stop();
                 self.end_line();
             }
             ProgressEvent::Replied { turn, usage, cost, verdict } => {
@@ -153,17 +150,17 @@ impl<'a> Progress<'a> {
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
                 self.emit(|_| RunEvent::start(n, action));
-                self.begin_work(work_name(action));
+                self.spinner.start(work_name(action));
             }
             ProgressEvent::CheckStarted(command) => {
                 let n = self.count_start();
                 self.emit(|_| RunEvent::Check { n, command: command.to_owned() });
-                self.begin_work("check");
+                self.spinner.start("check");
             }
             ProgressEvent::ActionEnded(action, block) => {
                 let n = self.running.pop_front().unwrap_or(self.started);
                 if self.running.is_empty() {
-                    self.end_work();
+                    self.spinner.stop();
                 }
                 if self.target != Target::Nowhere {
                     let event = self.finish(n, action, block);
@@ -195,7 +192,7 @@ impl<'a> Progress<'a> {
         let Some(end) = self.thoughts.rfind('\n') else { return };
         let lines: String = self.thoughts.drain(..=end).collect();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-            self.print(|| out::row(&Row::new(format!("· {line}"), Style::Dim), ""));
+            self.spinner.print_above(|| out::row(&Row::new(format!("· {line}"), Style::Dim), ""));
         }
     }
 
@@ -231,8 +228,8 @@ impl<'a> Progress<'a> {
             }
             return text.clone_into(&mut self.streamed);
         }
-        if let (false, Some(spinner)) = (self.is_open, &self.spinner) {
-            spinner.stop();
+        if !self.is_open {
+            self.spinner.stop();
         }
         out::piece(text);
         self.is_open = streamed != Streamed::End;
@@ -247,18 +244,6 @@ impl<'a> Progress<'a> {
         if self.streamed.ends_with('\n') {
             self.streamed.pop();
         }
-    }
-
-    /// Begins work that has a spinner.
-    pub(super) fn begin_work(&mut self, name: &str) {
-        if let Some(spinner) = &mut self.spinner {
-            spinner.start(name);
-        }
-    }
-
-    /// Ends it.
-    pub(super) fn end_work(&self) {
-        self.spinner.iter().for_each(Spinner::stop);
     }
 
     fn count_start(&mut self) -> u64 {
@@ -283,15 +268,8 @@ impl<'a> Progress<'a> {
             return self.put(&[], event);
         }
         for row in render(event, usize::MAX, false) {
-            self.print(|| out::line(&format!("{}: {}", self.tool, row.text)));
-        }
-    }
-
-    /// Prints something in place of the spinner.
-    pub(super) fn print(&self, print: impl FnOnce()) {
-        match &self.spinner {
-            Some(spinner) => spinner.print_above(print),
-            None => print(),
+            let line = format!("{}: {}", self.tool, row.text);
+            self.spinner.print_above(|| out::line(&line));
         }
     }
 
@@ -310,7 +288,7 @@ impl<'a> Progress<'a> {
             && let RunEvent::Finish(finish) = event
             && let Some(path) = &finish.output
         {
-            self.print(|| print_output(Path::new(path), depth));
+            self.spinner.print_above(|| print_output(Path::new(path), depth));
             rows.retain(|row| row.style != Style::Dim);
         }
         if rows.is_empty() {
@@ -323,7 +301,7 @@ impl<'a> Progress<'a> {
             }
         }
         let indent = "  ".repeat(depth);
-        self.print(|| rows.iter().for_each(|row| out::row(row, &indent)));
+        self.spinner.print_above(|| rows.iter().for_each(|row| out::row(row, &indent)));
     }
 
     fn show_child(&mut self, name: &str, line: &str) {
@@ -344,6 +322,11 @@ impl<'a> Progress<'a> {
     fn finish(&mut self, n: u64, action: Option<&Action>, block: &Block) -> RunEvent {
         let tag = action.map_or("check", Action::tag);
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
+        if let Some(Action::Conversation { file, name, .. }) = action {
+            // As the rows of the child are headed.
+            let conversation = || block.get("conversation").map(str::to_owned);
+            finish.path = file.clone().or_else(|| name.clone()).or_else(conversation);
+        }
         let writes = matches!(
             action,
             Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
@@ -365,10 +348,10 @@ impl<'a> Progress<'a> {
         RunEvent::Finish(Box::new(finish))
     }
 
-    /// The line at the end, where progress is shown.
-    pub(super) fn status(&self, totals: &Totals, seconds: f64) -> Option<String> {
+    /// The line at the end, where progress is shown. Where the provider `is_billed`, it says so of a cost that is not known.
+    pub(super) fn status(&self, totals: &Totals, seconds: f64, is_billed: bool) -> Option<String> {
         let is_counted = totals.all_turns > 0 || totals.all.input > 0;
-        (self.target == Target::Rows && is_counted).then(|| status(totals, seconds))
+        (self.target == Target::Rows && is_counted).then(|| status(totals, seconds, is_billed))
     }
 }
 
@@ -390,7 +373,7 @@ fn print_output(path: &Path, depth: usize) {
 }
 
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
-fn status(totals: &Totals, seconds: f64) -> String {
+fn status(totals: &Totals, seconds: f64, is_billed: bool) -> String {
     let usage = &totals.all;
     let about = if usage.estimated { "about " } else { "" };
     // Many servers say nothing of their cache: no share is shown where none is known.
@@ -399,6 +382,7 @@ fn status(totals: &Totals, seconds: f64) -> String {
     let cost = match (totals.cost > 0.0, totals.unpriced) {
         (true, false) => format!(", ${:.4}", totals.cost),
         (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
+        (false, true) if is_billed => ", no price known".to_owned(),
         (false, _) => String::new(),
     };
     format!(
@@ -419,11 +403,17 @@ mod tests {
         let all = Usage { input: 12_345, cached: 6_000, output: 512, ..Usage::default() };
         let totals = Totals { turns: 3, all, cost: 0.0123, ..Totals::default() };
         assert_eq!(
-            status(&totals, 4.21),
+            status(&totals, 4.21, true),
             "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
         );
         let all = Usage { input: 12_345, output: 512, ..Usage::default() };
         let totals = Totals { turns: 3, all, ..Totals::default() };
-        assert_eq!(status(&totals, 4.21), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
+        assert_eq!(status(&totals, 4.21, true), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
+        let totals = Totals { unpriced: true, ..totals };
+        assert_eq!(
+            status(&totals, 4.21, true),
+            "[3 turns, 12.3k tokens in, 512 out, no price known, 4.2 s]"
+        );
+        assert_eq!(status(&totals, 4.21, false), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
     }
 }

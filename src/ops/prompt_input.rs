@@ -21,9 +21,10 @@ pub fn read_prompt(
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
     };
-    if args.read.iter().filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
+    let files = args.read.iter().chain(&args.context);
+    if files.filter(|path| is_stdin(path)).count() + usize::from(dash) > 1 {
         return Err(Problem::usage(
-            "stdin can be read once: for --read, or with - at the end for the prompt",
+            "stdin can be read once: for --read, for --context, or with - at the end for the prompt",
         ));
     }
     let mut text = words.join(" ").into_bytes();
@@ -73,12 +74,24 @@ struct PromptLine {
     prompt: String,
 }
 
+/// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
+pub(super) fn refuse_unasked(args: &RunArgs) -> Result<(), Problem> {
+    let is_prompt = args.prompt.last().is_some_and(|last| last == "-");
+    if args.lines && !is_prompt && terminal::stdin_has_input() {
+        return Err(Problem::usage(
+            "--lines: there is input on stdin that nothing asked for: a decision answers a decide event, and a prompt is either \
+             words or the first line",
+        ));
+    }
+    Ok(())
+}
+
 /// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
 pub fn report_unread(call: &Call<'_>) {
     let args = call.args;
     let was_read = args.prompt.last().is_some_and(|last| last == "-")
         || args.lines
-        || args.read.iter().any(|path| is_stdin(path))
+        || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
         || (args.prompt.is_empty() && args.read.is_empty());
     if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
         call.print_note("stdin was ignored: end the command with - to append it to the prompt");

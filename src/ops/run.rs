@@ -22,7 +22,7 @@ use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
 use crate::drive::{self, ProgressEvent, Runner};
 use crate::exit::Exit;
-use crate::format::code_block::first_code_block;
+use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
 use crate::llm::error::check_window;
@@ -61,14 +61,18 @@ pub fn run_call(
     call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let mut prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
+    prompt_input::refuse_unasked(args)?;
     if let (true, Some(text)) = (args.code, &mut prompt) {
         text.extend(CODE_ONLY.as_bytes());
     }
     if prompt.is_none() && args.read.is_empty() && !needs_no_prompt {
         return Err(Problem::usage(usage));
     }
-    if args.show_request {
-        return run_loop(call, prompt, &mut None);
+    let is_run = prompt.is_some() || !args.read.is_empty() || args.show_request;
+    // Before anything is created: without a key there is nothing to do.
+    let mut client = if is_run { Some(connect(call)?) } else { None };
+    if let Some(client) = client.take_if(|_| args.show_request) {
+        return run_loop(call, client, prompt, &mut None);
     }
     call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
     let target = which.file_edit.as_deref();
@@ -83,23 +87,27 @@ pub fn run_call(
     }
     check_parent(call)?;
     let managed = manage::manage(call)?;
-    if prompt.is_none() && args.read.is_empty() {
+    let Some(client) = client else {
         return Ok(match &target {
             Some(target) => {
                 change_report::with_file(call, target, managed).with("cleared", args.clear)
             }
             None => managed,
         });
-    }
+    };
     // Stdout belongs to the answer; what was done before is reported on stderr.
     if !args.json && !call.quiet {
         managed.text.lines().for_each(out::line);
     }
     let managed = Report { text: String::new(), ..managed };
     let mut printed = None;
-    let mut report = managed.then_try(|| run_loop(call, prompt, &mut printed));
+    let mut report = managed.then_try(|| run_loop(call, client, prompt, &mut printed));
     if args.code {
-        let code = first_code_block(&report.text).to_owned();
+        let found = find_code_block(&report.text);
+        if found.is_none() && !report.text.is_empty() {
+            call.print_note("the answer has no code block, and is printed whole");
+        }
+        let code = found.unwrap_or(&report.text).to_owned();
         report = Report { exact: true, text: code.clone(), ..report }.with("code", code);
     }
     if let Some(path) = &target {
@@ -107,7 +115,12 @@ pub fn run_call(
         report = change_report::with_changes(call, path, report, printed.as_deref());
     }
     prompt_input::report_unread(call);
-    Ok(report)
+    match prompt_input::refuse_unasked(args) {
+        Err(Problem { exit, message }) if report.exit == Exit::Done => {
+            Ok(Report { exit, error: Some(message), ..report })
+        }
+        _ => Ok(report),
+    }
 }
 
 /// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
@@ -132,14 +145,13 @@ fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
 
 /// Runs the loop, or shows the request that it would send first. `printed` gets the last diff that was shown.
 fn run_loop(
-    call: &mut Call<'_>,
+    call: &Call<'_>,
+    mut client: ModelClient,
     text: Option<Vec<u8>>,
     printed: &mut Option<String>,
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.env.current_folder()?);
-    let mut client = connect(call)?;
-    let call = &*call;
     let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
     let price = settings.price(&model_id);
@@ -208,7 +220,7 @@ fn run_loop(
         report.text.clear();
     }
     *printed = progress.shown_diff.take();
-    let last_line = progress.status(turn.totals(), seconds);
+    let last_line = progress.status(turn.totals(), seconds, call.settings.is_billed());
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ use crate::protocol::TagSet;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::fs;
-use crate::sys::input::InputFile;
+use crate::sys::input::{InputFile, is_stream};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::Root;
 
@@ -43,6 +44,8 @@ pub struct Settings {
     /// Notes for the user.
     pub notes: Vec<String>,
     sources: Sources,
+    /// Copies of streams that settings name.
+    _copies: Vec<Arc<InputFile>>,
 }
 
 /// Where the value of each key came from: `flag`, a variable's name, the config's path. A missing key has its default.
@@ -114,7 +117,17 @@ impl Settings {
         // Those of the config are relative to it.
         let config_folder = config_path.parent().unwrap_or(Path::new("."));
         let named = config.context.iter().map(|path| config_folder.join(path));
-        let context = named.chain(run.context.iter().cloned()).collect();
+        let mut context: Vec<PathBuf> = named.chain(run.context.iter().cloned()).collect();
+        let mut copies = Vec::new();
+        for path in context.iter_mut().filter(|path| is_stream(path)) {
+            *path = copy_stream(path, &mut copies)?;
+        }
+        if let Some(recording) = &mut config.model
+            && provider == Some(Provider::Replay)
+            && is_stream(Path::new(recording))
+        {
+            *recording = copy_stream(Path::new(recording), &mut copies)?.display().to_string();
+        }
         let settings = Self {
             tags,
             context,
@@ -125,6 +138,7 @@ impl Settings {
             config,
             provider,
             sources,
+            _copies: copies,
         };
         settings.check_url()?;
         Ok(settings)
@@ -166,6 +180,14 @@ impl Settings {
             self.source_of("base_url")
         )))
     }
+}
+
+/// Copies a stream, so that children can read it too.
+fn copy_stream(path: &Path, copies: &mut Vec<Arc<InputFile>>) -> Result<PathBuf, Problem> {
+    let copy = InputFile::open(path, &Interrupts::without_handlers()?)?;
+    let path = copy.path().to_owned();
+    copies.push(Arc::new(copy));
+    Ok(path)
 }
 
 fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {

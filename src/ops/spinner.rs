@@ -1,9 +1,10 @@
-//! A line on the terminal that turns while something takes long, with its seconds. It disappears when that ends.
+//! A line on the terminal that turns while something takes long, with its seconds and how much is done. It disappears when
+//! that ends.
 //!
-//! A thread draws it, since the run itself waits in the kernel meanwhile. It holds the lock while it writes, so that no
+//! A thread draws it, since the work itself waits in the kernel or counts. It holds the lock while it writes, so that no
 //! other line gets into the middle of this one.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,20 +20,20 @@ const QUIET: Duration = Duration::from_millis(500);
 const PACE: Duration = Duration::from_millis(100);
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// The line.
-#[derive(Default)]
-pub(super) struct Spinner {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+/// The line. Where it is not shown, it does nothing.
+#[derive(Debug)]
+pub struct Spinner {
+    shared: Option<Arc<Shared>>,
+    thread: OnceLock<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     work: Option<Work>,
     is_drawn: bool,
@@ -40,44 +41,67 @@ struct State {
     is_over: bool,
 }
 
+#[derive(Debug)]
 struct Work {
     name: String,
     started: Stopwatch,
-    /// How much of a reply has come.
-    bytes: u64,
+    /// How much is done.
+    done: u64,
+    /// Of how much, where that is known.
+    of: Option<u64>,
+    /// What is counted, in the plural; else it is bytes.
+    unit: Option<&'static str>,
 }
 
 impl Spinner {
-    /// Begins to wait for some work.
-    pub(super) fn start(&mut self, name: &str) {
-        let mut state = self.shared.lock();
-        state.work = Some(Work { name: name.to_owned(), started: Stopwatch::start(), bytes: 0 });
-        drop(state);
-        self.shared.changed.notify_one();
-        if self.thread.is_none() {
-            let shared = Arc::clone(&self.shared);
-            // Without a thread there is no spinner.
-            self.thread = thread::Builder::new().spawn(move || shared.draw()).ok();
-        }
+    /// One that shows nothing yet, and never does where stderr is not a terminal that can write over a line.
+    pub fn new(is_wanted: bool) -> Self {
+        let is_shown = is_wanted && terminal::stderr_is_terminal() && terminal::can_overwrite();
+        Self { shared: is_shown.then(Arc::default), thread: OnceLock::new() }
     }
 
-    /// Shows how much has come of what is waited for.
-    pub(super) fn set_bytes(&self, bytes: u64) {
-        if let Some(work) = &mut self.shared.lock().work {
-            work.bytes = bytes;
+    /// Begins to wait for some work.
+    pub fn start(&self, name: &str) {
+        let Some(shared) = &self.shared else { return };
+        let (name, started) = (name.to_owned(), Stopwatch::start());
+        shared.lock().work = Some(Work { name, started, done: 0, of: None, unit: None });
+        shared.changed.notify_one();
+        self.thread.get_or_init(|| {
+            let shared = Arc::clone(shared);
+            // Without a thread there is no spinner.
+            thread::Builder::new().spawn(move || shared.draw()).ok()
+        });
+    }
+
+    /// Shows how many bytes have come of what is waited for.
+    pub fn set_bytes(&self, bytes: u64) {
+        self.set_done(bytes, None, None);
+    }
+
+    /// Shows how much of the work is done, in a unit with a name in the plural; `None`: in bytes.
+    pub fn show_progress(&self, done: u64, of: u64, unit: Option<&'static str>) {
+        self.set_done(done, Some(of), unit);
+    }
+
+    fn set_done(&self, done: u64, of: Option<u64>, unit: Option<&'static str>) {
+        let Some(shared) = &self.shared else { return };
+        if let Some(work) = &mut shared.lock().work {
+            (work.done, work.of, work.unit) = (done, of, unit);
         }
     }
 
     /// The work has ended: the line is gone.
-    pub(super) fn stop(&self) {
-        let mut state = self.shared.lock();
+    pub fn stop(&self) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
         state.work = None;
         state.clear();
     }
 
     /// Prints something in place of the line, which comes back below it if the work goes on.
-    pub(super) fn print_above(&self, print: impl FnOnce()) {
-        let mut state = self.shared.lock();
+    pub fn print_above(&self, print: impl FnOnce()) {
+        let Some(shared) = &self.shared else { return print() };
+        let mut state = shared.lock();
         state.clear();
         print();
         drop(state);
@@ -86,12 +110,13 @@ impl Spinner {
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
         state.clear();
         state.is_over = true;
         drop(state);
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+        shared.changed.notify_one();
+        if let Some(thread) = self.thread.take().flatten() {
             let _ = thread.join();
         }
     }
@@ -120,7 +145,8 @@ impl Shared {
                     Some(left) if !left.is_zero() => left,
                     _ => {
                         *picture = (*picture + 1) % PICTURES.len();
-                        let line = format!("{} {}", PICTURES[*picture], work.text());
+                        let line =
+                            format!("{} {}", PICTURES[*picture], work.text(work.started.elapsed()));
                         let width = terminal::width().saturating_sub(1);
                         out::overwrite(&columns::truncate(&line, width));
                         *is_drawn = true;
@@ -139,10 +165,49 @@ impl Shared {
 }
 
 impl Work {
-    /// `model 12 s, 4.1 KB`
-    fn text(&self) -> String {
-        let seconds = self.started.elapsed().as_secs();
-        let came = if self.bytes > 0 { format!(", {}", bytes(self.bytes)) } else { String::new() };
-        format!("{} {seconds} s{came}", self.name)
+    /// `model 12 s`, `model 12 s, 4.1 KB`, `split 2 s, 12.3 MB of 100.0 MB, 15 s left`
+    fn text(&self, elapsed: Duration) -> String {
+        let amount = |count| match self.unit {
+            None => bytes(count),
+            Some(_) => count.to_string(),
+        };
+        let mut text = format!("{} {} s", self.name, elapsed.as_secs());
+        match self.of {
+            Some(of) => {
+                let unit = self.unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+                text.push_str(&format!(", {} of {}{unit}", amount(self.done), amount(of)));
+            }
+            None if self.done > 0 => text.push_str(&format!(", {}", amount(self.done))),
+            None => {}
+        }
+        let Some(of) = self.of.filter(|of| self.done > 0 && self.done < *of) else { return text };
+        let left = elapsed.as_secs_f64() * (of - self.done) as f64 / self.done as f64;
+        let left = match left {
+            left if left < 100.0 => format!("{:.0} s", left.ceil()),
+            left if left < 6000.0 => format!("{:.0} min", (left / 60.0).ceil()),
+            left => format!("{:.0} h", (left / 3600.0).ceil()),
+        };
+        text + &format!(", {left} left")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        let check = |done, of, unit, seconds, expect: &str| {
+            let (name, started) = ("x".to_owned(), Stopwatch::start());
+            let work = Work { name, started, done, of, unit };
+            assert_eq!(work.text(Duration::from_secs(seconds)), expect);
+        };
+        check(0, None, None, 12, "x 12 s");
+        check(4_100, None, None, 12, "x 12 s, 4.1 KB");
+        check(12_300_000, Some(100_000_000), None, 2, "x 2 s, 12.3 MB of 100.0 MB, 15 s left");
+        check(3, Some(40), Some("segments"), 30, "x 30 s, 3 of 40 segments, 7 min left");
+        check(0, Some(40), Some("segments"), 30, "x 30 s, 0 of 40 segments");
+        check(40, Some(40), Some("segments"), 30, "x 30 s, 40 of 40 segments");
+        check(1, Some(40_000), Some("parts"), 30, "x 30 s, 1 of 40000 parts, 334 h left");
     }
 }

@@ -57,10 +57,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     text.push('\n');
     let mut list = Map::new();
     for (from, key, value) in settings.list_values() {
-        if !value.is_null() {
-            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            text.push_str(&format!("{key} = {shown} ({from})\n"));
-        }
+        text.push_str(&format!("{key} = {} ({from})\n", show_value(&key, &value)));
         list.insert(key, json!({ "value": value, "from": from }));
     }
     Report::done(text)
@@ -80,4 +77,16 @@ pub fn report_status(call: &Call<'_>) -> Report {
         .with("sandbox_gaps", gaps)
         .with("sandbox_error", error)
         .with("settings", Value::Object(list))
+}
+
+/// A setting's value, for a person.
+fn show_value(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("tags", Value::Null) => "all".to_owned(),
+        ("prices", Value::Object(prices)) if prices.is_empty() => "those built in".to_owned(),
+        (_, Value::Null) => "not set".to_owned(),
+        (_, Value::Array(list)) if list.is_empty() => "none".to_owned(),
+        (_, Value::String(text)) => text.clone(),
+        (_, value) => value.to_string(),
+    }
 }

@@ -4,6 +4,7 @@
 //! no credential. A thread has its own, since a connection serves one request after another.
 
 use super::settings::Settings;
+use super::spinner::Spinner;
 use crate::llm::provider::Provider;
 use crate::llm::{Message, Usage};
 use crate::out::{self, Report};
@@ -11,7 +12,6 @@ use crate::problem::Problem;
 use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::terminal;
 
 /// The usual number of requests side by side.
 pub const JOBS: usize = 4;
@@ -23,6 +23,8 @@ pub struct Writers<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) env: &'a Env,
     pub(crate) interrupts: &'a Interrupts,
+    /// Turns while the model is asked.
+    pub(crate) spinner: &'a Spinner,
 }
 
 impl<'a> Writers<'a> {
@@ -48,12 +50,8 @@ impl<'a> Writers<'a> {
         Ok(SummaryModel { provider: provider.name().to_owned(), model, send: Box::new(send) })
     }
 
-    /// A line on stderr, in place of one that moves there.
     fn print_line(&self, line: &str) {
-        if terminal::stderr_is_terminal() && terminal::can_overwrite() {
-            out::overwrite("");
-        }
-        out::line(&format!("{}: {line}", self.tool));
+        self.spinner.print_above(|| out::line(&format!("{}: {line}", self.tool)));
     }
 
     /// Prints the notes on the settings.

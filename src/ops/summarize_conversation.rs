@@ -1,7 +1,7 @@
 //! Summarizes the conversation. It takes no lock, appends nothing and creates no files in the root but the cached summaries.
 
 use super::call::Call;
-use super::progress_line::ProgressLine;
+use super::spinner::Spinner;
 use super::summaries::{self, Writers};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -13,14 +13,11 @@ use crate::sys::conversation_file::ConversationFile;
 pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
     let journal = ConversationFile::read_only(call.root(), &call.name)?;
     let Call { tool, settings, env, interrupts, .. } = call;
-    let writers = Writers { tool, settings, env, interrupts };
+    let spinner = &Spinner::new(!call.quiet);
+    let writers = Writers { tool, settings, env, interrupts, spinner };
     let queue = SummaryQueue::new(writers.rules(summaries::JOBS));
-    let mut line = ProgressLine::new(call.tool);
-    let mut progress = |done, all| {
-        if !call.quiet {
-            line.show_progress(done, all, Some("parts"));
-        }
-    };
+    spinner.start("model");
+    let mut progress = |done, all| spinner.show_progress(done, all, Some("parts"));
     let result = conversation_summary::summarize_conversation(
         &queue,
         &call.name,
@@ -28,7 +25,7 @@ pub fn summarize_conversation(call: &Call<'_>) -> Result<Report, Problem> {
         journal.pieces(),
         &mut progress,
     );
-    drop(line);
+    spinner.stop();
     let report = match result {
         Ok(summary) => {
             let (provider, model) = summary.by.unzip();

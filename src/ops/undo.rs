@@ -69,19 +69,25 @@ impl UndoArgs {
 /// A change, and where its file is now.
 type PlacedChange = (PathBuf, FileChange);
 
-/// The log of a run that starts, and the run's name as `NAGENT_RUN` has it. What a run starts belongs to it.
+/// The log of a run that starts, and the run's name as `NAGENT_RUN` has it: with the shell, and the prompt if it was started
+/// by another run. What a run starts belongs to it.
 pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeLog) {
-    let inherited = call.env.get(env::RUN).and_then(|run| run.split_once('/'));
-    let (run, shell) = match inherited.filter(|_| call.delegated) {
-        Some((run, shell)) => (run.to_owned(), shell.to_owned()),
-        None => (uuid::Uuid::new_v4().simple().to_string(), shell_conversation(call)),
+    let inherited = call.env.get(env::RUN).filter(|_| call.delegated);
+    let inherited: Vec<&str> =
+        inherited.map(|run| run.splitn(3, '/').collect()).unwrap_or_default();
+    let (run, shell, task) = match inherited.as_slice() {
+        [run, shell, task @ ..] => ((*run).to_owned(), (*shell).to_owned(), task.concat()),
+        _ => (uuid::Uuid::new_v4().simple().to_string(), shell_conversation(call), String::new()),
     };
     let mut of = vec![shell.clone()];
     of.extend(call.parents.iter().cloned());
     of.push(conversation.to_owned());
     of.dedup();
-    let log = ChangeLog::new(call.root().clone(), run.clone(), conversation.to_owned(), of);
-    (format!("{run}/{shell}"), log)
+    let slash = if task.is_empty() { "" } else { "/" };
+    let name = format!("{run}/{shell}{slash}{task}");
+    let mut log = ChangeLog::new(call.root().clone(), run, conversation.to_owned(), of);
+    log.task = task;
+    (name, log)
 }
 
 /// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
@@ -106,22 +112,14 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     if args.list {
         let changes = read()?;
         let runs = runs(&changes);
-        let changes: Vec<_> = changes.into_iter().map(|it| (find_file(&it, false), it)).collect();
-        return Ok(report_list(call, &changes, &runs));
+        return Ok(report_list(call, &place(call, changes, false)?, &runs));
     }
     let chosen = || -> Result<Vec<PlacedChange>, Problem> {
         let mut changes = read()?;
         let runs = runs(&changes);
         check_count(runs.len(), args.count(), "run", &format!("conversation {}", call.name))?;
         changes.retain(|change| runs[..args.count()].contains(&change.run));
-        let all = list_changes(&change_log::read_log(call.root())?);
-        let placed = changes.into_iter().map(|change| {
-            let path = find_file(&change, true);
-            let is_there = fs::exists(&path);
-            let moved = (!is_there).then(|| find_by_content(&change, &all)).flatten();
-            (moved.unwrap_or(path), change)
-        });
-        Ok(placed.collect())
+        place(call, changes, true)
     };
     let mut journals = open_conversations(call, &chosen()?)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
@@ -146,8 +144,20 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
     };
     let read = || -> Result<(Vec<Entry>, Vec<PlacedChange>), Problem> {
         let entries = change_log::read_log(call.root())?;
-        let mut changes = list_changes(&entries);
-        changes.retain(|it| is_meant(&it.conversation, &it.path, it.file_id.as_ref()));
+        let changes = list_changes(&entries).into_iter().rev();
+        let mut changes = changes.fold(Vec::new(), |mut later: Vec<FileChange>, it| {
+            // Under an older name, whose content a later change found: the file was moved in between.
+            let is_older = || {
+                let is_next = |later: &FileChange| {
+                    later.path == it.path || later.before.is_some() && later.before == it.after
+                };
+                later.iter().any(is_next) && !fs::exists(Path::new(&it.path))
+            };
+            if is_meant(&it.conversation, &it.path, it.file_id.as_ref()) || is_older() {
+                later.push(it);
+            }
+            later
+        });
         // What was removed from the file's own conversation, as by --clear, is no longer a change of it.
         let own = ConversationFile::read_only(call.root(), &call.name)?;
         let has_fork = own.pieces().iter().any(|piece| piece.get("fork").is_some());
@@ -155,7 +165,6 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
             has_fork || hash.as_ref().is_some_and(|it| own.text().contains(it))
         };
         changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
-        changes.reverse();
         Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))
     };
     let (_, changes) = read()?;
@@ -200,6 +209,22 @@ fn refuse_within_run(call: &Call<'_>) -> Result<(), Problem> {
         )));
     }
     Ok(())
+}
+
+/// The changes with where their files are now; with `anywhere`, wherever that is.
+fn place(
+    call: &Call<'_>,
+    changes: Vec<FileChange>,
+    anywhere: bool,
+) -> Result<Vec<PlacedChange>, Problem> {
+    let all = list_changes(&change_log::read_log(call.root())?);
+    let placed = changes.into_iter().map(|change| {
+        let path = find_file(&change, anywhere);
+        let is_there = fs::exists(&path);
+        let moved = (!is_there).then(|| find_by_content(&change, &all)).flatten();
+        (moved.unwrap_or(path), change)
+    });
+    Ok(placed.collect())
 }
 
 /// Where the file of a change is now: where it was, in the same folder under another name, or with `anywhere` in another

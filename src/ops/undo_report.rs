@@ -169,7 +169,11 @@ pub(super) fn report_list(
             .collect();
         let Some((_, first)) = of_unit.first() else { continue };
         let n = at + 1;
-        text.push_str(&format!("{n:>3}  {}  {}\n", first.change.at, first.change.prompt));
+        let FileChange { at, prompt, task, .. } = &first.change;
+        // What a child did is a part of what the run was asked for.
+        let is_run = first.change.run == *unit;
+        let prompt = if is_run && !task.is_empty() { task } else { prompt };
+        text.push_str(&format!("{n:>3}  {at}  {prompt}\n"));
         let mut files = Vec::new();
         for (path, undone) in &of_unit {
             let lines = undone
@@ -182,8 +186,8 @@ pub(super) fn report_list(
         }
         list.push(json!({
             "n": n,
-            "at": first.change.at,
-            "prompt": first.change.prompt,
+            "at": at,
+            "prompt": prompt,
             "conversation": first.change.conversation,
             "files": files,
         }));

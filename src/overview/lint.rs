@@ -3,7 +3,7 @@
 //! For people who edit the file: a provider's cache holds the beginning of a request, so an edit makes everything from its
 //! block on be sent and paid for again.
 
-use crate::format::conversation::{BLOCKS, Parsed, Trouble};
+use crate::format::conversation::{BLOCKS, Parsed, Piece, Trouble};
 use crate::llm::provider::nearest;
 use crate::protocol::tags::find_tag;
 
@@ -33,12 +33,17 @@ pub struct Finding {
     pub is_error: bool,
 }
 
+/// What becomes of a conversation whose first block is gone.
+pub const NO_CONTEXT: &str = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
+    provider's cache helps; put the block back at the top";
+
 /// Says of a parsed conversation what counts as what, and what is wrong, in the order of lines.
 pub fn lint(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
     let mut blocks: Vec<LintedBlock> = Vec::new();
     let mut findings = Vec::new();
     let (mut line, mut at) = (1, 0);
     let mut has_context = false;
+    findings.extend(find_misread_lines(text, &parsed.pieces));
     for piece in &parsed.pieces {
         line += text[at..piece.span.start].matches('\n').count();
         at = piece.span.start;
@@ -51,17 +56,13 @@ pub fn lint(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
             Some(_) => "user message",
             None => "your words",
         };
-        if piece.name().is_none() {
-            findings.extend(find_stray_tags(piece.text(text), line));
-        }
         let bytes = piece.span.len();
         let block = piece.name().unwrap_or("note");
         blocks.push(LintedBlock { line, block, counts_as, bytes, resent: text.len() - at });
     }
     if !has_context && !parsed.pieces.is_empty() {
-        let message = "there is no <initial_context>: the next run sends the rules again, as a user message, and no \
-                       provider's cache helps; put the block back at the top";
-        findings.push(Finding { line: 1, message: message.to_owned(), is_error: false });
+        let message = NO_CONTEXT.to_owned();
+        findings.push(Finding { line: 1, message, is_error: false });
     }
     match &parsed.trouble {
         Some(Trouble::Damaged { line, message, .. }) => {
@@ -77,6 +78,16 @@ pub fn lint(text: &str, parsed: &Parsed) -> (Vec<LintedBlock>, Vec<Finding>) {
     }
     findings.sort_by_key(|finding| finding.line);
     (blocks, findings)
+}
+
+/// Lines that count as the user's words, and look like a tag of a block.
+pub fn find_misread_lines(text: &str, pieces: &[Piece]) -> Vec<Finding> {
+    let notes = pieces.iter().filter(|piece| piece.name().is_none());
+    let find = |note: &Piece| {
+        let line = 1 + text[..note.span.start].matches('\n').count();
+        find_stray_tags(note.text(text), line)
+    };
+    notes.flat_map(find).collect()
 }
 
 /// Lines of a note that look like a tag of a block: indented, or misspelled.

@@ -256,7 +256,14 @@ impl Boundary {
         let file = attributes::encode(&shown(path));
         let way =
             format!("<nagent-conversation file=\"{file}\">what to change</nagent-conversation>");
+        let is_lost = stat.is_none() && !path.parent().is_some_and(Path::is_dir);
         let instead = match &self.target {
+            None if is_lost => {
+                format!("there is no such folder; relative paths start in {}", shown(&self.cwd))
+            }
+            None if stat.is_none() => {
+                format!("there is no such file; one is created in its own conversation: {way}")
+            }
             None => format!("a project file is changed in its own conversation: {way}"),
             Some(target) if target.path == path => {
                 "what is there now is another file with several hard links; ask the user to look at it".to_owned()

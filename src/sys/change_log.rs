@@ -26,12 +26,15 @@ pub struct ChangeLog {
     pub of: Vec<String>,
     /// The first line of its prompt.
     pub prompt: String,
+    /// That of the run that started it, where one did.
+    pub task: String,
 }
 
 impl ChangeLog {
     /// The log of a run that has no prompt yet.
     pub fn new(root: Root, run: String, conversation: String, of: Vec<String>) -> Self {
-        Self { root, run, at: String::new(), conversation, of, prompt: String::new() }
+        let (at, prompt, task) = Default::default();
+        Self { root, run, at, conversation, of, prompt, task }
     }
 
     /// Appends what happens to a file, durably. Segments and other files of nagent's own are not recorded.
@@ -47,6 +50,7 @@ impl ChangeLog {
                 conversation: self.conversation.clone(),
                 of: self.of.clone(),
                 prompt: self.prompt.clone(),
+                task: self.task.clone(),
                 path: path.display().to_string(),
                 event,
             },
@@ -76,6 +80,7 @@ pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
             conversation: from.to_owned(),
             of: Vec::new(),
             prompt: String::new(),
+            task: String::new(),
             path: String::new(),
             event: FileEvent::Rename { to: to.to_owned() },
         },

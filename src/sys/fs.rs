@@ -196,6 +196,11 @@ pub fn modified_seconds(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| u64::try_from(metadata.mtime()).unwrap_or(0))
 }
 
+/// When a file was last modified, since 1970; zero where that is not known.
+pub fn modified(path: &Path) -> Duration {
+    fs::metadata(path).map_or(Duration::ZERO, |metadata| modified_time(&metadata))
+}
+
 /// Identifies a file, whatever its name is: device, inode and time of birth, since inodes are reused.
 pub fn file_id(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;

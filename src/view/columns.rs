@@ -1,5 +1,7 @@
 //! Text in columns: how wide it is on a terminal, and where it is wrapped.
 
+use std::borrow::Cow;
+
 use unicode_width::UnicodeWidthChar;
 
 use crate::format::harmless::escape_text;
@@ -29,13 +31,24 @@ pub fn truncate(text: &str, columns: usize) -> String {
     format!("{fits}…")
 }
 
-/// A line as rows of at most this many columns each, at least one. A character that is wider than a row has one of its own.
+/// A line as rows of at most this many columns each, at least one. A row ends behind a blank, unless its last word fills half of
+/// it or more. A character that is wider than a row has one of its own.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let (mut rows, mut rest) = (Vec::new(), line);
     loop {
         let (row, left) = split(rest, columns);
         let first = rest.chars().next().map_or(0, char::len_utf8);
-        let (row, left) = if row.is_empty() { rest.split_at(first) } else { (row, left) };
+        let (row, left) = match row.rfind(' ') {
+            _ if row.is_empty() => rest.split_at(first),
+            Some(at)
+                if !left.is_empty()
+                    && !left.starts_with(' ')
+                    && 2 * width(&row[..at]) >= columns =>
+            {
+                rest.split_at(at + 1)
+            }
+            _ => (row, left),
+        };
         rows.push(row);
         if left.is_empty() {
             return rows;
@@ -72,6 +85,16 @@ pub fn visible_lines(text: &str) -> Vec<String> {
     }
     add_empty(&mut lines, &mut empty);
     lines
+}
+
+/// A command with its blanks that are not one for a shell shown: `rm\u{a0}-rf` is a single word.
+pub fn show_odd_blanks(text: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| c.is_whitespace() && !c.is_ascii();
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let show = |c: char| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(show).collect()
 }
 
 fn visible_line(line: &str) -> String {
@@ -115,6 +138,9 @@ mod tests {
         check("世a", 1, &["世", "a"]);
         check("e\u{301}e\u{301}", 1, &["e\u{301}", "e\u{301}"]);
         check("ab", 0, &["a", "b"]);
+        check("one two three", 8, &["one two ", "three"]);
+        check("one two three", 7, &["one two", " three"]);
+        check("one twothree", 8, &["one twot", "hree"]);
         assert_eq!(
             (width("世a"), truncate("世界a", 4), truncate("世界", 4)),
             (3, "世…".into(), "世界".into())

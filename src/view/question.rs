@@ -1,6 +1,6 @@
 //! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
 
-use super::columns::{visible_lines, wrap};
+use super::columns::{show_odd_blanks, visible_lines, wrap};
 use super::render::{Row, Style, diff_rows};
 use crate::format::harmless::escape_text;
 use crate::protocol::Action;
@@ -38,7 +38,7 @@ pub fn action_rows(action: &Action, diff: Option<&str>, columns: usize, all: boo
 }
 
 fn barred(text: &str, room: usize) -> Vec<Row> {
-    let lines = visible_lines(text.trim_matches(['\r', '\n']));
+    let lines = visible_lines(&show_odd_blanks(text.trim_matches(['\r', '\n'])));
     let rows = lines.iter().flat_map(|line| wrap(line, room));
     rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::columns::{truncate, visible_lines, wrap};
+use super::columns::{show_odd_blanks, truncate, visible_lines, wrap};
 use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::{bytes, plural, thousands};
 use crate::format::harmless::escape_line;
@@ -102,7 +102,7 @@ fn barred(kind: &str, text: &str, columns: usize) -> Vec<Row> {
         (head.as_str(), beside.as_str())
     };
     let room = columns.saturating_sub(indent.len() + 2).max(ROOM);
-    for line in visible_lines(text.trim_matches(['\r', '\n'])) {
+    for line in visible_lines(&show_odd_blanks(text.trim_matches(['\r', '\n']))) {
         for part in wrap(&line, room) {
             let before = if first.is_empty() { indent } else { std::mem::take(&mut first) };
             rows.push(Row::new(format!("{before}│ {part}"), Style::Plain));
@@ -187,7 +187,10 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     if is_refused && !has_output {
         parts.push(refusal(finish, all));
     }
-    rows.extend(plain(&parts.join(", "), "  ", columns));
+    // Several children run at once.
+    let child = finish.path.as_ref().filter(|_| finish.tag == "nagent-conversation");
+    let child = child.map(|name| format!("{name}: ")).unwrap_or_default();
+    rows.extend(plain(&format!("{child}{}", parts.join(", ")), "  ", columns));
     rows
 }
 

@@ -113,13 +113,19 @@ fn list_fits_a_terminal() {
     assert!(lines[1].starts_with("kept     saved"), "{shown}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
     // A narrow one has the first words below each row, and as much of the row as fits.
-    for (columns, row) in [(60, "log      named"), (20, "log      named")] {
-        let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(columns).run().stdout;
-        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-        let fits = |line: &&str| line.chars().count() <= usize::from(columns);
-        assert!(lines.iter().all(fits), "{shown}");
-        let at = lines.iter().position(|line| line.starts_with(row)).unwrap();
-        assert!(lines[at + 1].starts_with("    Which host is s"), "{shown}");
+    let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(60).run().stdout;
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{shown}");
+    let at = lines.iter().position(|line| line.starts_with("log      named")).unwrap();
+    assert!(lines[at + 1].starts_with("    Which host is s"), "{shown}");
+    // Where not even the figures fit, everything is below the name.
+    let shown = sandbox.program(CONVERSATIONS, &["list"]).on_terminal(20).run().stdout;
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 20), "{shown}");
+    let at = lines.iter().position(|line| *line == "log").unwrap();
+    let words = lines[at..].join("").split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["log named, ", "1 prompts, ", " tokens, $0.00", "Which host is slow?"] {
+        assert!(words.contains(part), "{part} in {words}");
     }
 }
 
@@ -378,6 +384,15 @@ fn usage_counts_each_turn_once_and_knows_models() {
         .map(|row| (row["model"].as_str().unwrap(), row["turns"].as_u64().unwrap()))
         .collect();
     assert_eq!(rows, [("other-model", 1), ("test-model", 3)]);
+    // The turns of a saved copy are those of the conversation that had them, whatever their names.
+    let of = by(&["--by", "conversation"]);
+    let rows: Vec<_> = of["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["conversation"].as_str().unwrap(), row["turns"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(rows, [("log", 2), ("weather", 2)]);
     // What was removed was paid for all the same.
     run(&sandbox, &["remove", "weather"]).assert_exit(0);
     assert_eq!(by(&["--by", "conversation"])["total"]["turns"], 4);

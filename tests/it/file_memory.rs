@@ -302,7 +302,7 @@ fn a_terminal_is_told_what_is_waited_for() {
         latch.release();
     });
     let run = sandbox.cmd(&["--file-edit", "a.txt", "task"]).run_on_terminal().assert_exit(0);
-    assert!(run.stderr.contains("nagent: asking for summaries of "), "{}", run.stderr);
+    assert!(run.stderr.contains(" summaries 1 s"), "{}", run.stderr);
     assert_eq!(run.stdout, "done\n");
 }
 

@@ -26,6 +26,8 @@ fn without_a_key_two_short_lines_say_what_to_do() {
         );
         assert!(lines[1].contains("make demo"), "{}", lines[1]);
         assert!(lines.iter().all(|line| line.chars().count() < 130), "{lines:?}");
+        let left = std::fs::read_dir(sandbox.root()).unwrap().count();
+        assert_eq!(left, 0, "nothing is created");
     }
 }
 
@@ -89,6 +91,11 @@ fn mistakes_in_flags_and_config_say_what_a_value_must_be() {
         (json!({"max_turns": -1}), &["must be a whole number", "it is -1"]),
         (json!({"command": "my-model --json"}), &["must be a list of words", "my-model"]),
         (json!({"quiet": "yes"}), &["must be true or false"]),
+        (json!({"prices": {"m": 1}}), &["\"prices\"", "must have the dollars", "\"input\": 2"]),
+        (json!({"sandbox": "loose"}), &["must be off, workspace, read-only; it is \"loose\""]),
+        (json!({"write": "x"}), &["must be a list"]),
+        (json!({"write": [1]}), &["must be a list of texts", "it is [1]"]),
+        (json!({"profiles": 1}), &["must be an object of settings by name"]),
         (json!({"OPENAI_API_KEY": "x"}), &["keys are not kept in the config", "export"]),
         (json!({"modle": "x"}), &["did you mean \"model\"?"]),
     ] {

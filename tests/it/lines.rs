@@ -126,6 +126,19 @@ fn the_end_comes_after_every_end() {
     ] {
         check(sandbox.cmd(&["--lines"]).stdin(input).run(), 2, words);
     }
+    // Before the run where it is there by then, else at its end.
+    let unasked = Sandbox::new();
+    unasked.llm.choose(|_| answer("x").into());
+    for input in ["{\"decide\": 1, \"allow\": true}\n", "word"] {
+        let run = |words: &str| unasked.program("bash", &["-c", words]).run();
+        unasked.write("in", input);
+        let before = unasked.requests().len();
+        check(run(&format!("{NAGENT} --lines -n x < in")), 2, "nothing asked for");
+        assert_eq!(unasked.requests().len(), before);
+        let late = format!("(sleep 0.4; cat in) | {NAGENT} --lines -n --check 'sleep 1' x");
+        check(run(&late), 2, "nothing asked for");
+        assert_eq!(unasked.requests().len(), before + 1);
+    }
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     check(sandbox.run(&["--lines", "x"]), 3, "the test server says no");
     for _ in 0..3 {

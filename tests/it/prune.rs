@@ -79,6 +79,25 @@ fn it_removes_what_is_old_and_unnamed_and_nothing_else() {
 }
 
 #[test]
+fn the_note_of_a_killed_run_goes_and_that_of_a_running_one_stays() {
+    let sandbox = Sandbox::new();
+    let note = |name: &str| path(&sandbox, &format!("{name}.run"));
+    std::fs::create_dir_all(sandbox.root().join("conversations/.locks")).unwrap();
+    for name in ["new-0123456789ab", "new-ba9876543210", "new-000000000000"] {
+        std::fs::write(note(name), "{}").unwrap();
+        age(&note(name), 40);
+    }
+    age(&note("new-000000000000"), 0);
+    let lock = sandbox.root().join("conversations/.locks/new-ba9876543210");
+    let held = File::create(lock).unwrap();
+    held.lock().unwrap();
+    let report = run(&sandbox, &["prune", "--json"]).assert_exit(0).json();
+    assert_eq!(parts(&report), [("empty".to_owned(), 1)]);
+    assert!(!note("new-0123456789ab").exists());
+    assert!(note("new-ba9876543210").exists() && note("new-000000000000").exists());
+}
+
+#[test]
 fn the_trash_keeps_what_was_removed_recently_and_what_that_names() {
     let sandbox = Sandbox::new().reply(shell("seq 9999")).reply(answer("x"));
     sandbox.run(&["-c", "a", "x"]).assert_exit(0);

@@ -42,8 +42,8 @@ fn every_line_of_a_command_is_seen_and_the_end_of_its_output() {
     is_in_order(
         &lines,
         &[
-            "→ shell │ cd . && echo listing the project files before anything else is done he",
-            "        │ re; touch HIDDEN_TAIL_RAN; true",
+            "→ shell │ cd . && echo listing the project files before anything else is done ",
+            "        │ here; touch HIDDEN_TAIL_RAN; true",
             "  listing the project files before anything else is done here",
             "→ shell │ seq 14",
             "        │ touch SECOND_LINE_RAN",
@@ -236,6 +236,69 @@ fn what_takes_long_shows_a_spinner_that_goes_away() {
     assert!(!run.stdout.contains('\u{1b}') && run.stdout.contains("  out"), "{:?}", run.stdout);
 }
 
+/// The tools that ask a model without a loop, and what nagent asks beside it.
+#[test]
+fn every_wait_for_a_model_shows_a_spinner() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "some words\n".repeat(600));
+    sandbox.write("b.txt", "other words\n".repeat(600));
+    let is_slow = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let slow = std::sync::Arc::clone(&is_slow);
+    sandbox.llm.choose(move |request| {
+        if slow.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(750));
+        }
+        match () {
+            () if request.text().contains("is the text of a conversation") => {
+                "<nagent-response>changed nothing</nagent-response>".into()
+            }
+            () => answer("done").into(),
+        }
+    });
+    sandbox.run(&["-c", "c", "task"]).assert_exit(0);
+    is_slow.store(true, std::sync::atomic::Ordering::SeqCst);
+    for (program, args, name) in [
+        (crate::sandbox::LLM_TEXT, &["a.txt"] as &[&str], "model"),
+        (crate::sandbox::LLM_UPLOAD, &["a.txt", "--prompt", "x"], "model"),
+        (crate::summarize::SUMMARIZE, &["a.txt", "--again"], "model"),
+        (NAGENT, &["-c", "c", "--summarize"], "model"),
+        (NAGENT, &["-c", "c", "--edit-conversation", "x"], "edit"),
+        (crate::file_edit::FILE_EDIT, &["b.txt", "x"], "summaries"),
+    ] {
+        let run = sandbox.program(program, args).on_terminal(80).run();
+        assert!(run.stdout.contains(&format!(" {name} 0 s")), "{args:?}: {:?}", run.stdout);
+        let lines = lines_of(&run);
+        assert!(!lines.iter().any(|line| line.contains(&format!("{name} 0 s"))), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_blank_that_is_none_for_a_shell_is_shown() {
+    let sandbox = Sandbox::new().reply(shell("true\u{a0}x || echo a\u{a0}b")).reply(answer("done"));
+    let lines = screen(sandbox.cmd(&["task"]));
+    assert_eq!(lines[0], "→ shell │ true\\u{a0}x || echo a\\u{a0}b");
+    assert!(lines.contains(&"  a\u{a0}b".to_owned()) || lines.contains(&"  a b".to_owned()));
+}
+
+#[test]
+fn what_each_of_several_children_came_to_is_told_apart() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(|request| {
+        let user = request.user();
+        match () {
+            () if user.contains("part") => answer("ended").into(),
+            () if user.contains("-result") => answer("all done").into(),
+            () => "<nagent-conversation name=\"one\">part 1</nagent-conversation>\
+                <nagent-conversation name=\"two\">part 2</nagent-conversation>"
+                .into(),
+        }
+    });
+    let lines = screen(sandbox.cmd(&["-c", "c", "task"]));
+    for name in ["one", "two"] {
+        let end = format!("  {name}: exit 0, ");
+        assert!(lines.iter().any(|line| line.starts_with(&end)), "{end} in {lines:?}");
+    }
+}
+
 #[test]
 fn quiet_verbose_and_progress() {
     let replies = || [shell("seq 14"), answer("done")];
@@ -273,7 +336,7 @@ fn a_conversation_that_goes_on_is_named() {
 #[test]
 fn any_terminal_and_any_output_will_do() {
     let wide = "echo '世界世界世界世界世界世界世界世界世界'";
-    for (columns, row) in [(20, "│ 世界世界世界世"), (1, "│ echo '世")] {
+    for (columns, row) in [(20, "│ 世界世界世界世"), (1, "│ '世界世")] {
         let sandbox = Sandbox::new().reply(shell(wide)).reply(answer("done"));
         let run = sandbox.cmd(&["task"]).on_terminal(columns).run().assert_exit(0);
         let lines = lines_of(&run);

@@ -126,6 +126,8 @@ fn what_a_child_wrote_belongs_to_the_run() {
     });
     sandbox.run(&["--conversation", "c", "task"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "1\ntwo\n");
+    let list = take_back(&sandbox, &["--conversation", "c", "--list", "--json"]).json();
+    assert_eq!(list["undoable"][0]["prompt"], "task", "what the run was asked for: {list}");
     take_back(&sandbox, &["--conversation", "c"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
 }
@@ -161,6 +163,36 @@ fn a_file_that_was_renamed_is_found() {
     sandbox.llm.push(answer("I know"));
     sandbox.file_edit(&["--file", "g.txt", "go on"]).run().assert_exit(0);
     assert!(sandbox.requests().pop().unwrap().user().contains("capitals"));
+}
+
+#[test]
+fn what_was_done_to_a_file_under_older_names_is_undone_with_it() {
+    let sandbox = sandbox();
+    let rename = |from: &str, to: &str| {
+        std::fs::rename(sandbox.work().join(from), sandbox.work().join(to)).unwrap();
+    };
+    run(&sandbox, "first", edit("a.txt", "one", "1"));
+    run(&sandbox, "second", edit("a.txt", "1", "eins"));
+    rename("a.txt", "b.txt");
+    run(&sandbox, "third", edit("b.txt", "two", "2"));
+    rename("b.txt", "c.txt");
+    sandbox.llm.push(edit("c.txt", "2", "zwei"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--no-summaries", "c.txt", "fourth"]).run().assert_exit(0);
+    let list = sandbox.file_edit(&["c.txt", "--undo", "--list", "--json"]).run().json();
+    let prompts: Vec<&str> =
+        list["undoable"].as_array().unwrap().iter().map(|it| text(&it["prompt"])).collect();
+    assert_eq!(prompts, ["fourth", "third", "second", "first"]);
+    sandbox.file_edit(&["c.txt", "--undo", "4"]).run().assert_exit(0);
+    assert_eq!(sandbox.read("c.txt"), "one\ntwo\n");
+    // A copy is another file.
+    run(&sandbox, "fifth", edit("c.txt", "one", "1"));
+    std::fs::copy(sandbox.work().join("c.txt"), sandbox.work().join("d.txt")).unwrap();
+    sandbox.llm.push(edit("d.txt", "two", "2"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--no-summaries", "d.txt", "sixth"]).run().assert_exit(0);
+    let list = sandbox.file_edit(&["d.txt", "--undo", "--list", "--json"]).run().json();
+    assert_eq!(list["undoable"].as_array().unwrap().len(), 1, "{list}");
 }
 
 #[test]

@@ -470,7 +470,7 @@ fn command_line_programs_get_text_only() {
         "{}",
         run.stdout
     );
-    refused(&sandbox, "a.png", 1, &["accepts only text"]);
+    refused(&sandbox, "a.png", 1, &["accepts only text, not image/png; choose another"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::out::Report;
 use crate::overview::{ConversationKind, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::{clock, terminal};
-use crate::view::columns::{truncate, width};
+use crate::view::columns::{truncate, width, wrap};
 
 /// The least room for the first words beside the other columns.
 const WORDS_ROOM: usize = 20;
@@ -145,6 +145,9 @@ fn format_table(rows: &[Row], home: Option<&Path>, columns: usize) -> String {
     if used(&widths) + WORDS_ROOM > columns {
         widths[0] = widths[0].min(NAME_ROOM);
     }
+    if used(&widths) - widths[3] > columns {
+        return cells[1..].iter().map(|cells| format_narrow(cells, columns)).collect();
+    }
     // A folder gives way as far as it can; then the first words have a line of their own.
     let others = used(&widths) - widths[3];
     let is_narrow = others + widths[3].min(FOLDER_ROOM) + WORDS_ROOM > columns;
@@ -171,6 +174,24 @@ fn format_table(rows: &[Row], home: Option<&Path>, columns: usize) -> String {
         shown.collect::<String>()
     };
     cells.iter().map(line).collect()
+}
+
+/// A conversation on lines of its own, for a terminal that is too narrow for a table.
+fn format_narrow(cells: &[String; 8], columns: usize) -> String {
+    let [name, kind, age, folder, prompts, tokens, cost, words] = cells;
+    let figures = [
+        kind.clone(),
+        age.clone(),
+        format!("{prompts} prompts"),
+        format!("{tokens} tokens"),
+        cost.clone(),
+    ];
+    let mut lines = wrap(name, columns).join("\n") + "\n";
+    for text in [figures.join(", "), folder.clone(), words.clone()] {
+        let rows = wrap(&text, columns.saturating_sub(2));
+        lines.extend(rows.iter().filter(|row| !row.is_empty()).map(|row| format!("  {row}\n")));
+    }
+    lines
 }
 
 /// The end of a text that fits into this many columns, behind an ellipsis.

@@ -143,13 +143,17 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
             ids.extend(found);
         }
     }
-    let orphans = removal::list_stored(&root.conversations()).into_iter().filter(|stored| {
-        let of = stored.name().strip_suffix(".invalid");
-        of.is_some_and(|name| {
+    for stored in removal::list_stored(&root.conversations()) {
+        // The note of a run that was killed has no conversation either; only its lock tells whether the run goes on.
+        let note = stored.name().strip_suffix(".run").map(str::to_owned);
+        let of = note.as_deref().or(stored.name().strip_suffix(".invalid"));
+        let is_orphan = of.is_some_and(|name| {
             root::check_name(name).is_ok() && !fs::exists(&root.conversation(name))
-        }) && stored.modified <= cutoff
-    });
-    items.extend(orphans.map(|stored| Item { part: Part::Empty, stored, name: None }));
+        });
+        if is_orphan && stored.modified <= cutoff {
+            items.push(Item { part: Part::Empty, stored, name: note });
+        }
+    }
     let unused = cutoff.min(now.saturating_sub(MIN_UNUSED));
     let is_unused = |stored: &Stored| {
         stored.modified <= unused
@@ -177,7 +181,14 @@ fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> an
     match (item.part, &item.name) {
         (Part::New | Part::Empty, Some(name)) => {
             let Ok(_lock) = lock_unused(catalog, name) else { return Ok(false) };
-            if Stored::look(path).is_none_or(|stored| stored.modified != item.stored.modified) {
+            // Taking the lock has written the note again.
+            let is_note = *path == catalog.root.run_note(name);
+            let is_as_planned = if is_note {
+                !fs::exists(&catalog.root.conversation(name))
+            } else {
+                Stored::look(path).is_some_and(|stored| stored.modified == item.stored.modified)
+            };
+            if !is_as_planned {
                 return Ok(false);
             }
             removal::remove(path)?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Catalog, Conversation};
 use crate::out::Report;
-use crate::overview::{TurnUsage, TurnsUsage, turns};
+use crate::overview::{ConversationKind, TurnUsage, TurnsUsage, turns};
 use crate::problem::Problem;
 
 /// What a row of the table is about.
@@ -65,11 +65,12 @@ pub fn report_usage(
             let key = hash_turn(&one.text, prompt, &turn);
             found.push((key, by.key(&one.name, &turn), TurnsUsage::from(&turn)));
         }
-        Some((one.name, found))
+        let is_copy = matches!(one.kind, ConversationKind::Saved | ConversationKind::Archive);
+        Some(((is_copy, one.name), found))
     };
     let mut all = catalog.read_all(&read)?;
     all.extend(catalog.read_trash(&read)?);
-    // Copies are named after their originals, and count after them.
+    // Copies count after their originals.
     all.sort_by(|a, b| a.0.cmp(&b.0));
     let mut seen = HashSet::new();
     let mut rows: BTreeMap<String, TurnsUsage> = BTreeMap::new();
