@@ -258,7 +258,12 @@ pub fn overwrite(text: &str) {
 
 /// The text for a stream: a terminal gets nothing that could steer it or deceive its reader, anything else gets every byte.
 fn fit(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    if is_terminal { Cow::Owned(harmless::escape_text(text)) } else { Cow::Borrowed(text) }
+    // Long answers have nothing to escape, mostly.
+    let is_odd = |c: char| !matches!(c, '\n' | '\t') && harmless::is_hidden(c);
+    if is_terminal && text.contains(is_odd) {
+        return Cow::Owned(harmless::escape_text(text));
+    }
+    Cow::Borrowed(text)
 }
 
 #[cfg(test)]

@@ -28,12 +28,15 @@ pub enum Approve {
 }
 
 impl Approve {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Shell, Self::Ask];
+
     /// Reads a name.
     ///
     /// # Errors
     /// It is none; the text lists all.
     pub fn parse(name: &str) -> Result<Self, String> {
-        [Self::None, Self::Shell, Self::Ask]
+        Self::ALL
             .into_iter()
             .find(|approve| approve.name() == name)
             .ok_or_else(|| format!("\"{}\" is not one of none, shell, ask", name.escape_debug()))

@@ -44,7 +44,8 @@ const NO_PROMPT: &str = "there is no prompt: nagent-file-edit FILE \"what to cha
 /// With several --file each is edited in its own conversation, side by side, and all get the same prompt. Limits apply to each
 /// file separately.
 #[derive(Debug, Clone, Parser)]
-#[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...")]
+#[command(after_help = AFTER_HELP, override_usage = "nagent-file-edit [OPTIONS] FILE [PROMPT]...",
+    mut_arg("prompt", |arg| arg.value_hint(ValueHint::FilePath)))]
 pub struct Args {
     /// The file to change, like FILE (can be repeated; --check and --show-request need a single file)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -15,6 +15,9 @@ const MARKERS: [&str; 3] = ["filehistory", "filesummary", "fileknowledge"];
 
 /// Whether a character moves the cursor, reorders the line or cannot be seen.
 pub fn is_hidden(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || matches!(c,
             // The soft hyphen, the grapheme joiner and the fillers of Hangul, Khmer and Mongolian.

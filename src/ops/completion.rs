@@ -2,22 +2,35 @@
 //!
 //! Called by the shell's completion script while somebody types, so nothing here asks a server, and nothing fails.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
 
 use super::find_root::find_root;
+use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
 use crate::llm::limits::known_models;
 use crate::llm::provider::Provider;
+use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::{fs, root};
 
 /// The providers.
 pub fn providers() -> Vec<CompletionCandidate> {
     Provider::all().map(|provider| CompletionCandidate::new(provider.name())).collect()
+}
+
+/// The modes of the sandbox.
+pub fn sandbox_modes() -> Vec<CompletionCandidate> {
+    SandboxMode::ALL.map(|mode| CompletionCandidate::new(mode.name())).into()
+}
+
+/// What may be asked about.
+pub fn approvals() -> Vec<CompletionCandidate> {
+    Approve::ALL.map(|approve| CompletionCandidate::new(approve.name())).into()
 }
 
 /// The models that nagent knows, and those of the config.
@@ -44,9 +57,7 @@ pub fn conversations() -> Vec<CompletionCandidate> {
     let folder = root.conversations();
     let mut names = fs::list_names(&folder).unwrap_or_default();
     names.retain(|name| root::check_name(name).is_ok());
-    let mut dated: Vec<(u64, String)> =
-        names.into_iter().map(|name| (fs::modified_seconds(&folder.join(&name)), name)).collect();
-    dated.sort_by(|a, b| b.cmp(a));
-    let names = dated.into_iter().enumerate();
-    names.map(|(at, (_, name))| CompletionCandidate::new(name).display_order(Some(at))).collect()
+    names.sort_by_cached_key(|name| Reverse(fs::modified(&folder.join(name))));
+    let names = names.into_iter().enumerate();
+    names.map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
 }

@@ -130,9 +130,8 @@ impl Catalog {
             }
             Err(_) if path.is_dir() => return None,
             Err(error) => {
-                let modified = Duration::from_secs(fs::modified_seconds(&path));
                 let size = fs::file_size(&path).unwrap_or(0);
-                (Vec::new(), size, modified, Some(format!("{error:#}")))
+                (Vec::new(), size, fs::modified(&path), Some(format!("{error:#}")))
             }
         };
         // What is not text at the end of a file is a torn end, which the next run moves aside.

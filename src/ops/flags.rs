@@ -84,7 +84,8 @@ pub struct RunArgs {
     #[arg(short = 'w', help_heading = "Permissions")]
     pub write_here: bool,
     /// Restrict commands: off, workspace (writes in the working tree and temp folders), read-only [default: off]
-    #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions")]
+    #[arg(long, value_name = "MODE", value_parser = SandboxMode::parse, help_heading = "Permissions",
+        add = ArgValueCandidates::new(completion::sandbox_modes))]
     pub sandbox: Option<SandboxMode>,
     /// Keep commands off the network; =false allows it where the config does not
     #[arg(
@@ -97,7 +98,8 @@ pub struct RunArgs {
     )]
     pub no_network: Option<bool>,
     /// Ask before commands (shell), or also before writes, edits and child conversations (ask) [default: none]
-    #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions")]
+    #[arg(long, value_name = "WHAT", value_parser = Approve::parse, help_heading = "Permissions",
+        add = ArgValueCandidates::new(completion::approvals))]
     pub approve: Option<Approve>,
     /// With --approve, also run what is never meant: rm -rf /, mkfs, shutdown and the like
     #[arg(long, help_heading = "Permissions")]

@@ -193,7 +193,7 @@ pub fn list_names(folder: &Path) -> Result<Vec<String>> {
 
 /// When a file was last modified, in seconds since 1970; 0 when that is unknown.
 pub fn modified_seconds(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| u64::try_from(metadata.mtime()).unwrap_or(0))
+    modified(path).as_secs()
 }
 
 /// When a file was last modified, since 1970; zero where that is not known.

@@ -238,6 +238,12 @@ fn shells_complete_flags_conversations_and_models() {
     assert_eq!(complete(&sandbox, NAGENT, &["-m", "my-"]), ["my-model"]);
     assert!(complete(&sandbox, NAGENT, &["-m", "gpt-5.5"]).contains(&"gpt-5.5".to_owned()));
     assert_eq!(complete(&sandbox, NAGENT, &["--provider", "anth"]), ["anthropic"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--sandbox", "w"]), ["workspace"]);
+    assert_eq!(complete(&sandbox, NAGENT, &["--approve", "sh"]), ["shell"]);
+    sandbox.write("a-file.txt", "");
+    for words in [&["a-fi"] as &[&str], &["--file", "a-fi"], &["-f", "a-fi"]] {
+        assert_eq!(complete(&sandbox, crate::file_edit::FILE_EDIT, words), ["a-file.txt"]);
+    }
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["ren"]), ["rename"]);
     assert_eq!(complete(&sandbox, CONVERSATIONS, &["show", "ab"]), ["about-logs"]);
     for shell in ["bash", "zsh", "fish"] {
