@@ -19,7 +19,7 @@ use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS, MALFORMED_REPLIES};
 use crate::llm::retry::Retry;
 use crate::llm::{ApiError, Reply, StopReason, Usage};
-use crate::protocol::{self, Action, Item, ParsedReply};
+use crate::protocol::{self, Action, Item, Malformed, ParsedReply};
 
 /// The state machine.
 #[derive(Debug)]
@@ -281,7 +281,8 @@ impl Turn {
             let message = "your reply was cut off by the length limit, and nothing in it was run. \
                            Send a shorter one: fewer or smaller tags, and large files in several steps"
                 .to_owned();
-            return self.keep_reply(reply.text, status, None, message);
+            let why = "it was cut off by the length limit";
+            return self.keep_reply(reply.text, status, None, message, why);
         }
         match protocol::parse_reply_with(&reply.text, self.rules.tags) {
             ParsedReply::Whole(items) => {
@@ -296,7 +297,8 @@ impl Turn {
                 );
                 let valid = Some((kept.to_owned(), items));
                 self.verdict = Verdict::Forged;
-                self.keep_reply(reply.text, status, valid, message)
+                let why = format!("it has a <{block}>, which only nagent writes");
+                self.keep_reply(reply.text, status, valid, message, &why)
             }
             ParsedReply::Malformed(malformed) => {
                 self.verdict = Verdict::Malformed;
@@ -305,7 +307,9 @@ impl Turn {
                     "your reply is malformed, and nothing in it was run: {malformed}. All of it is lost ({bytes} bytes, \
                      {tags} tags): send it again in full, corrected"
                 );
-                self.keep_reply(reply.text, status, None, message)
+                let Malformed { line, excerpt, .. } = malformed;
+                let why = format!("it does not follow nagent's protocol (line {line}: {excerpt})");
+                self.keep_reply(reply.text, status, None, message, &why)
             }
         }
     }
@@ -335,17 +339,19 @@ impl Turn {
         Effect::Keep { text: reply.text, note }
     }
 
+    /// Keeps a reply that cannot be used as it is: the model reads the message, a person why.
     fn keep_reply(
         &mut self,
         text: String,
         status: Block,
         valid: Option<(String, Vec<Item>)>,
         message: String,
+        why: &str,
     ) -> Effect {
         let number = self.bad + 1;
         let note = match valid {
-            Some(_) => format!("a part of the reply was not used: {message}"),
-            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {message}"),
+            Some(_) => format!("a part of the reply was not used: {why}"),
+            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
         };
         self.state = State::Keeping(BadReply { status, valid, message, signal: None });
         Effect::Keep { text, note }

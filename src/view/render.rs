@@ -86,7 +86,11 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
 fn plain(text: &str, indent: &str, columns: usize) -> Vec<Row> {
     let room = columns.saturating_sub(indent.len()).max(ROOM);
     let lines = visible_lines(text);
-    let rows = lines.iter().flat_map(|line| wrap(line, room));
+    // A row of prose begins with a word.
+    let rows = lines.iter().flat_map(|line| {
+        let rows = wrap(line, room).into_iter().enumerate();
+        rows.map(|(at, row)| if at == 0 { row } else { row.trim_start() })
+    });
     rows.map(|row| Row::new(format!("{indent}{row}"), Style::Plain)).collect()
 }
 

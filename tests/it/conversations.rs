@@ -124,7 +124,7 @@ fn list_fits_a_terminal() {
     assert!(lines.iter().all(|line| line.chars().count() <= 20), "{shown}");
     let at = lines.iter().position(|line| *line == "log").unwrap();
     let words = lines[at..].join("").split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["log named, ", "1 prompts, ", " tokens, $0.00", "Which host is slow?"] {
+    for part in ["log named, ", "1 prompt, ", " tokens, $0.00", "Which host is slow?"] {
         assert!(words.contains(part), "{part} in {words}");
     }
 }

@@ -115,7 +115,8 @@ fn a_reply_that_turns_out_malformed_is_marked() {
     let sandbox = Sandbox::new().reply(answer("shown") + "word").reply(answer("right"));
     let lines = screen(sandbox.cmd(&["task"]));
     assert_eq!((lines[0].as_str(), lines[lines.len() - 1].as_str()), ("shown", "right"));
-    assert!(lines[1].starts_with("note: reply 1 of 3 was not used"), "{lines:?}");
+    assert!(lines[1].starts_with("note: reply 1 of 3 was not used: it does not"), "{lines:?}");
+    assert!(!lines.concat().contains("your reply"), "the model's text is for the model: {lines:?}");
 }
 
 #[test]

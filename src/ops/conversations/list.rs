@@ -12,6 +12,7 @@ use crate::overview::{ConversationKind, TurnsUsage};
 use crate::problem::Problem;
 use crate::sys::{clock, terminal};
 use crate::view::columns::{truncate, width, wrap};
+use crate::view::figures::plural;
 
 /// The least room for the first words beside the other columns.
 const WORDS_ROOM: usize = 20;
@@ -182,14 +183,14 @@ fn format_narrow(cells: &[String; 8], columns: usize) -> String {
     let figures = [
         kind.clone(),
         age.clone(),
-        format!("{prompts} prompts"),
+        plural(prompts.parse().unwrap_or(0), "prompt"),
         format!("{tokens} tokens"),
         cost.clone(),
     ];
     let mut lines = wrap(name, columns).join("\n") + "\n";
     for text in [figures.join(", "), folder.clone(), words.clone()] {
-        let rows = wrap(&text, columns.saturating_sub(2));
-        lines.extend(rows.iter().filter(|row| !row.is_empty()).map(|row| format!("  {row}\n")));
+        let rows = wrap(&text, columns.saturating_sub(2)).into_iter().map(str::trim);
+        lines.extend(rows.filter(|row| !row.is_empty()).map(|row| format!("  {row}\n")));
     }
     lines
 }

@@ -46,9 +46,7 @@ impl Part {
         match self {
             Self::Trash => ("trash", "conversations that were removed"),
             Self::New => ("new", "conversations of runs with --new"),
-            Self::Empty => {
-                ("empty", "archives of empty conversations, and what is left of removed ones")
-            }
+            Self::Empty => ("empty", "empty archives, leftovers of removed conversations"),
             Self::Outputs => ("outputs", "contents that nothing names"),
             Self::Splits => ("splits", "segments that nothing names"),
             Self::Summaries => ("summaries", "cached summaries"),
