@@ -4,7 +4,9 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
-	nagent-file-summarize nagent-sandbox nagent-conversations
+	nagent-file-summarize nagent-sandbox nagent-conversations nagent-js
+# Executables of their own: nagent-js alone has the JavaScript engine.
+OWN = nagent nagent-js
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
@@ -38,7 +40,7 @@ check:
 		--target-dir $(TARGET_DIR) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 
-# One executable goes to $(PREFIX)/bin, with a link for each tool that it contains, their pages to $(PREFIX)/share/man, and completions for bash, zsh and fish beside them; DESTDIR is put before both, for packagers.
+# Two executables go to $(PREFIX)/bin, with a link for each tool that nagent contains, their pages to $(PREFIX)/share/man, and completions for bash, zsh and fish beside them; DESTDIR is put before both, for packagers.
 BIN = $(DESTDIR)$(PREFIX)/bin
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 BASH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
@@ -46,8 +48,8 @@ ZSH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_COMPLETIONS = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 install: build
 	install -d "$(BIN)" "$(MAN)" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
-	install -m 755 $(TARGET_DIR)/release/nagent "$(BIN)"
-	for tool in $(filter-out nagent,$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
+	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(OWN)) "$(BIN)"
+	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
 	install -m 644 man/*.1 "$(MAN)"
 	for tool in $(TOOLS); do \
 		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \

@@ -23,6 +23,8 @@
 //! - [`apply`]: edit blocks and a text → the new text, or why not
 //! - [`diff`]: what differs between two texts, merges, unified diffs
 //! - [`sandbox`]: the sandbox for commands: its policy, and what it is built from
+//! - [`policy`]: what a script in plain language may do: the file, and which of its entries decide
+//! - [`js`]: what such a script's JavaScript can call, and the lines between the engine and its parent
 //! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`view`]: what a run shows: its events as values, and as rows for a terminal
 //! - [`config`]: the config's text → its values, or what is wrong with it
@@ -54,6 +56,7 @@ pub mod drive;
 pub mod exit;
 pub mod format;
 pub mod history;
+pub mod js;
 pub mod legacy;
 pub mod limits;
 pub mod llm;
@@ -61,6 +64,7 @@ pub mod memory;
 pub mod ops;
 pub mod out;
 pub mod overview;
+pub mod policy;
 pub mod problem;
 pub mod prompt;
 pub mod protocol;

@@ -68,6 +68,32 @@ macro_rules! limits {
 }
 
 limits! {
+    "Scripts in JavaScript" {
+        /// Memory of a script, unless `--memory` says otherwise
+        bytes JS_MEMORY: u64 = 256 << 20, "error in the script";
+        /// Stack of the engine
+        bytes JS_STACK: usize = 512 << 10, "error in the script";
+        /// Time of a script without a terminal, unless `--timeout` says otherwise; questions do not count
+        time JS_TIME: Duration = Duration::from_secs(30), "the script is ended";
+        /// A call or an answer between the engine and nagent
+        bytes JS_LINE: usize = 64 << 20, "error in the script";
+        /// A script's value
+        bytes JS_VALUE: usize = 10 << 20, "error in the script";
+        /// A file that a script reads or copies
+        bytes JS_READ: u64 = 50 << 20, "error in the script";
+        /// A file that a script writes, and what it appends at once
+        bytes JS_WRITE: usize = 10 << 20, "error in the script";
+        /// What a script writes to stdout
+        bytes JS_STDOUT: usize = 50 << 20, "error in the script";
+        /// What a script writes to the console
+        bytes JS_CONSOLE: usize = 1 << 20, "error in the script";
+        /// Paths of a glob
+        count JS_GLOB: usize = 10_000, "error in the script";
+        /// A script's file
+        bytes JS_SOURCE: u64 = 10 << 20, "error";
+        /// A policy's file
+        bytes POLICY: u64 = 4 << 20, "counts as damaged: everything is asked";
+    }
     "What models and servers send" {
         /// Text of a reply
         bytes REPLY_TEXT: usize = 64 << 20, "error; nothing in the reply runs";

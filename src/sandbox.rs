@@ -7,6 +7,7 @@
 //! - [`inner`]: a policy as the instructions of the inner stage, which applies Landlock and seccomp
 //! - [`filter`]: the system calls that are refused
 //! - [`mechanism`]: what the sandbox is built with on this machine, and what that leaves open
+//! - [`worker_filter`]: the system calls that a process with a script engine may make
 //! - [`advice`]: which setting would allow what a failed command tried
 
 pub mod advice;
@@ -16,6 +17,7 @@ pub mod inner;
 pub mod mechanism;
 pub mod policy;
 pub mod protected;
+pub mod worker_filter;
 
 use std::path::PathBuf;
 

@@ -11,6 +11,7 @@ pub mod file_edit;
 pub mod file_patch;
 pub mod file_split;
 pub mod file_summarize;
+pub mod js;
 pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;
@@ -45,4 +46,5 @@ tools! {
     "nagent-file-summarize" => file_summarize::Args,
     "nagent-sandbox" => sandbox::Args,
     "nagent-conversations" => conversations::Args,
+    "nagent-js" => js::Args,
 }

@@ -35,6 +35,9 @@ const NATIVE: (TargetArch, u32) = (TargetArch::aarch64, 0xC000_00B7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the filter of system calls knows x86_64 and aarch64");
 
+/// The architecture that filters are compiled for.
+pub(super) const NATIVE_ARCH: TargetArch = NATIVE.0;
+
 /// Calls that are refused whatever their arguments.
 const REFUSED: &[i64] = &[
     // Other processes: their memory, descriptors, state.

@@ -197,6 +197,11 @@ fn set_variables(
     variables
 }
 
+/// Whether a variable of this name is a credential, whatever its value.
+pub fn is_credential_name(name: &str) -> bool {
+    Credential::classify(name.as_ref(), "some value".as_ref()).is_withheld()
+}
+
 /// The name that this executable was called by: the tool that it is to act as.
 pub fn called_as() -> Option<String> {
     let words = std::env::args_os().next()?;

@@ -8,8 +8,10 @@
 )]
 
 pub mod approvals;
+pub mod ask_tty;
 pub mod atomic_file;
 pub mod boundary;
+pub mod bridges;
 pub mod change_log;
 pub mod clock;
 pub mod context_files;
@@ -23,15 +25,18 @@ pub mod folder;
 pub mod fs;
 pub mod git;
 pub mod grep;
+mod guarded;
 pub mod http;
 mod ignore_rules;
 pub mod input;
 pub mod interrupt;
+pub mod js_worker;
 pub mod list_dir;
 pub mod lock;
 pub mod names;
 pub mod opening;
 pub mod pager;
+pub mod permission;
 pub mod process;
 pub mod read;
 pub mod removal;
@@ -42,5 +47,6 @@ pub mod staged_folder;
 pub mod stdin;
 pub mod temp_files;
 pub mod terminal;
+pub mod thoughts;
 pub mod tools;
 pub mod tty;

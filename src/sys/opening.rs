@@ -202,7 +202,7 @@ fn open_file(
 }
 
 /// Opens the folder of a file, or the nearest that exists, and gives its true path and the names of the missing ones.
-fn open_folder(
+pub(super) fn open_folder(
     asked: &Path,
     parent: &Path,
 ) -> Result<(OwnedFd, PathBuf, Vec<OsString>), FileError> {

@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 10] = [
+pub const TOOLS: [&str; 11] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -34,6 +34,7 @@ pub const TOOLS: [&str; 10] = [
     "nagent-file-summarize",
     "nagent-sandbox",
     "nagent-conversations",
+    "nagent-js",
 ];
 
 /// Why a file is not a tool that nobody can run.

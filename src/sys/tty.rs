@@ -25,6 +25,11 @@ impl Tty {
         Some(Self { file })
     }
 
+    /// The terminal, open for reading and writing.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Writes text as it is.
     pub fn write(&mut self, text: &str) {
         let _ = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());

@@ -26,7 +26,7 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 14] = [
+const WRITTEN: [&str; 16] = [
     "SECURITY.md",
     "CHANGELOG.md",
     "README.md",
@@ -37,8 +37,10 @@ const WRITTEN: [&str; 14] = [
     "docs/editors.md",
     "docs/edits.md",
     "docs/file-memory.md",
+    "docs/js.md",
     "docs/json.md",
     "docs/large-files.md",
+    "docs/policy.md",
     "docs/protocol.md",
     "docs/recipes.md",
 ];
@@ -178,6 +180,14 @@ fn protocol_page() -> String {
     format!("{head}<!-- generated: protocol -->\n\n```text\n{protocol}```\n\n<!-- end -->{tail}")
 }
 
+fn js_page() -> String {
+    let old = text("docs/js.md");
+    let (head, rest) = old.split_once("<!-- generated: functions -->").unwrap();
+    let (_, tail) = rest.split_once("<!-- end -->").unwrap();
+    let table = nagent::js::api::markdown();
+    format!("{head}<!-- generated: functions -->\n\n{table}\n<!-- end -->{tail}")
+}
+
 fn limits_page() -> String {
     let mut page = "# Limits\n\n<!-- Generated from the module `limits`: UPDATE_DOCS=1 writes it again. -->\n\n\
         Every input has a maximum. Anything larger is refused with an error, or truncated with a note; files stay as they are.\n\
@@ -198,6 +208,7 @@ fn generated_documents_are_what_the_code_says() {
         ("docs/cli.md".to_owned(), cli_page()),
         ("docs/protocol.md".to_owned(), protocol_page()),
         ("docs/limits.md".to_owned(), limits_page()),
+        ("docs/js.md".to_owned(), js_page()),
     ];
     for command in cmd::all() {
         pages.push((format!("man/{}.1", command.get_name()), man_page(command)));

@@ -42,6 +42,8 @@ mod forgery; // forged blocks in results, names and outputs; what commands may k
 mod imports; // which file of src needs which: no cycles, layers that point one way
 mod injections; // what instructions in documents achieve, without the sandbox
 mod interrupts; // a signal at each stage of a run
+mod js; // nagent-js: the language, limits, files, the network, what is refused
+mod js_questions; // what a script is asked about on a terminal, and what is stored
 mod large; // the tags for large files: segments, and which files a patch may write
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
 mod lines; // what --lines prints: events for programs, and the front end of the page

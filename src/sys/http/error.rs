@@ -90,7 +90,7 @@ pub(super) fn explain(
 }
 
 /// The chain of causes, outermost first. An error inside an [`io::Error`] is a link too, which `source` would skip.
-fn list_causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+pub(super) fn list_causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
     let mut causes = Vec::new();
     let mut at = error.source();
     while let Some(cause) = at {

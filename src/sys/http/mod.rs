@@ -6,6 +6,7 @@
 
 mod certificates;
 mod error;
+pub mod fetch;
 
 use std::env;
 use std::ffi::OsString;

@@ -200,7 +200,7 @@ fn is_folder(mode: u32) -> bool {
 }
 
 /// Drops all capabilities. A plain user cannot empty the bounding set, but without new privileges it has no effect.
-fn drop_capabilities() -> rustix::io::Result<()> {
+pub(super) fn drop_capabilities() -> rustix::io::Result<()> {
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         // Beyond the last capability that the kernel knows, it fails.
         let all = (0..64).map(|number| CapabilitySet::from_bits_retain(1 << number));

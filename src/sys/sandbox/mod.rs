@@ -10,6 +10,7 @@
 //! - `sockets`: the sockets of other programs
 //! - `run`: one command, and what it left
 //! - [`inner`]: what a process does to itself before it becomes the command
+//! - [`worker`]: what a process with a script engine does to itself
 
 mod git_config_paths;
 pub mod inner;
@@ -17,6 +18,7 @@ mod paths;
 mod run;
 mod scan;
 mod sockets;
+pub mod worker;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -34,6 +36,7 @@ use self::paths::PolicyPaths;
 pub use self::paths::{INNER, Places};
 pub use self::run::{NO_REASON, SandboxOutcome, SandboxedRun, pipe_stdin};
 use self::scan::{TreeScan, scan_tree};
+use super::env::Env;
 use super::interrupt::Interrupts;
 use super::process;
 use super::process::job::{Job, Outcome, Output};
@@ -48,6 +51,12 @@ const PROBE_TIME: Duration = Duration::from_secs(20);
 
 /// Where `bwrap` may be. `PATH` is not searched: it may lead into the working tree.
 const BWRAP: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// Where credentials are on this machine, without links, nagent's own folder among them.
+pub fn credential_paths(root: &Path, env: &Env) -> Vec<PathBuf> {
+    let hidden = paths::hidden_paths(root, env.home().as_deref(), env, &[]);
+    hidden.into_iter().map(|hidden| hidden.path).collect()
+}
 
 /// A sandbox that works on this machine.
 #[derive(Debug)]

@@ -145,7 +145,12 @@ fn pin_folders_above(policy: &mut SandboxPolicy) {
 
 /// Returns nagent's root, and credentials as far as they exist: in the home folder, and where variables say that they are.
 /// What holds one of `shown` is not hidden.
-fn hidden_paths(root: &Path, home: Option<&Path>, env: &Env, shown: &[PathBuf]) -> Vec<HiddenPath> {
+pub(super) fn hidden_paths(
+    root: &Path,
+    home: Option<&Path>,
+    env: &Env,
+    shown: &[PathBuf],
+) -> Vec<HiddenPath> {
     let credentials = || names_in(Group::Credential);
     let mut paths: Vec<PathBuf> =
         home.iter().flat_map(|home| credentials().map(|name| home.join(name))).collect();

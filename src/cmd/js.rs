@@ -1,0 +1,237 @@
+//! `nagent-js`: runs JavaScript in a process without rights, and answers its calls as far as a policy allows it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueHint};
+use serde_json::Value;
+
+use crate::cli::Tool;
+use crate::exit::Exit;
+use crate::format::harmless::escape_text;
+use crate::js::wire::{End, Start};
+use crate::limits;
+use crate::ops::find_root::find_root;
+use crate::out::{self, Report};
+use crate::policy::Layers;
+use crate::policy::places::Places;
+use crate::problem::Problem;
+use crate::sys::ask_tty::AskTty;
+use crate::sys::bridges::{Bridges, Output};
+use crate::sys::env::Env;
+use crate::sys::input::InputFile;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::js_worker::{Outcome, Ran, run_script};
+use crate::sys::permission::{Permissions, read_policy};
+use crate::sys::{fs, sandbox, thoughts};
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-js -e '[1, 2, 3].map(x => x * x)'
+  nagent-js --file report.js -- 2026
+
+Exit codes: 0 a value, 1 the script threw, 2 wrong usage, 10 it called
+agent.resume, 124 over its time, 125 over its memory, 126 the sandbox cannot be
+built; after process.exit(N) that code";
+
+/// Run JavaScript that can touch nothing but what a policy or you allow
+///
+/// The script runs in a process without any rights: no files, no network, no environment, no other processes. What it wants to
+/// do it asks for with functions (fs.readFile, net.fetch, env.get, ...; docs/js.md lists them). Reading the current folder is
+/// allowed; everything else is asked at the terminal, or refused where there is none. The value of the last statement goes to
+/// stdout, the console to stderr.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Run this file; - is stdin
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Run this code
+    #[arg(short = 'e', long, value_name = "CODE", conflicts_with = "file")]
+    eval: Option<String>,
+    /// Decide by this policy, and store answers in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Permissions")]
+    policy: Option<PathBuf>,
+    /// Decide by this policy too, after the other one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Permissions")]
+    global: Option<PathBuf>,
+    /// The folder of a thought: its workspace, memories and memory.js may be written
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Permissions")]
+    thought: Option<PathBuf>,
+    /// End the script after S seconds; questions do not count [default: 30 without a terminal, none with one]
+    #[arg(long, value_name = "S", value_parser = parse_seconds, help_heading = "Limits")]
+    timeout: Option<f64>,
+    /// Let the script use this much memory, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = limits::JS_MEMORY, hide_default_value = true,
+        value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 40), help_heading = "Limits")]
+    memory: u64,
+    /// Print one JSON document instead of the value
+    #[arg(long)]
+    json: bool,
+    /// The file, and what the script finds in process.args
+    #[arg(value_name = "ARG")]
+    words: Vec<String>,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
+    seconds.ok_or_else(|| "give a number of seconds above 0".to_owned())
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-js";
+    const DESCRIPTION: &'static str = "Runs JavaScript in a process without rights. Call it as nagent-js -e 'CODE' or \
+        nagent-js --file FILE -- ARG…; the value of the last statement goes to stdout. It reads the current folder; a policy \
+        allows more. --json prints exit_code, value, error, line, console and denied.";
+
+    fn run(self) -> Result<Report, Problem> {
+        let interrupts = Interrupts::install()?;
+        let env = Env::read();
+        let start = self.read_script(&env, &interrupts)?;
+        let mut bridges = self.build_bridges(&env, &interrupts)?;
+        let is_interactive = bridges.permissions.asker.is_some();
+        let limit = self.timeout.map(Duration::from_secs_f64);
+        let limit = limit.or((!is_interactive).then_some(limits::JS_TIME));
+        let ran = run_script(&env, &start, limit, &interrupts, &mut bridges)?;
+        Ok(report(&ran, limit, start.memory, &bridges))
+    }
+}
+
+impl Args {
+    fn read_script(&self, env: &Env, interrupts: &Interrupts) -> Result<Start, Problem> {
+        let mut args = self.words.clone();
+        let cwd = env.current_folder()?;
+        let stdin = PathBuf::from("-");
+        let path = match (&self.eval, &self.file) {
+            (Some(_), _) => None,
+            (None, Some(path)) => Some(path),
+            (None, None) if args.first().is_some_and(|first| first == "-") => {
+                args.remove(0);
+                Some(&stdin)
+            }
+            (None, None) => {
+                return Err(Problem::usage(
+                    "there is no script: nagent-js -e CODE, --file FILE, or - for stdin",
+                ));
+            }
+        };
+        let (code, file, base) = match path {
+            None => (self.eval.clone().unwrap_or_default(), "<eval>".to_owned(), cwd.clone()),
+            Some(path) => {
+                let input = InputFile::open(path, interrupts)?;
+                let text = fs::read_text(input.path(), limits::JS_SOURCE)?
+                    .ok_or_else(|| Problem::failed(format!("{}: no such file", path.display())))?;
+                let real = fs::real_path(path).filter(|_| !input.is_copy());
+                let base =
+                    real.as_deref().and_then(|path| path.parent()).unwrap_or(&cwd).to_owned();
+                (text, path.display().to_string(), base)
+            }
+        };
+        Ok(Start {
+            code: without_shebang(&code),
+            file,
+            base: base.display().to_string(),
+            args,
+            cwd: cwd.display().to_string(),
+            memory: self.memory,
+        })
+    }
+
+    fn build_bridges<'a>(
+        &self,
+        env: &'a Env,
+        interrupts: &'a Interrupts,
+    ) -> Result<Bridges<'a>, Problem> {
+        let cwd = env.current_folder()?;
+        let real = |path: &PathBuf| fs::real_path(path).unwrap_or_else(|| path.clone());
+        let home = thoughts::find_home(env)?;
+        let root = find_root(None, env)?.0.folder;
+        let places = Places {
+            cwd: real(&cwd),
+            user_home: env.home().as_ref().map(real),
+            home: real(&home),
+            thought: self.thought.as_ref().map(|thought| real(&cwd.join(thought))),
+            root: Some(real(&root)),
+            hidden: sandbox::credential_paths(&root, env),
+        };
+        let read_layer = |path: &Option<PathBuf>| match path {
+            Some(path) => {
+                read_policy(&cwd.join(path)).map_err(|error| Problem::usage(format!("{error:#}")))
+            }
+            None => Ok(crate::policy::Policy::default()),
+        };
+        let layers = Layers { own: read_layer(&self.policy)?, global: read_layer(&self.global)? };
+        let mut permissions = Permissions::new(places, layers, interrupts);
+        permissions.own_file = self.policy.as_ref().map(|path| cwd.join(path));
+        permissions.asker = AskTty::open(home.join("locks"));
+        let is_quiet = self.json;
+        let on_output = Box::new(move |output: Output<'_>| match output {
+            Output::Console(text) => out::line(text),
+            Output::Stdout(text) if !is_quiet => out::piece(text),
+            Output::Stdout(_) => {}
+        });
+        Ok(Bridges::new(permissions, env, cwd, on_output))
+    }
+}
+
+/// The code without a first line that is for the kernel; its line stays, so that lines keep their numbers.
+fn without_shebang(code: &str) -> String {
+    if code.starts_with("#!") { format!("//{code}") } else { code.to_owned() }
+}
+
+fn report(ran: &Ran, limit: Option<Duration>, memory: u64, bridges: &Bridges<'_>) -> Report {
+    let (mut value, mut line, mut resumed, mut exit) = (None, None, None, None);
+    let (code, error) = match &ran.outcome {
+        Outcome::End(End::Value(text)) => {
+            value.clone_from(text);
+            (Exit::Done, None)
+        }
+        Outcome::End(End::Threw { message, line: at }) => {
+            line = *at;
+            let at = at.map(|line| format!("line {line}: ")).unwrap_or_default();
+            (Exit::Failed, Some(format!("{at}{}", escape_text(message))))
+        }
+        Outcome::End(End::Resumed(context)) => {
+            resumed = Some(context.clone().unwrap_or_default());
+            (Exit::Command(10), None)
+        }
+        Outcome::End(End::Exit(number)) => {
+            exit = Some(*number);
+            (Exit::Command(u8::try_from(number & 0xff).unwrap_or(1)), None)
+        }
+        Outcome::End(End::Memory(why)) => (
+            Exit::Command(125),
+            Some(format!("{why}: the limit is {} MiB (--memory)", memory >> 20)),
+        ),
+        Outcome::TimedOut => {
+            let seconds = limit.unwrap_or_default().as_secs_f64();
+            (
+                Exit::Command(124),
+                Some(format!("the script took longer than {seconds} s (--timeout)")),
+            )
+        }
+        Outcome::Interrupted(signal) => {
+            (Exit::Signal(*signal), Some(format!("interrupted by {}", signal.name())))
+        }
+        Outcome::Broken(why) => (Exit::Failed, Some(why.clone())),
+        Outcome::Unsafe(why) => (
+            Exit::Command(126),
+            Some(format!("the sandbox for the script cannot be built, so nothing ran: {why}")),
+        ),
+    };
+    let shown = value.clone().unwrap_or_default();
+    let report = Report { exit: code, error, ..Report::exactly(shown) };
+    report
+        .with("value", value)
+        .with("line", line)
+        .with("resumed", resumed)
+        .with("exit", exit)
+        .with("console", bridges.console.clone())
+        .with("seconds", (ran.took.as_secs_f64() * 1000.0).round() / 1000.0)
+        .with("landlock", ran.landlock)
+        .with(
+            "denied",
+            bridges.permissions.denied.iter().cloned().map(Value::from).collect::<Value>(),
+        )
+}

@@ -1,0 +1,467 @@
+//! What a script in plain language may do, as a value: the text of `policy.json`, and which of its entries decide.
+//!
+//! The file is that of the public runtime, key by key; what is not known in it is kept. Pure: whether a path is what it says
+//! is for [`crate::sys::guarded`] to find out.
+//!
+//! ```text
+//! { "version": 1,
+//!   "paths": { "default": A, "entries": [{"path", "mode": of r w d, "approval": A, "source", "created"}], "protected": [the same] },
+//!   "env": { "default": A, "entries": [{"name", "approval", …}] },
+//!   "net": { "hosts": { "default": A, "entries": [{"host", …}] }, "listen": { "default": "deny", "entries": [{"port", …}] } } }
+//! A = "allow" | "deny" | "prompt"
+//! ```
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+pub mod places;
+
+/// What an entry says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// Do it.
+    Allow,
+    /// Refuse it.
+    Deny,
+    /// Ask, unless another entry decides.
+    Prompt,
+}
+
+impl Approval {
+    /// The word for it in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Prompt => "prompt",
+        }
+    }
+
+    /// Reads the word.
+    ///
+    /// # Errors
+    /// It is another word.
+    pub fn parse(word: &str) -> Result<Self, String> {
+        [Self::Allow, Self::Deny, Self::Prompt]
+            .into_iter()
+            .find(|one| one.name() == word)
+            .ok_or_else(|| {
+                format!(
+                    "\"{}\" is not an approval; write allow, deny or prompt",
+                    word.escape_debug()
+                )
+            })
+    }
+}
+
+/// What an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file or folder.
+    Path,
+    /// A variable of the environment.
+    Env,
+    /// A host of the network.
+    Host,
+}
+
+impl Kind {
+    /// The word for it on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Env => "env",
+            Self::Host => "host",
+        }
+    }
+
+    /// The key of an entry that holds its subject.
+    fn key(self) -> &'static str {
+        if self == Self::Env { "name" } else { self.name() }
+    }
+
+    /// Where its section is in the file.
+    fn section(self) -> &'static str {
+        match self {
+            Self::Path => "/paths",
+            Self::Env => "/env",
+            Self::Host => "/net/hosts",
+        }
+    }
+}
+
+/// Which right on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Reading a file, listing a folder.
+    Read,
+    /// Writing a file, making a folder.
+    Write,
+    /// Removing.
+    Delete,
+}
+
+impl Mode {
+    /// Its letter in the file.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Read => 'r',
+            Self::Write => 'w',
+            Self::Delete => 'd',
+        }
+    }
+}
+
+/// A policy, as its file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy(Value);
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self(json!({
+            "version": 1,
+            "paths": { "default": "prompt", "entries": [], "protected": [] },
+            "env": { "default": "prompt", "entries": [] },
+            "net": {
+                "hosts": { "default": "prompt", "entries": [] },
+                "listen": { "default": "deny", "entries": [] },
+            },
+        }))
+    }
+}
+
+/// The most that a file of this version says.
+const VERSION: u64 = 1;
+
+impl Policy {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let policy = Self(value);
+        if !policy.0.is_object() {
+            return Err("it is not an object".to_owned());
+        }
+        if policy.0.get("version").is_some_and(|version| version.as_u64() != Some(VERSION)) {
+            return Err(format!("\"version\" is not {VERSION}"));
+        }
+        for kind in [Kind::Path, Kind::Env, Kind::Host] {
+            policy.check_section(kind)?;
+        }
+        Ok(policy)
+    }
+
+    /// The file's text: two blanks a level, and a line feed at the end.
+    pub fn format(&self) -> String {
+        serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n"
+    }
+
+    fn check_section(&self, kind: Kind) -> Result<(), String> {
+        let section = kind.section();
+        let at = section.trim_start_matches('/').replace('/', ".");
+        let folder = section.rsplit_once('/').map_or("", |(up, _)| up);
+        for part in [folder, section] {
+            let is_wrong = |value: &Value| !value.is_object() && !value.is_null();
+            if self.0.pointer(part).is_some_and(is_wrong) {
+                return Err(format!("\"{at}\" is not an object"));
+            }
+        }
+        if let Some(default) = self.0.pointer(&format!("{section}/default")) {
+            let word = default.as_str().ok_or_else(|| format!("\"{at}.default\" is not a word"))?;
+            Approval::parse(word).map_err(|error| format!("\"{at}.default\": {error}"))?;
+        }
+        for list in ["entries", "protected"] {
+            let value = self.0.pointer(&format!("{section}/{list}"));
+            let Some(value) = value.filter(|value| !value.is_null()) else { continue };
+            let entries =
+                value.as_array().ok_or_else(|| format!("\"{at}.{list}\" is not a list"))?;
+            for (number, entry) in entries.iter().enumerate() {
+                check_entry(kind, entry)
+                    .map_err(|error| format!("\"{at}.{list}\", entry {}: {error}", number + 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, kind: Kind, list: &str) -> impl Iterator<Item = Entry<'_>> {
+        let entries =
+            self.0.pointer(&format!("{}/{list}", kind.section())).and_then(Value::as_array);
+        entries.into_iter().flatten().map(move |entry| Entry { kind, entry })
+    }
+
+    /// What holds for everything of a kind that no entry names.
+    fn default_of(&self, kind: Kind) -> Approval {
+        let default = self.0.pointer(&format!("{}/default", kind.section()));
+        let default = default.and_then(Value::as_str).and_then(|word| Approval::parse(word).ok());
+        default.unwrap_or(Approval::Prompt)
+    }
+
+    /// The entry for a path: the longest that covers it and has the mode. Of two for one path the stricter counts.
+    fn find_path(&self, list: &str, mode: Mode, path: &Path) -> Option<Entry<'_>> {
+        let covering = self.entries(Kind::Path, list).filter(|entry| {
+            entry.text("mode").contains(mode.letter()) && path.starts_with(entry.text("path"))
+        });
+        covering.max_by_key(|entry| {
+            let strictness = match entry.approval() {
+                Approval::Allow => 0,
+                Approval::Prompt => 1,
+                Approval::Deny => 2,
+            };
+            (Path::new(entry.text("path")).components().count(), strictness)
+        })
+    }
+
+    /// Whether there are any entries for paths: then the file was set up before.
+    pub fn has_paths(&self) -> bool {
+        self.entries(Kind::Path, "entries").next().is_some()
+    }
+
+    /// Whether an entry allows this host by its whole name.
+    pub fn names_host(&self, host: &str, port: u16) -> bool {
+        self.entries(Kind::Host, "entries").any(|entry| {
+            let is_exact = !entry.text("host").starts_with('*');
+            is_exact && entry.approval() == Approval::Allow && entry.is_for_host(host, port)
+        })
+    }
+
+    /// Adds an entry, in place of one for the same subject and mode.
+    pub fn add(&mut self, new: &NewEntry<'_>) {
+        self.retain(new.kind, |entry| {
+            let is_same = entry.subject() == new.subject;
+            !(is_same && (new.kind != Kind::Path || entry.text("mode") == new.mode))
+        });
+        let mut entry = Map::new();
+        entry.insert(new.kind.key().to_owned(), new.subject.into());
+        if new.kind == Kind::Path {
+            entry.insert("mode".to_owned(), new.mode.into());
+        }
+        entry.insert("approval".to_owned(), new.approval.name().into());
+        entry.insert("source".to_owned(), new.source.into());
+        entry.insert("created".to_owned(), new.created.into());
+        if let Some(entries) = self.entries_mut(new.kind) {
+            entries.push(entry.into());
+        }
+    }
+
+    /// Removes the entries for a subject, and says how many there were.
+    pub fn remove(&mut self, kind: Kind, subject: &str) -> usize {
+        let before = self.entries(kind, "entries").count();
+        self.retain(kind, |entry| entry.subject() != subject);
+        before - self.entries(kind, "entries").count()
+    }
+
+    fn retain(&mut self, kind: Kind, keep: impl Fn(&Entry<'_>) -> bool) {
+        if let Some(entries) = self.entries_mut(kind) {
+            entries.retain(|entry| keep(&Entry { kind, entry }));
+        }
+    }
+
+    /// The list of a kind's entries, made where there is none.
+    fn entries_mut(&mut self, kind: Kind) -> Option<&mut Vec<Value>> {
+        let mut at = &mut self.0;
+        for key in kind.section().split('/').skip(1) {
+            if at.get(key).is_none_or(Value::is_null) {
+                at.as_object_mut()?.insert(key.to_owned(), json!({ "default": "prompt" }));
+            }
+            at = at.get_mut(key)?;
+        }
+        if at.get("entries").is_none_or(Value::is_null) {
+            at.as_object_mut()?.insert("entries".to_owned(), json!([]));
+        }
+        at.get_mut("entries")?.as_array_mut()
+    }
+
+    /// The entries that allow and that deny, in numbers.
+    pub fn count(&self, kind: Kind) -> (usize, usize) {
+        let count = |wanted| {
+            self.entries(kind, "entries").filter(|entry| entry.approval() == wanted).count()
+        };
+        (count(Approval::Allow), count(Approval::Deny))
+    }
+}
+
+/// An entry to be added.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry<'a> {
+    /// What it is about.
+    pub kind: Kind,
+    /// The path, the variable, the host.
+    pub subject: &'a str,
+    /// For a path: some of `rwd`.
+    pub mode: &'a str,
+    /// What it says.
+    pub approval: Approval,
+    /// Who made it: `default`, `prompt`, `config`, `cli`.
+    pub source: &'a str,
+    /// When, as RFC 3339.
+    pub created: &'a str,
+}
+
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    kind: Kind,
+    entry: &'a Value,
+}
+
+impl<'a> Entry<'a> {
+    fn text(&self, key: &str) -> &'a str {
+        self.entry.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn subject(&self) -> &'a str {
+        self.text(self.kind.key())
+    }
+
+    fn approval(&self) -> Approval {
+        Approval::parse(self.text("approval")).unwrap_or(Approval::Deny)
+    }
+
+    /// A variable's name, or all that begin as a name with `*` at its end does.
+    fn is_for_variable(&self, name: &str) -> bool {
+        match self.text("name").strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == self.text("name"),
+        }
+    }
+
+    /// A host's name, with a port or for every one, or all below a name with `*.` before it.
+    fn is_for_host(&self, host: &str, port: u16) -> bool {
+        let named = self.text("host").to_ascii_lowercase();
+        let named = match named.strip_suffix(&format!(":{port}")) {
+            Some(bare) if !bare.ends_with(':') => bare,
+            _ => named.as_str(),
+        };
+        match named.strip_prefix('*') {
+            Some(end) => end.starts_with('.') && host.len() > end.len() && host.ends_with(end),
+            None => host == named,
+        }
+    }
+}
+
+fn check_entry(kind: Kind, entry: &Value) -> Result<(), String> {
+    let text = |key: &str| {
+        entry.get(key).and_then(Value::as_str).ok_or_else(|| format!("\"{key}\" is missing"))
+    };
+    if text(kind.key())?.is_empty() {
+        return Err(format!("\"{}\" is empty", kind.key()));
+    }
+    Approval::parse(text("approval")?)?;
+    if kind == Kind::Path { check_mode(text("mode")?) } else { Ok(()) }
+}
+
+/// Checks a mode of a path: some of `rwd`.
+///
+/// # Errors
+/// It is empty, or has other letters.
+pub fn check_mode(mode: &str) -> Result<(), String> {
+    if !mode.is_empty() && mode.chars().all(|letter| "rwd".contains(letter)) {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{}\" is not a mode; write some of rwd (read, write, delete)",
+        mode.escape_debug()
+    ))
+}
+
+/// What is to be done about a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Do it.
+    Allow,
+    /// Refuse it.
+    Deny,
+    /// Ask.
+    Ask,
+}
+
+/// The policies that count for a run: the thought's own, and the global one.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// The thought's.
+    pub own: Policy,
+    /// The one for all thoughts.
+    pub global: Policy,
+}
+
+impl Layers {
+    /// Decides about a path without links. `is_free`: the place is one that needs no question.
+    ///
+    /// The global `protected` entries come first, then whoever denies, then free places, then whoever allows: a deny within a
+    /// free place counts.
+    pub fn decide_path(&self, mode: Mode, path: &Path, is_free: bool) -> Verdict {
+        if let Some(entry) = self.global.find_path("protected", mode, path) {
+            return match entry.approval() {
+                Approval::Allow => Verdict::Allow,
+                Approval::Deny => Verdict::Deny,
+                Approval::Prompt => Verdict::Ask,
+            };
+        }
+        let found = [&self.own, &self.global]
+            .map(|policy| policy.find_path("entries", mode, path).map(|entry| entry.approval()));
+        if found.contains(&Some(Approval::Deny)) {
+            return Verdict::Deny;
+        }
+        if is_free || found.contains(&Some(Approval::Allow)) {
+            return Verdict::Allow;
+        }
+        let is_asked = found.contains(&Some(Approval::Prompt));
+        if is_asked { Verdict::Ask } else { self.decide_default(Kind::Path) }
+    }
+
+    /// Decides about reading a variable. `is_secret`: only its whole name in an entry allows it.
+    pub fn decide_variable(&self, name: &str, is_secret: bool) -> Verdict {
+        self.decide_named(Kind::Env, is_secret, |entry| entry.is_for_variable(name))
+    }
+
+    /// Decides about a host, in lower case, and a port.
+    pub fn decide_host(&self, host: &str, port: u16) -> Verdict {
+        self.decide_named(Kind::Host, false, |entry| entry.is_for_host(host, port))
+    }
+
+    fn decide_named(
+        &self,
+        kind: Kind,
+        needs_whole_name: bool,
+        is_for: impl Fn(&Entry<'_>) -> bool,
+    ) -> Verdict {
+        let policies = [&self.own, &self.global];
+        let found = || {
+            policies
+                .iter()
+                .flat_map(|policy| policy.entries(kind, "entries"))
+                .filter(|entry| is_for(entry))
+        };
+        if found().any(|entry| entry.approval() == Approval::Deny) {
+            return Verdict::Deny;
+        }
+        let allows = |entry: Entry<'_>| {
+            let is_whole = !entry.subject().contains('*');
+            entry.approval() == Approval::Allow && (is_whole || !needs_whole_name)
+        };
+        if found().any(allows) {
+            return Verdict::Allow;
+        }
+        if found().next().is_some() {
+            return Verdict::Ask;
+        }
+        match self.decide_default(kind) {
+            Verdict::Allow if needs_whole_name => Verdict::Ask,
+            verdict => verdict,
+        }
+    }
+
+    fn decide_default(&self, kind: Kind) -> Verdict {
+        let defaults = [&self.own, &self.global].map(|policy| policy.default_of(kind));
+        match defaults {
+            [Approval::Deny, _] | [_, Approval::Deny] => Verdict::Deny,
+            [Approval::Allow, _] | [_, Approval::Allow] => Verdict::Allow,
+            _ => Verdict::Ask,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! The places of a run: which need no question, and which nothing may touch, whatever an entry says.
+
+use std::path::{Path, PathBuf};
+
+use super::Mode;
+
+/// The places of a run, without links.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// The user's home folder.
+    pub user_home: Option<PathBuf>,
+    /// The folder of all thoughts' data, `~/.thinkingscript`.
+    pub home: PathBuf,
+    /// The thought's folder.
+    pub thought: Option<PathBuf>,
+    /// nagent's root.
+    pub root: Option<PathBuf>,
+    /// Where credentials usually are: asked about even in the working folder.
+    pub hidden: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Whether a place needs no question: reading the working folder and the thought's, writing its workspace, its memories,
+    /// and exactly `memory.js`.
+    pub fn is_free(&self, mode: Mode, path: &Path) -> bool {
+        if let Some(thought) = &self.thought {
+            let is_own = ["workspace", "memories"].iter().any(|name| {
+                let folder = thought.join(name);
+                path.starts_with(&folder) && (mode != Mode::Delete || path != folder)
+            });
+            if is_own
+                || path == thought.join("memory.js")
+                || mode == Mode::Read && path.starts_with(thought)
+            {
+                return true;
+            }
+        }
+        let is_hidden = || self.hidden.iter().any(|hidden| path.starts_with(hidden));
+        mode == Mode::Read && self.has_free_cwd() && path.starts_with(&self.cwd) && !is_hidden()
+    }
+
+    /// Whether it is the folder of the workspace or of the memories, which stay.
+    fn is_workplace(&self, path: &Path) -> bool {
+        self.thought.as_ref().is_some_and(|thought| {
+            ["workspace", "memories"].iter().any(|name| path == thought.join(name))
+        })
+    }
+
+    /// Whether the working folder may be read: not where it is `/`, the home folder, or above it.
+    fn has_free_cwd(&self) -> bool {
+        let is_above = |place: &Path| place.starts_with(&self.cwd);
+        let root = self.root.as_deref();
+        !is_above(&self.home)
+            && !self.user_home.as_deref().is_some_and(is_above)
+            && !root.is_some_and(is_above)
+    }
+
+    /// Why a place may not be touched, by any entry: policies, settings and keys, nagent's own folder.
+    pub fn find_taboo(&self, mode: Mode, path: &Path) -> Option<&'static str> {
+        let agents = self.home.join("agents");
+        if path.starts_with(&agents)
+            || self.root.as_deref().is_some_and(|root| path.starts_with(root))
+        {
+            return Some("keys and conversations are there");
+        }
+        if mode == Mode::Read {
+            return None;
+        }
+        let holds = |place: &Path| place.starts_with(path);
+        let thoughts = self.home.join("thoughts");
+        let is_of_a_thought = path.strip_prefix(&thoughts).is_ok_and(|below| {
+            let mut names = below.components().skip(1);
+            names.next().is_none_or(|name| {
+                name.as_os_str() == "policy.json" || name.as_os_str() == "origin"
+            })
+        });
+        let is_setting = ["policy.json", "config.json"]
+            .iter()
+            .any(|name| path.starts_with(self.home.join(name)));
+        // Ephemeral runs have their folder elsewhere.
+        let is_own_folder = self.thought.as_deref().is_some_and(holds);
+        let is_above = holds(&self.home) || self.root.as_deref().is_some_and(holds);
+        if mode == Mode::Delete && (is_above || path == self.cwd || self.is_workplace(path)) {
+            return Some("a run needs this folder itself");
+        }
+        (is_of_a_thought || is_setting || is_own_folder)
+            .then_some("a script cannot change what it may do")
+    }
+}

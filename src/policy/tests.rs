@@ -1,0 +1,222 @@
+//! The seed's file, every pair of layers, damage, free places.
+
+use super::places::Places;
+use super::*;
+
+/// The file of the seed, word for word.
+const SEED: &str = r#"{
+  "version": 1,
+  "paths": {
+    "default": "prompt",
+    "entries": [
+      {"path": "/Users/brad/projects", "mode": "rwd", "approval": "allow", "source": "prompt"},
+      {"path": "/etc", "mode": "r", "approval": "allow", "source": "config"}
+    ],
+    "protected": []
+  },
+  "env": {
+    "default": "prompt",
+    "entries": [
+      {"name": "HOME", "approval": "allow", "source": "config"},
+      {"name": "AWS_*", "approval": "deny", "source": "config"}
+    ]
+  },
+  "net": {
+    "hosts": {
+      "default": "prompt",
+      "entries": [
+        {"host": "*.github.com", "approval": "allow", "source": "prompt"}
+      ]
+    },
+    "listen": {
+      "default": "deny",
+      "entries": []
+    }
+  }
+}"#;
+
+fn seed() -> Layers {
+    Layers { own: Policy::parse(SEED).unwrap(), global: Policy::default() }
+}
+
+fn policy(paths: &[(&str, &str, &str)]) -> Policy {
+    let mut policy = Policy::default();
+    for (subject, mode, approval) in paths {
+        let approval = Approval::parse(approval).unwrap();
+        let entry =
+            NewEntry { kind: Kind::Path, subject, mode, approval, source: "cli", created: "" };
+        policy.add(&entry);
+    }
+    policy
+}
+
+#[test]
+fn the_seeds_file_means_what_the_seed_says() {
+    let layers = seed();
+    let path = |mode, path: &str| layers.decide_path(mode, Path::new(path), false);
+    assert_eq!(path(Mode::Delete, "/Users/brad/projects/x"), Verdict::Allow);
+    assert_eq!(path(Mode::Read, "/Users/brad/projectsX"), Verdict::Ask);
+    assert_eq!(path(Mode::Read, "/etc/passwd"), Verdict::Allow);
+    assert_eq!(path(Mode::Write, "/etc/passwd"), Verdict::Ask);
+    for (name, verdict) in [
+        ("HOME", Verdict::Allow),
+        ("HOMEX", Verdict::Ask),
+        ("AWS_KEY", Verdict::Deny),
+        ("AWSX", Verdict::Ask),
+    ] {
+        assert_eq!(layers.decide_variable(name, false), verdict, "{name}");
+    }
+    for (host, verdict) in [
+        ("api.github.com", Verdict::Allow),
+        ("a.b.github.com", Verdict::Allow),
+        ("github.com", Verdict::Ask),
+        ("evilgithub.com", Verdict::Ask),
+        ("api.github.com.evil.example", Verdict::Ask),
+    ] {
+        assert_eq!(layers.decide_host(host, 443), verdict, "{host}");
+    }
+}
+
+#[test]
+fn a_file_round_trips_with_what_is_not_known_in_it() {
+    let text =
+        SEED.replace("\"version\": 1,", "\"version\": 1,\n  \"mine\": {\"b\": 1, \"a\": 2},");
+    let mut policy = Policy::parse(&text).unwrap();
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(value(&policy.format()), value(&text));
+    assert_eq!(policy.format().find("\"mine\""), Some(20), "{}", policy.format());
+    let entry = NewEntry {
+        kind: Kind::Host,
+        subject: "a.example",
+        mode: "",
+        approval: Approval::Deny,
+        source: "cli",
+        created: "2026-11-23T00:00:00Z",
+    };
+    policy.add(&entry);
+    policy.add(&entry);
+    assert_eq!(policy.count(Kind::Host), (1, 1));
+    assert_eq!(policy.remove(Kind::Host, "a.example"), 1);
+    assert_eq!(policy.remove(Kind::Host, "a.example"), 0);
+    assert_eq!(value(&policy.format()), value(&text));
+    // Go writes an empty list as null.
+    let null = r#"{"version":1,"paths":{"default":"prompt","entries":null,"protected":null}}"#;
+    let mut policy = Policy::parse(null).unwrap();
+    policy.add(&entry);
+    assert_eq!(policy.count(Kind::Host), (0, 1));
+}
+
+#[test]
+fn damage_is_named() {
+    for (text, part) in [
+        ("{", "line 1"),
+        ("[]", "not an object"),
+        (r#"{"version": 2}"#, "version"),
+        (r#"{"paths": []}"#, "\"paths\" is not an object"),
+        (r#"{"net": 1}"#, "\"net.hosts\" is not an object"),
+        (r#"{"env": {"default": "maybe"}}"#, "allow, deny or prompt"),
+        (r#"{"env": {"entries": [{"approval": "allow"}]}}"#, "\"name\" is missing"),
+        (r#"{"paths": {"entries": [{"path": "/", "mode": "x", "approval": "allow"}]}}"#, "rwd"),
+        (r#"{"paths": {"protected": {}}}"#, "not a list"),
+    ] {
+        let error = Policy::parse(text).unwrap_err();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn every_pair_of_layers() {
+    let path = Path::new("/a/b/c");
+    let check = |own: &[(&str, &str, &str)], global: &[(&str, &str, &str)], free, expect| {
+        let layers = Layers { own: policy(own), global: policy(global) };
+        assert_eq!(layers.decide_path(Mode::Read, path, free), expect, "{own:?} {global:?}");
+    };
+    let (allow, deny, ask) = (Verdict::Allow, Verdict::Deny, Verdict::Ask);
+    check(&[], &[], false, ask);
+    check(&[], &[], true, allow);
+    check(&[("/a", "r", "deny")], &[], true, deny);
+    check(&[], &[("/a", "r", "deny")], true, deny);
+    check(&[("/a", "r", "allow")], &[("/a", "r", "deny")], false, deny);
+    check(&[("/a", "r", "deny")], &[("/a", "r", "allow")], false, deny);
+    check(&[], &[("/a", "r", "allow")], false, allow);
+    check(&[("/a", "r", "prompt")], &[("/a", "r", "allow")], false, allow);
+    check(&[("/a", "r", "prompt")], &[], false, ask);
+    // The longest of those that have the mode.
+    check(&[("/a", "r", "deny"), ("/a/b", "r", "allow")], &[], false, allow);
+    check(&[("/a", "r", "allow"), ("/a/b", "r", "deny")], &[], false, deny);
+    check(&[("/a", "r", "allow"), ("/a/b/c", "w", "deny")], &[], false, allow);
+    check(&[("/a/b", "rd", "allow"), ("/a/b", "rw", "deny")], &[], false, deny);
+    let mut global = Policy::default();
+    let protected = json!([{"path": "/a", "mode": "r", "approval": "deny"}]);
+    global.0["paths"]["protected"] = protected;
+    let layers = Layers { own: policy(&[("/a/b/c", "r", "allow")]), global };
+    assert_eq!(layers.decide_path(Mode::Read, path, true), deny);
+    assert_eq!(layers.decide_path(Mode::Write, path, true), allow);
+}
+
+#[test]
+fn a_wildcard_never_covers_a_credential() {
+    let mut layers = Layers::default();
+    for (subject, expect) in
+        [("*", Verdict::Ask), ("OPENAI_*", Verdict::Ask), ("OPENAI_API_KEY", Verdict::Allow)]
+    {
+        let approval = Approval::Allow;
+        layers.own.add(&NewEntry {
+            kind: Kind::Env,
+            subject,
+            mode: "",
+            approval,
+            source: "cli",
+            created: "",
+        });
+        assert_eq!(layers.decide_variable("OPENAI_API_KEY", true), expect, "{subject}");
+    }
+    assert_eq!(layers.decide_variable("LANG", false), Verdict::Allow);
+}
+
+#[test]
+fn free_places_and_taboos() {
+    let places = Places {
+        cwd: "/home/me/project".into(),
+        user_home: Some("/home/me".into()),
+        home: "/home/me/.thinkingscript".into(),
+        thought: Some("/home/me/.thinkingscript/thoughts/t".into()),
+        root: Some("/home/me/.nagent".into()),
+        hidden: vec!["/home/me/project/.ssh".into()],
+    };
+    let free = |mode, path: &str| places.is_free(mode, Path::new(path));
+    let thought = "/home/me/.thinkingscript/thoughts/t";
+    assert!(free(Mode::Read, "/home/me/project/a"));
+    assert!(!free(Mode::Read, "/home/me/projectX/a") && !free(Mode::Write, "/home/me/project/a"));
+    assert!(!free(Mode::Read, "/home/me/project/.ssh/id"));
+    for (below, read, write, delete) in [
+        ("/workspace", true, true, false),
+        ("/workspace/a/b", true, true, true),
+        ("/memories/a.md", true, true, true),
+        ("/memory.js", true, true, true),
+        ("/memory.js/x", true, false, false),
+        ("/policy.json", true, false, false),
+        ("/other", true, false, false),
+    ] {
+        let path = format!("{thought}{below}");
+        let got = [Mode::Read, Mode::Write, Mode::Delete].map(|mode| free(mode, &path));
+        assert_eq!(got, [read, write, delete], "{below}");
+    }
+    let taboo = |mode, path: &str| places.find_taboo(mode, Path::new(path)).is_some();
+    let others = ["/policy.json", "/origin", "", "-2/policy.json", "-2"];
+    for path in others.map(|end| format!("{thought}{end}")) {
+        assert!(taboo(Mode::Write, &path) && taboo(Mode::Delete, &path), "{path}");
+        assert!(!taboo(Mode::Read, &path), "{path}");
+    }
+    for path in ["/home/me/.thinkingscript/agents/anthropic.json", "/home/me/.nagent/config.json"] {
+        assert!(taboo(Mode::Read, path), "{path}");
+    }
+    assert!(
+        taboo(Mode::Delete, "/home/me")
+            && taboo(Mode::Delete, "/")
+            && !taboo(Mode::Write, "/home/me/x")
+    );
+    assert!(taboo(Mode::Write, "/home/me/.thinkingscript/config.json"));
+    let above = Places { cwd: "/home".into(), ..places.clone() };
+    assert!(!above.is_free(Mode::Read, Path::new("/home/x")));
+}

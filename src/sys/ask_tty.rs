@@ -1,0 +1,229 @@
+//! A question with three answers on the terminal of this process, whatever stdin, stdout and stderr are. Only keys that are
+//! pressed while it is shown count.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
+};
+
+use super::interrupt::Interrupts;
+use super::lock::wait_lock;
+use super::terminal;
+use super::tty::Tty;
+use crate::format::harmless::escape_text;
+use crate::view::columns::wrap;
+
+/// What somebody answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes, for good.
+    Allow,
+    /// No, for good.
+    Deny,
+    /// Yes, for this run.
+    Once,
+    /// Ctrl-C, Esc, or nobody is there any more.
+    Interrupted,
+}
+
+/// The choices, in the order in which they are shown.
+const CHOICES: [(&str, Answer); 3] =
+    [("Allow", Answer::Allow), ("Deny", Answer::Deny), ("Once", Answer::Once)];
+
+/// The choice that Enter takes at first.
+const DEFAULT: usize = 1;
+
+/// How long the rest of a key's sequence may take.
+const SEQUENCE: Duration = Duration::from_millis(50);
+
+/// The terminal, for questions.
+#[derive(Debug)]
+pub struct AskTty {
+    tty: Tty,
+    /// The folder of the lock that keeps two processes from asking at once.
+    locks: PathBuf,
+}
+
+impl AskTty {
+    /// Opens the terminal. `None`: there is none.
+    pub fn open(locks: PathBuf) -> Option<Self> {
+        Some(Self { tty: Tty::open()?, locks })
+    }
+
+    /// Writes a line.
+    pub(super) fn say(&mut self, text: &str) {
+        self.tty.write(&format!("  {}\n", escape_text(text)));
+    }
+
+    /// Asks whether `who` may do something.
+    pub(super) fn ask(
+        &mut self,
+        who: &str,
+        label: &str,
+        detail: &str,
+        interrupts: &Interrupts,
+    ) -> Answer {
+        // Until it is dropped, this process alone asks on this terminal.
+        let _lock = self.lock(interrupts);
+        let (columns, has_colours) = self.tty.look();
+        let head = format!("◆ {label}  {}", escape_text(detail).replace('\n', "\\n"));
+        let rows = wrap(&head, columns.saturating_sub(3).max(20));
+        let who = escape_text(who).replace('\n', " ");
+        let mut text = if has_colours {
+            format!("\n\x1b[7m {who} asks \x1b[0m\n")
+        } else {
+            format!("\n{who} asks\n")
+        };
+        for (at, row) in rows.iter().enumerate() {
+            match row.strip_prefix('◆').filter(|_| at == 0 && has_colours) {
+                Some(rest) => text.push_str(&format!("  \x1b[38;5;214m◆\x1b[0m{rest}\n")),
+                None => text.push_str(&format!("  {row}\n")),
+            }
+        }
+        self.tty.write(&text);
+        let Some(_raw) = RawMode::enter(self.tty.file()) else { return Answer::Interrupted };
+        self.tty.forget_input();
+        let mut at = DEFAULT;
+        let mut is_drawn = false;
+        let mut typed = Vec::new();
+        let answer = loop {
+            self.draw(at, is_drawn);
+            is_drawn = true;
+            match self.read_key(&mut typed, interrupts) {
+                Key::Up => at = at.saturating_sub(1),
+                Key::Down => at = (at + 1).min(CHOICES.len() - 1),
+                Key::Take => break CHOICES[at].1,
+                Key::Number(number) => break CHOICES[number].1,
+                Key::Leave => break Answer::Interrupted,
+                Key::Other => {}
+            }
+        };
+        if terminal::can_overwrite() {
+            // The question vanishes: blank line, head, detail, choices.
+            let lines = 2 + rows.len() + CHOICES.len();
+            self.tty.write(&format!("\x1b[{lines}A\r\x1b[J"));
+        }
+        answer
+    }
+
+    fn draw(&mut self, at: usize, again: bool) {
+        let can_overwrite = terminal::can_overwrite();
+        if again && !can_overwrite {
+            return;
+        }
+        let mut text = if again { format!("\x1b[{}A\r", CHOICES.len()) } else { String::new() };
+        for (number, (word, _)) in CHOICES.iter().enumerate() {
+            let mark = if number == at { '❯' } else { ' ' };
+            text.push_str(&format!("  {mark} {} {word}\n", number + 1));
+        }
+        self.tty.write(&text);
+    }
+
+    /// The next key; `typed` has what came with the one before.
+    fn read_key(&self, typed: &mut Vec<u8>, interrupts: &Interrupts) -> Key {
+        if typed.is_empty() && !self.read_bytes(typed, None, interrupts) {
+            return Key::Leave;
+        }
+        // The rest of an arrow key may come on its own.
+        if typed.as_slice() == [0x1b] && !self.read_bytes(typed, Some(SEQUENCE), interrupts) {
+            return Key::Leave;
+        }
+        let (length, key) = match typed.as_slice() {
+            [0x1b, b'[' | b'O', b'A', ..] => (3, Key::Up),
+            [0x1b, b'[' | b'O', b'B', ..] => (3, Key::Down),
+            [0x1b, b'[' | b'O', ..] => (typed.len(), Key::Other),
+            [b'k', ..] => (1, Key::Up),
+            [b'j', ..] => (1, Key::Down),
+            [b'\r' | b'\n' | b' ', ..] => (1, Key::Take),
+            [digit @ b'1'..=b'3', ..] => (1, Key::Number(usize::from(digit - b'1'))),
+            [0x1b | 3 | 4, ..] => (1, Key::Leave),
+            _ => (1, Key::Other),
+        };
+        typed.drain(..length);
+        key
+    }
+
+    /// Reads what has been typed. False: nothing came in time, a signal did, or the terminal is gone.
+    fn read_bytes(
+        &self,
+        into: &mut Vec<u8>,
+        most: Option<Duration>,
+        interrupts: &Interrupts,
+    ) -> bool {
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        loop {
+            let mut file = self.tty.file();
+            let mut fds =
+                [PollFd::new(file, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
+            let ready = poll(&mut fds, most.as_ref());
+            if interrupts.pending().is_some() {
+                return false;
+            }
+            let mut bytes = [0; 64];
+            match ready {
+                Ok(0) => return false,
+                Ok(_) => {
+                    let count = file.read(&mut bytes).unwrap_or(0);
+                    into.extend_from_slice(&bytes[..count]);
+                    return count > 0;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn lock(&self, interrupts: &Interrupts) -> Option<File> {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The seventh field; the second, which may hold blanks, is left out.
+        let terminal = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(4));
+        let path = self.locks.join(format!("prompt-{}.lock", terminal.unwrap_or("0")));
+        super::fs::create_private_folder(&self.locks).ok()?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).ok()?;
+        let forever = Duration::from_hours(24);
+        wait_lock(&file, &path, forever, interrupts, forever, &mut || {}).ok()?;
+        Some(file)
+    }
+}
+
+enum Key {
+    Up,
+    Down,
+    Take,
+    Number(usize),
+    Leave,
+    Other,
+}
+
+/// The terminal passes each key on at once, unshown, Ctrl-C too. As it was before, when this is dropped.
+struct RawMode {
+    file: File,
+    before: Termios,
+}
+
+impl RawMode {
+    fn enter(file: &File) -> Option<Self> {
+        let file = file.try_clone().ok()?;
+        let before = tcgetattr(&file).ok()?;
+        let mut raw = before.clone();
+        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&file, OptionalActions::Now, &raw).ok()?;
+        Some(Self { file, before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        let _ = tcflush(&self.file, QueueSelector::IFlush);
+        let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
+    }
+}

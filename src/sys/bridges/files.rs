@@ -1,0 +1,272 @@
+//! The files of a script. Each is found first, then asked about by its true path, then used.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use rustix::fs::{AtFlags, FileType, Mode as Bits, OFlags, Stat};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use super::Bridges;
+use crate::limits;
+use crate::policy::Mode;
+use crate::sys::guarded::{Found, Spot, explain, list, open_below};
+use crate::sys::names::shown;
+use crate::sys::permission::Wish;
+use crate::sys::temp_files::TempFile;
+
+/// Folders and files that a glob looks at.
+const GLOB_VISITS: usize = 500_000;
+
+impl Bridges<'_> {
+    pub(super) fn read_file(&mut self, path: PathBuf, is_base64: bool) -> Result<Value, String> {
+        let (bytes, path) = self.read_bytes(&path, limits::JS_READ)?;
+        if is_base64 {
+            return Ok(json!(base64::engine::general_purpose::STANDARD.encode(bytes)));
+        }
+        String::from_utf8(bytes).map(Value::String).map_err(|_| {
+            format!(
+                "{} is not UTF-8 text; fs.readFile(path, \"base64\") reads any file",
+                shown(&path)
+            )
+        })
+    }
+
+    /// The bytes of a file, and its true path.
+    pub(super) fn read_bytes(
+        &mut self,
+        path: &Path,
+        limit: u64,
+    ) -> Result<(Vec<u8>, PathBuf), String> {
+        let found = self.find(path, "READ")?;
+        let file = found.open()?;
+        let too_large = |bytes: u64| {
+            format!("{} has {bytes} bytes, over the limit of {limit}", shown(&found.path))
+        };
+        let size = u64::try_from(found.stat.st_size).unwrap_or(0);
+        if size > limit {
+            return Err(too_large(size));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        // It may have grown.
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(failed(&found.path))?;
+        if bytes.len() as u64 > limit {
+            return Err(too_large(bytes.len() as u64));
+        }
+        Ok((bytes, found.path))
+    }
+
+    /// Finds something that may be read. What is not there must be allowed to be looked for.
+    fn find(&mut self, path: &Path, label: &'static str) -> Result<Found, String> {
+        let Some(found) = Found::find(path)? else {
+            let spot = Spot::find(path)?;
+            self.permissions.permit(Wish::Path(Mode::Read, label, &spot.path))?;
+            return Err(explain(&spot.path)(Errno::NOENT));
+        };
+        self.permissions.permit(Wish::Path(Mode::Read, label, &found.path))?;
+        Ok(found)
+    }
+
+    fn find_writable(&mut self, path: &Path) -> Result<Spot, String> {
+        let spot = Spot::follow(path)?;
+        self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
+        Ok(spot)
+    }
+
+    pub(super) fn write_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        let spot = self.find_writable(path)?;
+        spot.check_file()?;
+        write_new(&spot, &mut |file| file.write_all(bytes))
+    }
+
+    pub(super) fn append_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        let spot = self.find_writable(path)?;
+        spot.check_file()?;
+        // The other names are perhaps where nothing may be written.
+        if spot.stat.is_some_and(|stat| stat.st_nlink > 1) {
+            let path = shown(&spot.path);
+            return Err(format!(
+                "{path} has other names (hard links), which would change too; write it whole with fs.writeFile"
+            ));
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mode = Bits::from_raw_mode(0o644);
+        let file = rustix::fs::openat(&spot.dir, &spot.name, flags | OFlags::CLOEXEC, mode);
+        let mut file = File::from(file.map_err(explain(&spot.path))?);
+        file.write_all(bytes).map_err(failed(&spot.path))
+    }
+
+    pub(super) fn read_dir(&mut self, path: &Path) -> Result<Value, String> {
+        let found = self.find(path, "LIST")?;
+        let folder = found.open_folder()?.into();
+        let names = list(&folder).map_err(explain(&found.path))?;
+        let entries = names.iter().filter_map(|name| {
+            let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some(json!({
+                "name": name.to_string_lossy(),
+                "isDir": FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+                "size": stat.st_size,
+            }))
+        });
+        Ok(entries.collect())
+    }
+
+    pub(super) fn stat(&mut self, path: &Path) -> Result<Value, String> {
+        let found = self.find(path, "READ")?;
+        let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(json!({
+            "name": name,
+            "isDir": found.is_folder(),
+            "size": found.stat.st_size,
+            "modTime": found.stat.st_mtime,
+        }))
+    }
+
+    pub(super) fn exists(&mut self, path: &Path) -> bool {
+        self.find(path, "READ").is_ok()
+    }
+
+    pub(super) fn delete(&mut self, path: &Path) -> Result<(), String> {
+        let spot = Spot::find(path)?;
+        self.permissions.permit(Wish::Path(Mode::Delete, "DELETE", &spot.path))?;
+        if spot.stat.is_none() {
+            return Ok(());
+        }
+        let permissions = &self.permissions;
+        spot.remove(&mut |below| {
+            if permissions.is_refused(Wish::Path(Mode::Delete, "DELETE", below)) {
+                return Err(format!("delete {} is not allowed: the policy says no", shown(below)));
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn make_folder(&mut self, path: &Path) -> Result<(), String> {
+        let mut spot = Spot::follow(path)?;
+        if spot.kind() == Some(FileType::Directory) {
+            return Ok(());
+        }
+        self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
+        spot.make_folders()
+    }
+
+    pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), String> {
+        let (bytes, _) = self.read_bytes(from, limits::JS_READ)?;
+        let spot = self.find_writable(to)?;
+        spot.check_file()?;
+        write_new(&spot, &mut |file| file.write_all(&bytes))
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), String> {
+        let source = Spot::find(from)?;
+        let Some(stat) = source.stat else { return Err(explain(&source.path)(Errno::NOENT)) };
+        // Else a right to remove would be one to read, in the place where it goes to.
+        for (mode, label) in [(Mode::Delete, "DELETE"), (Mode::Read, "READ")] {
+            self.permissions.permit(Wish::Path(mode, label, &source.path))?;
+        }
+        let target = self.find_writable(to)?;
+        if !target.missing.is_empty() {
+            target.check_file()?;
+        }
+        match rustix::fs::renameat(&source.dir, &source.name, &target.dir, &target.name) {
+            Err(Errno::XDEV) => {}
+            done => return done.map_err(explain(&target.path)),
+        }
+        move_across(&source, &stat, &target)
+    }
+
+    pub(super) fn glob(&mut self, pattern: &Path) -> Result<Value, String> {
+        let is_plain = |part: &std::path::Component<'_>| {
+            !part.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[{".contains(byte))
+        };
+        let base: PathBuf = pattern.components().take_while(is_plain).collect();
+        let rest = pattern.strip_prefix(&base).unwrap_or(Path::new(""));
+        if rest.as_os_str().is_empty() {
+            let found = self.exists(pattern).then(|| pattern.to_string_lossy().into_owned());
+            return Ok(found.into_iter().collect());
+        }
+        let glob =
+            globset::GlobBuilder::new(&rest.to_string_lossy()).literal_separator(true).build();
+        let glob = glob.map_err(|error| format!("fs.glob: {error}"))?.compile_matcher();
+        let Some(found) = Found::find(&base)? else { return Ok(json!([])) };
+        self.permissions.permit(Wish::Path(Mode::Read, "LIST", &found.path))?;
+        let mut visits = 0;
+        let mut matches = Vec::new();
+        let top = found.open_folder()?.into();
+        let mut ahead = vec![PathBuf::new()];
+        while let Some(below) = ahead.pop() {
+            let Ok(folder) = open_below(&top, &below) else { continue };
+            for name in list(&folder).map_err(explain(&found.path))? {
+                visits += 1;
+                if visits > GLOB_VISITS || self.permissions.interrupts.pending().is_some() {
+                    return Err(
+                        "fs.glob: there are too many files to look at; name a folder further down"
+                            .to_owned(),
+                    );
+                }
+                let below = below.join(&name);
+                let path = found.path.join(&below);
+                if !self.permissions.is_granted(Wish::Path(Mode::Read, "LIST", &path)) {
+                    continue;
+                }
+                if glob.is_match(&below) {
+                    matches.push(path.to_string_lossy().into_owned());
+                    if matches.len() > limits::JS_GLOB {
+                        return Err(format!(
+                            "fs.glob: over the limit of {} paths",
+                            limits::JS_GLOB
+                        ));
+                    }
+                }
+                let stat = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW);
+                if stat
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+                {
+                    ahead.push(below);
+                }
+            }
+        }
+        matches.sort();
+        Ok(json!(matches))
+    }
+}
+
+/// Moves a file to another file system.
+fn move_across(source: &Spot, stat: &Stat, target: &Spot) -> Result<(), String> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(format!(
+            "{} is on another file system than {}; only files can be moved there",
+            shown(&source.path),
+            shown(&target.path)
+        ));
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&source.dir, &source.name, flags, Bits::empty());
+    let mut file = File::from(file.map_err(explain(&source.path))?);
+    target.check_file()?;
+    write_new(target, &mut |new| io::copy(&mut file, new).map(drop))?;
+    source.remove(&mut |_| Ok(()))
+}
+
+/// Writes a new file and gives it the name. It keeps the mode of the one that had the name.
+fn write_new(spot: &Spot, fill: &mut dyn FnMut(&mut File) -> io::Result<()>) -> Result<(), String> {
+    let mut write = || -> io::Result<()> {
+        let mode = spot.stat.map_or(0o644, |stat| stat.st_mode & 0o777);
+        let mut new = TempFile::create_in(spot.dir.try_clone()?, Bits::from_raw_mode(mode))?;
+        fill(new.file_mut())?;
+        // What a script leaves for the next run survives a power cut; other files need not.
+        if spot.name == "memory.js" {
+            new.persist_durably(&spot.name, false)
+        } else {
+            new.persist(&spot.name, false)
+        }
+    };
+    write().map_err(failed(&spot.path))
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> String + '_ {
+    move |error| format!("{}: {error}", shown(path))
+}

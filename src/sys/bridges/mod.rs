@@ -1,0 +1,212 @@
+//! Does what the functions of a script's API do ([`crate::js::api`]), as far as the policy or a person allows it.
+
+mod files;
+mod modules;
+mod network;
+mod system;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::env::Env;
+use super::js_worker::Host;
+use super::permission::Permissions;
+use super::tty::Tty;
+use crate::format::harmless::escape_text;
+use crate::limits;
+
+/// Something that a script writes.
+#[derive(Debug, Clone, Copy)]
+pub enum Output<'a> {
+    /// A line for stderr.
+    Console(&'a str),
+    /// Text for stdout.
+    Stdout(&'a str),
+}
+
+/// The parent's side of a script's API.
+pub struct Bridges<'a> {
+    /// What the script may do.
+    pub permissions: Permissions<'a>,
+    /// The environment.
+    pub env: &'a Env,
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// Gets what the script writes.
+    pub on_output: Box<dyn FnMut(Output<'_>) + 'a>,
+    /// What went to the console, within the limit.
+    pub console: String,
+    /// What went to stdout, in bytes.
+    pub stdout_bytes: usize,
+}
+
+impl<'a> Bridges<'a> {
+    /// The side of a parent that passes on what the script writes.
+    pub fn new(
+        permissions: Permissions<'a>,
+        env: &'a Env,
+        cwd: PathBuf,
+        on_output: Box<dyn FnMut(Output<'_>) + 'a>,
+    ) -> Self {
+        Self { permissions, env, cwd, on_output, console: String::new(), stdout_bytes: 0 }
+    }
+}
+
+impl Host for Bridges<'_> {
+    fn call(
+        &mut self,
+        name: &str,
+        args: Vec<Value>,
+        deadline: Option<Instant>,
+    ) -> Result<Value, String> {
+        let args = Args { name, values: args };
+        let done = |done: Result<(), String>| done.map(|()| Value::Null);
+        match name {
+            "fs.readFile" => self.read_file(args.path(self, 0)?, args.is_base64(1)?),
+            "fs.writeFile" => done(self.write_file(&args.path(self, 0)?, &args.bytes(1)?)),
+            "fs.appendFile" => done(self.append_file(&args.path(self, 0)?, &args.bytes(1)?)),
+            "fs.readDir" => self.read_dir(&args.path(self, 0)?),
+            "fs.stat" => self.stat(&args.path(self, 0)?),
+            "fs.exists" => Ok(self.exists(&args.path(self, 0)?).into()),
+            "fs.delete" => done(self.delete(&args.path(self, 0)?)),
+            "fs.mkdir" => done(self.make_folder(&args.path(self, 0)?)),
+            "fs.copy" => done(self.copy(&args.path(self, 0)?, &args.path(self, 1)?)),
+            "fs.move" => done(self.rename(&args.path(self, 0)?, &args.path(self, 1)?)),
+            "fs.glob" => self.glob(&args.path(self, 0)?),
+            "net.fetch" => self.fetch(args.text(0)?, args.values.get(1), deadline),
+            "env.get" => self.variable(args.text(0)?),
+            "process.sleep" => done(self.sleep(args.values.first(), deadline)),
+            "process.stdout.write" => done(self.write_stdout(args.text(0)?)),
+            "console.log" | "console.error" => done(self.write_console(args.text(0)?)),
+            "input.prompt" => self.ask_person(args.text(0)?, args.values.get(1)),
+            "require" => self.find_module(args.text(0)?, args.text(1)?),
+            name if name.starts_with("sys.") => {
+                system::describe(&name[4..]).ok_or_else(|| format!("there is no {name}"))
+            }
+            name => Err(format!("there is no {name}")),
+        }
+    }
+
+    fn asked_time(&self) -> Duration {
+        self.permissions.asked
+    }
+}
+
+/// The arguments of a call.
+struct Args<'a> {
+    name: &'a str,
+    values: Vec<Value>,
+}
+
+impl Args<'_> {
+    fn text(&self, at: usize) -> Result<&str, String> {
+        self.values
+            .get(at)
+            .and_then(Value::as_str)
+            .ok_or_else(|| format!("{}: argument {} must be a string", self.name, at + 1))
+    }
+
+    /// An absolute path, from the working folder.
+    fn path(&self, bridges: &Bridges<'_>, at: usize) -> Result<PathBuf, String> {
+        let text = self.text(at)?;
+        if text.is_empty() || text.contains('\0') {
+            return Err(format!("{}: the path is empty, or contains a NUL byte", self.name));
+        }
+        Ok(bridges.cwd.join(Path::new(text)))
+    }
+
+    fn is_base64(&self, at: usize) -> Result<bool, String> {
+        match self.values.get(at).filter(|value| !value.is_null()) {
+            None => Ok(false),
+            Some(Value::String(word)) if word == "base64" => Ok(true),
+            Some(Value::String(word))
+                if word.eq_ignore_ascii_case("utf8") || word.eq_ignore_ascii_case("utf-8") =>
+            {
+                Ok(false)
+            }
+            Some(_) => Err(format!("{}: the encoding is \"base64\", or is left out", self.name)),
+        }
+    }
+
+    /// The text of an argument; what the base64 says, where the next one is `"base64"`.
+    fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
+        use base64::Engine;
+        let text = self.text(at)?;
+        let bytes = if self.is_base64(at + 1)? {
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .map_err(|error| format!("{}: that is not base64: {error}", self.name))?
+        } else {
+            text.as_bytes().to_vec()
+        };
+        if bytes.len() > limits::JS_WRITE {
+            return Err(format!(
+                "{}: {} bytes are over the limit of {}",
+                self.name,
+                bytes.len(),
+                limits::JS_WRITE
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Bridges<'_> {
+    fn write_stdout(&mut self, text: &str) -> Result<(), String> {
+        self.stdout_bytes += text.len();
+        if self.stdout_bytes > limits::JS_STDOUT {
+            return Err(format!(
+                "process.stdout.write: over the limit of {} bytes",
+                limits::JS_STDOUT
+            ));
+        }
+        (self.on_output)(Output::Stdout(text));
+        Ok(())
+    }
+
+    fn write_console(&mut self, text: &str) -> Result<(), String> {
+        if self.console.len() + text.len() >= limits::JS_CONSOLE {
+            return Err(format!("the console is full: its limit is {} bytes", limits::JS_CONSOLE));
+        }
+        self.console.push_str(text);
+        self.console.push('\n');
+        (self.on_output)(Output::Console(text));
+        Ok(())
+    }
+
+    fn sleep(&self, ms: Option<&Value>, deadline: Option<Instant>) -> Result<(), String> {
+        let ms =
+            ms.and_then(Value::as_f64).ok_or("process.sleep: give a number of milliseconds")?;
+        let time = Duration::try_from_secs_f64(ms.max(0.0) / 1000.0).unwrap_or(Duration::MAX);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.permissions.interrupts.wait(Some(left.map_or(time, |left| left.min(time))));
+        Ok(())
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Value, String> {
+        self.permissions.permit(super::permission::Wish::Variable(name))?;
+        Ok(json!(self.env.get(name).unwrap_or_default()))
+    }
+
+    /// Reads a line from the person at the terminal.
+    fn ask_person(&mut self, question: &str, options: Option<&Value>) -> Result<Value, String> {
+        let default = options.and_then(|options| options.get("default")).and_then(Value::as_str);
+        let Some(mut tty) = self.permissions.asker.is_some().then(Tty::open).flatten() else {
+            return Err("input.prompt: there is no terminal to ask at".to_owned());
+        };
+        let watch = Instant::now();
+        let hint =
+            default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();
+        tty.write(&format!("\n  ◆ ASK  {}{hint}\n  ❯ ", escape_text(question)));
+        tty.forget_input();
+        let line = tty.read_line(self.permissions.interrupts);
+        self.permissions.asked += watch.elapsed();
+        match line {
+            Some(line) if line.is_empty() => Ok(json!(default.unwrap_or_default())),
+            Some(line) => Ok(json!(line)),
+            None => Err("input.prompt: interrupted".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs a script in a process of its own that has no rights: starts it, answers its calls, ends it in time.
+//!
+//! What the process sends is untrusted. It is read as data, a line at a time; whatever is no message ends it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::pipe::fcntl_setpipe_size;
+use serde_json::Value;
+
+use super::env::Env;
+use super::interrupt::Interrupts;
+use crate::exit::Signal;
+use crate::js::wire::{End, Message, Start, answer_line};
+use crate::limits;
+
+/// The flag that makes `nagent-js` the process with the engine.
+pub const WORKER_FLAG: &str = "--worker";
+
+/// How long the process may take to get ready.
+const START_TIME: Duration = Duration::from_secs(20);
+
+/// How much a pipe holds: large files go through it.
+const PIPE: usize = 1 << 20;
+
+/// Answers the calls of a script.
+pub trait Host {
+    /// Does what a function of the API does, by `deadline`.
+    ///
+    /// # Errors
+    /// The message of the error that the script gets.
+    fn call(
+        &mut self,
+        name: &str,
+        args: Vec<Value>,
+        deadline: Option<Instant>,
+    ) -> Result<Value, String>;
+
+    /// For how long people were asked so far. It does not count as time of the script.
+    fn asked_time(&self) -> Duration;
+}
+
+/// How a script's process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The script came to an end.
+    End(End),
+    /// It was ended at its time limit.
+    TimedOut,
+    /// A signal came.
+    Interrupted(Signal),
+    /// The process ended otherwise, or sent what is no message.
+    Broken(String),
+    /// It could not give up its rights, and ran nothing.
+    Unsafe(String),
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, questions included.
+    pub took: Duration,
+    /// Whether Landlock held.
+    pub landlock: bool,
+}
+
+/// Runs a script. `limit`: its time, questions not counted.
+///
+/// # Errors
+/// The process could not be started.
+pub fn run_script(
+    env: &Env,
+    start: &Start,
+    limit: Option<Duration>,
+    interrupts: &Interrupts,
+    host: &mut dyn Host,
+) -> Result<Ran> {
+    let watch = Instant::now();
+    let mut worker = Worker::start(&env.tool("nagent-js"), start.memory, env)?;
+    let mut landlock = false;
+    let outcome = worker.converse(start, limit, interrupts, host, &mut landlock);
+    let outcome = outcome.unwrap_or_else(|broken| match broken {
+        Broken::Other(outcome) => outcome,
+        Broken::Ended => worker.explain_end(),
+    });
+    Ok(Ran { outcome, took: watch.elapsed(), landlock })
+}
+
+struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    buffer: Vec<u8>,
+}
+
+/// Why a conversation with the process ended before the script did.
+enum Broken {
+    Other(Outcome),
+    /// The pipe is closed: how the process ended says why.
+    Ended,
+}
+
+impl Worker {
+    fn start(program: &Path, memory: u64, env: &Env) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.arg(WORKER_FLAG).arg(memory.to_string()).env_clear().current_dir("/");
+        // Dates need it, and nothing else of the environment.
+        command.envs(env.get_os("TZ").map(|zone| ("TZ", zone)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| {
+            format!(
+                "cannot start {}, which has the engine; make install puts it beside nagent",
+                program.display()
+            )
+        })?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (stdin, stdout) = pipes.ok_or_else(|| anyhow!("the pipes are missing"))?;
+        let worker = Self { child, stdin, stdout, buffer: Vec::new() };
+        for pipe in
+            [rustix::fd::AsFd::as_fd(&worker.stdin), rustix::fd::AsFd::as_fd(&worker.stdout)]
+        {
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
+            // Where the user has too many large pipes, small ones do.
+            let _ = fcntl_setpipe_size(pipe, PIPE);
+        }
+        Ok(worker)
+    }
+
+    fn converse(
+        &mut self,
+        start: &Start,
+        limit: Option<Duration>,
+        interrupts: &Interrupts,
+        host: &mut dyn Host,
+        landlock: &mut bool,
+    ) -> Result<Outcome, Broken> {
+        let line = self.read_line(Some(Instant::now() + START_TIME), interrupts)?;
+        match parse(&line)? {
+            Message::Ready { landlock: holds } => *landlock = holds,
+            Message::Failed(why) => return Ok(Outcome::Unsafe(why)),
+            _ => return Err(broken_protocol()),
+        }
+        let began = Instant::now();
+        let deadline =
+            |host: &dyn Host| began.checked_add(limit?.saturating_add(host.asked_time()));
+        let mut line = serde_json::to_string(start).unwrap_or_default();
+        loop {
+            line.push('\n');
+            self.write_all(line.as_bytes(), deadline(host), interrupts)?;
+            let message = parse(&self.read_line(deadline(host), interrupts)?)?;
+            let (name, args) = match message {
+                Message::End(End::Value(Some(value))) if value.len() > limits::JS_VALUE => {
+                    let message = format!(
+                        "the value has {} bytes, over the limit of {}; write it in pieces, with process.stdout.write",
+                        value.len(),
+                        limits::JS_VALUE
+                    );
+                    return Ok(Outcome::End(End::Threw { message, line: None }));
+                }
+                Message::End(end) => return Ok(Outcome::End(end)),
+                Message::Call { name, args } => (name, args),
+                Message::Ready { .. } | Message::Failed(_) => return Err(broken_protocol()),
+            };
+            let answer = host.call(&name, args, deadline(host));
+            if let Some(signal) = interrupts.pending() {
+                return Ok(Outcome::Interrupted(signal));
+            }
+            line = answer_line(&answer);
+            if line.len() > limits::JS_LINE {
+                let why = format!(
+                    "{name}: the result is too large to be handed over ({} bytes)",
+                    line.len()
+                );
+                line = answer_line(&Err(why));
+            }
+        }
+    }
+
+    /// The next line. Bytes behind it are none of the protocol: the process waits for an answer, or has ended.
+    fn read_line(
+        &mut self,
+        deadline: Option<Instant>,
+        interrupts: &Interrupts,
+    ) -> Result<Vec<u8>, Broken> {
+        self.buffer.clear();
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            match self.stdout.read(&mut chunk) {
+                Ok(0) => return Err(Broken::Ended),
+                Ok(count) => {
+                    let at = self.buffer.len();
+                    self.buffer.extend_from_slice(&chunk[..count]);
+                    if let Some(end) = memchr::memchr(b'\n', &self.buffer[at..]) {
+                        if at + end + 1 != self.buffer.len() {
+                            return Err(broken_protocol());
+                        }
+                        self.buffer.pop();
+                        return Ok(std::mem::take(&mut self.buffer));
+                    }
+                    if self.buffer.len() > limits::JS_LINE {
+                        return Err(broken_protocol());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    wait(&PollFd::new(&self.stdout, PollFlags::IN), deadline, interrupts)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Broken::Ended),
+            }
+            check(deadline, interrupts)?;
+        }
+    }
+
+    fn write_all(
+        &mut self,
+        mut bytes: &[u8],
+        deadline: Option<Instant>,
+        interrupts: &Interrupts,
+    ) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            match self.stdin.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    wait(&PollFd::new(&self.stdin, PollFlags::OUT), deadline, interrupts)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Broken::Ended),
+            }
+            check(deadline, interrupts)?;
+        }
+        Ok(())
+    }
+
+    /// What an end without a last line means.
+    fn explain_end(&mut self) -> Outcome {
+        let status = self.child.wait();
+        Outcome::Broken(match status.map(|status| (status.signal(), status.code())) {
+            Ok((Some(libc::SIGSYS), _)) => {
+                "the engine was stopped at a system call that it may not make (SIGSYS)".to_owned()
+            }
+            Ok((Some(signal), _)) => format!("the engine was killed by signal {signal}"),
+            Ok((_, Some(125))) => "there is no memory to start the engine".to_owned(),
+            _ => "the engine broke its protocol".to_owned(),
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends the process with the engine at once: nothing of the script may run behind its end.
+pub fn leave_at_once() -> ! {
+    std::process::exit(0)
+}
+
+fn parse(line: &[u8]) -> Result<Message, Broken> {
+    Message::parse(line).map_err(|why| Broken::Other(Outcome::Broken(why)))
+}
+
+fn broken_protocol() -> Broken {
+    Broken::Other(Outcome::Broken("the engine broke its protocol".to_owned()))
+}
+
+fn check(deadline: Option<Instant>, interrupts: &Interrupts) -> Result<(), Broken> {
+    if let Some(signal) = interrupts.pending() {
+        return Err(Broken::Other(Outcome::Interrupted(signal)));
+    }
+    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        return Err(Broken::Other(Outcome::TimedOut));
+    }
+    Ok(())
+}
+
+/// Waits until a pipe is ready, a signal comes, or the time is over.
+fn wait(
+    pipe: &PollFd<'_>,
+    deadline: Option<Instant>,
+    interrupts: &Interrupts,
+) -> Result<(), Broken> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    let mut both = [pipe.clone(), PollFd::new(interrupts, PollFlags::IN)];
+    // EINTR: the caller looks at everything again.
+    let _ = poll(&mut both, left.as_ref());
+    check(deadline, interrupts)
+}

@@ -1,0 +1,250 @@
+//! Asks for what a script wants to do: the policy first, then the person at the terminal. Answers that are for good are
+//! stored in the thought's own policy.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::ask_tty::{Answer, AskTty};
+use super::atomic_file::AtomicFile;
+use super::clock::{self, Stopwatch};
+use super::interrupt::Interrupts;
+use super::lock::{LockError, wait_lock};
+use super::names::shown;
+use super::{env, fs};
+use crate::exit::Signal;
+use crate::limits;
+use crate::policy::places::Places;
+use crate::policy::{Approval, Kind, Layers, Mode, NewEntry, Policy, Verdict};
+
+/// Something that a script wants to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wish<'a> {
+    /// A path without links, and how it is called in a question.
+    Path(Mode, &'static str, &'a Path),
+    /// To read a variable.
+    Variable(&'a str),
+    /// To reach a host, by its name in lower case, and a port.
+    Host(&'a str, u16),
+}
+
+/// Decides what a script may do.
+#[derive(Debug)]
+pub struct Permissions<'a> {
+    /// The places of the run.
+    pub places: Places,
+    /// The policies.
+    pub layers: Layers,
+    /// Where answers are stored; `None`: nowhere.
+    pub own_file: Option<PathBuf>,
+    /// The thought's name, for advice and questions.
+    pub name: Option<String>,
+    /// The terminal, if there is one.
+    pub asker: Option<AskTty>,
+    /// Signals.
+    pub interrupts: &'a Interrupts,
+    /// What was allowed until the end of the run.
+    once: Vec<(Kind, &'static str, String)>,
+    /// What was refused, each once.
+    pub denied: Vec<String>,
+    /// For how long people were asked.
+    pub asked: Duration,
+}
+
+impl<'a> Permissions<'a> {
+    /// Permissions by these policies, without a terminal to ask at and without a file for answers.
+    pub fn new(places: Places, layers: Layers, interrupts: &'a Interrupts) -> Self {
+        Self {
+            places,
+            layers,
+            own_file: None,
+            name: None,
+            asker: None,
+            interrupts,
+            once: Vec::new(),
+            denied: Vec::new(),
+            asked: Duration::ZERO,
+        }
+    }
+
+    /// Whether a wish is granted without a question.
+    pub(super) fn is_granted(&self, wish: Wish<'_>) -> bool {
+        self.decide(wish) == Verdict::Allow
+    }
+
+    /// Whether an entry or a rule refuses a wish, whoever might be asked.
+    pub(super) fn is_refused(&self, wish: Wish<'_>) -> bool {
+        self.decide(wish) == Verdict::Deny
+    }
+
+    /// Whether a host is named outright: then it may be a private one.
+    pub(super) fn names_host(&self, host: &str, port: u16) -> bool {
+        [&self.layers.own, &self.layers.global].iter().any(|policy| policy.names_host(host, port))
+    }
+
+    fn decide(&self, wish: Wish<'_>) -> Verdict {
+        let verdict = match wish {
+            Wish::Path(mode, _, path) => {
+                if self.places.find_taboo(mode, path).is_some() {
+                    return Verdict::Deny;
+                }
+                self.layers.decide_path(mode, path, self.places.is_free(mode, path))
+            }
+            Wish::Variable(name) => {
+                self.layers.decide_variable(name, env::is_credential_name(name))
+            }
+            Wish::Host(host, port) => self.layers.decide_host(host, port),
+        };
+        let is_once = || {
+            let (kind, mode, subject) = describe(wish);
+            self.once.iter().any(|(other, other_mode, allowed)| {
+                let is_below = kind == Kind::Path && Path::new(&subject).starts_with(allowed);
+                *other == kind && *other_mode == mode && (is_below || *allowed == subject)
+            })
+        };
+        if verdict == Verdict::Ask && is_once() { Verdict::Allow } else { verdict }
+    }
+
+    /// Grants a wish, or says why not.
+    pub(super) fn permit(&mut self, wish: Wish<'_>) -> Result<(), String> {
+        let (kind, mode, subject) = describe(wish);
+        let label = match wish {
+            Wish::Path(_, label, _) => label,
+            Wish::Variable(_) => "ENV",
+            Wish::Host(..) => "NET",
+        };
+        match self.decide(wish) {
+            Verdict::Allow => return Ok(()),
+            Verdict::Deny => {
+                let taboo = match wish {
+                    Wish::Path(mode, _, path) => self.places.find_taboo(mode, path),
+                    _ => None,
+                };
+                let why = taboo.map_or("the policy says no".to_owned(), str::to_owned);
+                return Err(self.refuse(label, &subject, &why));
+            }
+            Verdict::Ask => {}
+        }
+        let Some(asker) = &mut self.asker else {
+            let why = self.explain_unasked(kind, mode, &subject);
+            return Err(self.refuse(label, &subject, &why));
+        };
+        let watch = Stopwatch::start();
+        let answer = asker.ask(
+            self.name.as_deref().unwrap_or("nagent-js"),
+            label,
+            &subject,
+            self.interrupts,
+        );
+        self.asked += watch.elapsed();
+        match answer {
+            Answer::Once => {
+                self.once.push((kind, mode, subject));
+                Ok(())
+            }
+            Answer::Allow => {
+                self.store(kind, mode, &subject, Approval::Allow);
+                Ok(())
+            }
+            Answer::Deny => {
+                self.store(kind, mode, &subject, Approval::Deny);
+                Err(self.refuse(label, &subject, "the user said no"))
+            }
+            Answer::Interrupted => {
+                self.interrupts.raise(Signal::Int);
+                Err("interrupted".to_owned())
+            }
+        }
+    }
+
+    fn refuse(&mut self, label: &str, subject: &str, why: &str) -> String {
+        let denied = format!("{} {}", label.to_lowercase(), shown(subject));
+        let message = format!("{denied} is not allowed: {why}");
+        if !self.denied.contains(&denied) {
+            self.denied.push(denied);
+        }
+        message
+    }
+
+    /// Why nobody was asked, and what would allow a wish.
+    fn explain_unasked(&self, kind: Kind, mode: &str, subject: &str) -> String {
+        const NOBODY: &str = "nobody is there to ask";
+        let (Some(name), kind) = (&self.name, kind.name()) else {
+            return format!("{NOBODY}; a policy (--policy FILE) can allow it");
+        };
+        let mode = if mode.is_empty() { String::new() } else { format!(" --mode {mode}") };
+        format!(
+            "{NOBODY}; to allow it: nagent-thought policy add {kind} {} {}{mode}",
+            shown(name),
+            shown(subject)
+        )
+    }
+
+    /// Stores an answer, in the file and for this run.
+    fn store(&mut self, kind: Kind, mode: &'static str, subject: &str, approval: Approval) {
+        let created = clock::now();
+        let entry = NewEntry { kind, subject, mode, approval, source: "prompt", created: &created };
+        self.layers.own.add(&entry);
+        let Some(path) = &self.own_file else { return };
+        let stored = edit_policy(path, self.interrupts, |policy| {
+            policy.add(&entry);
+            Ok(())
+        });
+        if let (Err(error), Some(asker)) = (stored, &mut self.asker) {
+            asker.say(&format!("the answer counts for this run only: {error:#}"));
+        }
+    }
+}
+
+fn describe(wish: Wish<'_>) -> (Kind, &'static str, String) {
+    match wish {
+        Wish::Path(mode, _, path) => {
+            let mode = match mode {
+                Mode::Read => "r",
+                Mode::Write => "w",
+                Mode::Delete => "d",
+            };
+            (Kind::Path, mode, path.to_string_lossy().into_owned())
+        }
+        Wish::Variable(name) => (Kind::Env, "", name.to_owned()),
+        Wish::Host(host, 80 | 443) => (Kind::Host, "", host.to_owned()),
+        Wish::Host(host, port) => (Kind::Host, "", format!("{host}:{port}")),
+    }
+}
+
+/// Reads a policy's file; one that is not there is the policy without entries.
+///
+/// # Errors
+/// It is damaged, or cannot be read.
+pub fn read_policy(path: &Path) -> Result<Policy> {
+    let Some(text) = fs::read_text(path, limits::POLICY)? else { return Ok(Policy::default()) };
+    Policy::parse(&text).map_err(|error| {
+        anyhow::anyhow!(
+            "{} is damaged: {error}; fix it, or move it away to be asked again",
+            shown(path)
+        )
+    })
+}
+
+/// Changes a policy's file, one process at a time.
+///
+/// # Errors
+/// It is damaged, or cannot be read or written; or what `edit` says.
+pub fn edit_policy(
+    path: &Path,
+    interrupts: &Interrupts,
+    edit: impl FnOnce(&mut Policy) -> Result<()>,
+) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let lock = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    let is_locked = wait_lock(&lock, folder, PATIENCE, interrupts, PATIENCE, &mut || {});
+    if !is_locked.map_err(|error: LockError| anyhow::anyhow!("{error}"))? {
+        anyhow::bail!("another process is changing {}; try again", path.display());
+    }
+    let mut policy = read_policy(path)?;
+    edit(&mut policy)?;
+    AtomicFile::new(path).write(policy.format().as_bytes())
+}

@@ -1,0 +1,354 @@
+//! `nagent-js`: the language, its limits, what a script reaches of files and the network, and what is refused.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::answers::Answer;
+use crate::process_under_test::Run;
+use crate::sandbox::Sandbox;
+
+pub(crate) const JS: &str = env!("CARGO_BIN_EXE_nagent-js");
+
+fn run(sandbox: &Sandbox, flags: &[&str], code: &str) -> Run {
+    sandbox.program(JS, &[flags, &["-e", code]].concat()).run()
+}
+
+/// The value of a script is this text.
+#[track_caller]
+fn check(sandbox: &Sandbox, code: &str, expect: &str) {
+    let run = run(sandbox, &[], code);
+    assert_eq!((run.stdout.as_str(), run.code), (expect, 0), "{code}: {}", run.stderr);
+}
+
+/// A script fails with a message that has these words.
+#[track_caller]
+fn fails(sandbox: &Sandbox, flags: &[&str], code: &str, words: &[&str]) {
+    run(sandbox, flags, code).assert_exit(1).no_stdout().stderr_has(words);
+}
+
+/// A policy's file that allows these hosts and paths.
+fn policy(sandbox: &Sandbox, hosts: &[&str], paths: &[(&Path, &str)]) -> String {
+    let hosts: Vec<Value> =
+        hosts.iter().map(|host| json!({"host": host, "approval": "allow"})).collect();
+    let paths: Vec<Value> = paths
+        .iter()
+        .map(|(path, mode)| json!({"path": path, "mode": mode, "approval": "allow"}))
+        .collect();
+    let text =
+        json!({"version": 1, "paths": {"entries": paths}, "net": {"hosts": {"entries": hosts}}});
+    let path = sandbox.base().join("policy.json");
+    std::fs::write(&path, text.to_string()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_value_of_the_last_statement() {
+    let sandbox = Sandbox::new();
+    // One process for most: each is an expression of its own, compared in the script.
+    let all = r#"
+        const cases = [
+            ["1+1", 2], ["if (true) { 42 }", 42], ["var x = 3; x", 3], ["'a' + 1", "a1"], ["[1,2].at(-1)", 2],
+            ["class A { #b = 7; get b() { return this.#b } } new A().b", 7], ["`t${1}`", "t1"],
+            ["({a: {b: 1}}).a?.b ?? 0", 1], ["[..."+ "'äö'].length", 2], ["'😀'.length", 2],
+            ["JSON.parse('{\"a\": [1]}').a[0]", 1], ["/(?<y>\\d+)/.exec('in 2026').groups.y", "2026"],
+            ["'a-b'.replaceAll('-', '+')", "a+b"], ["[3,1,2].toSorted().join()", "1,2,3"], ["typeof 1n", "bigint"],
+            ["new Date(0).toISOString()", "1970-01-01T00:00:00.000Z"], ["Object.entries({a: 1}).flat().join()", "a,1"],
+            ["undeclared = 5; undeclared", 5], ["(function () { return this !== undefined })()", true],
+            ["new Map([[1, 2]]).get(1)", 2], ["[1, 2, 3].reduce((a, b) => a + b)", 6],
+            ["let {a, ...rest} = {a: 1, b: 2}; rest.b", 2], ["Math.max(...[1, 5])", 5],
+            ["'x'.padStart(3, '.')", "..x"], ["isNaN(+'a')", true], ["0.1 + 0.2 > 0.3", true],
+            ["encodeURIComponent('ä b')", "%C3%A4%20b"], ["new Set('aab').size", 2], ["Array.from({length: 2}).length", 2],
+            ["parseInt('0x1f')", 31], ["'b'.localeCompare('a') > 0", true], ["[...'ab'].entries().next().value[1]", "a"],
+            ["typeof setTimeout + typeof std + typeof os + typeof Worker + typeof Intl", "undefined".repeat(5)],
+            ["try { null.x } catch ({name}) { name }", "TypeError"], ["label: for (;;) { break label } 1", 1],
+        ];
+        const wrong = cases.filter(([code, value]) => (0, eval)(code) !== value);
+        JSON.stringify(wrong)
+    "#;
+    check(&sandbox, all, "[]");
+    check(&sandbox, "undefined", "");
+    check(&sandbox, "null", "");
+    check(&sandbox, "({a: [1, 'ü']})", "{\"a\":[1,\"ü\"]}");
+    check(&sandbox, "await Promise.resolve(9)", "9");
+    check(&sandbox, "(async () => await 5)()", "5");
+    check(&sandbox, "10n ** 20n", "100000000000000000000");
+    check(&sandbox, "new Error('x')", "Error: x");
+    let zones = [("UTC", "12"), ("Asia/Tokyo", "21"), ("America/New_York", "08")];
+    for (zone, hour) in zones {
+        let date = "new Date('2026-07-01T12:00:00Z').toString().slice(16, 18)";
+        sandbox.program(JS, &["-e", date]).env("TZ", zone).run().assert_exit(0).stdout_is(hour);
+    }
+}
+
+#[test]
+fn files_arguments_and_stdin() {
+    let sandbox = Sandbox::new()
+        .file("a.js", "#!/usr/bin/env nagent-js\nprocess.args.join() + require('./b').x");
+    sandbox.write("b.js", "exports.x = __filename.slice(-4) + typeof module");
+    sandbox
+        .program(JS, &["--file", "a.js", "--", "-x", "y"])
+        .run()
+        .assert_exit(0)
+        .stdout_is("-x,yb.jsobject");
+    sandbox.program(JS, &["-", "z"]).stdin("process.args[0]").run().assert_exit(0).stdout_is("z");
+    sandbox
+        .program(JS, &["--file", "none.js"])
+        .run()
+        .assert_exit(1)
+        .stderr_has(&["none.js", "no such file"]);
+    sandbox.program::<&str>(JS, &[]).run().assert_exit(2).stderr_has(&["there is no script"]);
+    sandbox.write("c.js", "let a = 1;\n\nfoo.bar()\n");
+    let run = sandbox.program(JS, &["--json", "--file", "c.js"]).run().assert_exit(1);
+    let json = run.json();
+    assert_eq!(json["line"], 3, "{json}");
+    sandbox.write("d.js", "1;\n(");
+    sandbox
+        .program(JS, &["--file", "d.js"])
+        .run()
+        .assert_exit(1)
+        .stderr_has(&["line 2: SyntaxError"]);
+}
+
+#[test]
+fn ways_to_end() {
+    let sandbox = Sandbox::new();
+    for (code, exit, part) in [
+        ("throw new Error('boom')", 1, "line 1: Error: boom"),
+        ("throw 'text'", 1, "text"),
+        ("throw new Proxy({}, {get() { throw 1 }})", 1, "has no text"),
+        ("new Proxy({}, {get() { throw new Error('gotcha') }})", 1, "gotcha"),
+        ("const o = {}; o.o = o; o", 1, "circular"),
+        ("Promise.reject(new Error('lost')); 1", 1, "lost"),
+        ("await new Promise(() => {})", 1, "nothing will ever fulfil"),
+        ("(function f() { f() })()", 1, "call stack"),
+        ("try { process.exit(3) } catch (e) {} finally { while (1) {} }", 3, ""),
+        ("process.exit()", 0, ""),
+        ("try { agent.resume({need: 1}) } catch (e) { 7 }", 10, ""),
+        (
+            "const a = []; while (1) a.push('x'.repeat(100000) + a.length)",
+            125,
+            "out of memory: the limit is 256 MiB",
+        ),
+        ("const a = []; while (1) a.push(new Uint8Array(1e6))", 125, "out of memory"),
+    ] {
+        run(&sandbox, &[], code).assert_exit(exit).no_stdout().stderr_has(&[part]);
+    }
+    let json = run(&sandbox, &["--json"], "console.log('c'); agent.resume({need: 1})").json();
+    assert_eq!(
+        (json["resumed"].as_str(), json["console"].as_str()),
+        (Some("{\"need\":1}"), Some("c\n"))
+    );
+    // Native loops ask nobody: the process is ended.
+    for code in [
+        "while (true) {}",
+        "try { while (1) {} } finally { while (1) {} }",
+        "new Array(1e9) + ''",
+        "/(a+)+b/.test('a'.repeat(40))",
+        "process.sleep(60000)",
+    ] {
+        let run = run(&sandbox, &["--timeout", "0.5"], code).within(5.0);
+        run.assert_exit(124).no_stdout().stderr_has(&["longer than 0.5 s"]);
+    }
+    assert_eq!(sandbox.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn the_functions_of_files() {
+    let sandbox =
+        Sandbox::new().file("d/a.txt", "one\n").file("d/b.bin", [0xff, 0]).file("d/e/c.txt", "");
+    let out = sandbox.base().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let policy = policy(&sandbox, &[], &[(&out, "rwd")]);
+    let code = |code: &str| {
+        let code = format!("const out = {:?}; {code}", out.display().to_string());
+        let run = run(&sandbox, &["--policy", &policy], &code);
+        if run.code == 0 { run.stdout } else { run.stderr }
+    };
+    for (script, expect) in [
+        ("fs.readFile('d/a.txt')", "one\n"),
+        ("fs.readFile('d/b.bin', 'base64')", "/wA="),
+        (
+            "fs.readDir('d')",
+            r#"[{"name":"a.txt","isDir":false,"size":4},{"name":"b.bin","isDir":false,"size":2},"#,
+        ),
+        ("Object.keys(fs.stat('d/a.txt'))", r#"["name","isDir","size","modTime"]"#),
+        ("[fs.exists('d'), fs.exists('nope'), fs.exists('/etc/passwd')]", "[true,false,false]"),
+        (
+            "fs.glob('d/**/*.txt').map(p => p.split('/').slice(-2).join('/'))",
+            r#"["d/a.txt","e/c.txt"]"#,
+        ),
+        (
+            "fs.writeFile(out + '/w', 'ä'); fs.appendFile(out + '/w', 'b'); fs.readFile(out + '/w')",
+            "äb",
+        ),
+        ("fs.writeFile(out + '/bin', '/wA=', 'base64'); fs.stat(out + '/bin').size", "2"),
+        ("fs.mkdir(out + '/x/y/z'); fs.mkdir(out + '/x'); fs.stat(out + '/x/y/z').isDir", "true"),
+        (
+            "fs.copy('d/a.txt', out + '/copy'); fs.move(out + '/copy', out + '/x/moved'); fs.readFile(out + '/x/moved')",
+            "one\n",
+        ),
+        ("fs.delete(out + '/x'); fs.delete(out + '/never'); fs.exists(out + '/x')", "false"),
+        (
+            "try { fs.readFile('nope') } catch (e) { [String(e) === e.message, e instanceof Error] }",
+            "[true,true]",
+        ),
+    ] {
+        let got = code(script);
+        assert!(got.starts_with(expect), "{script}: {got}");
+    }
+    for (script, part) in [
+        ("fs.readFile('d/b.bin')", "is not UTF-8 text; fs.readFile(path, \"base64\")"),
+        ("fs.readFile('d')", "is a folder"),
+        ("fs.readFile('')", "the path is empty"),
+        ("fs.readFile(1)", "argument 1 must be a string"),
+        ("fs.readFile('d/a.txt', 'hex')", "the encoding is"),
+        ("fs.writeFile(out + '/no/x', 'a')", "fs.mkdir makes it"),
+        ("fs.writeFile(out, 'a')", "is a folder"),
+        (
+            "fs.writeFile(out + '/big', 'x'.repeat(10 * 1024 * 1024 + 1))",
+            "over the limit of 10485760",
+        ),
+        ("fs.readDir('d/a.txt')", "is not a folder"),
+        ("fs.delete('d')", "delete "),
+        ("fs.move('d/a.txt', out + '/m')", "delete "),
+        ("fs.copy(out + '/none', out + '/m')", "no such file"),
+        ("require('lodash')", "only paths work"),
+        ("require('./nope')", "module not found"),
+        ("fs.nope()", "not a function"),
+    ] {
+        let got = code(script);
+        assert!(got.contains(part), "{script}: {got}");
+    }
+    // Other names of a file would change, too.
+    std::fs::write(out.join("one"), "1").unwrap();
+    std::fs::hard_link(out.join("one"), sandbox.work().join("two")).unwrap();
+    assert!(code("fs.appendFile(out + '/one', '2')").contains("other names"));
+    code("fs.writeFile(out + '/one', '3')");
+    assert_eq!(sandbox.read("two"), "1");
+}
+
+#[test]
+fn modules() {
+    let sandbox = Sandbox::new()
+        .file("lib/index.js", "exports.name = 'lib'; exports.other = require('../other').name")
+        .file("other.js", "exports.name = 'other'; exports.lib = require('./lib').name")
+        .file("data.json", "{\"a\": 1}")
+        .file("pkg/package.json", "{\"main\": \"src/m\"}")
+        .file("pkg/src/m.js", "module.exports = () => __dirname.split('/').pop()")
+        .file("bad.js", "x = 1;\nthrow new Error('in bad')");
+    check(
+        &sandbox,
+        "[require('./lib').other, require('./other').lib, require('./data.json').a, require('./pkg')()]",
+        r#"["other","lib",1,"src"]"#,
+    );
+    check(&sandbox, "require('./lib') === require('./lib/index.js')", "true");
+    fails(&sandbox, &[], "require('./bad')", &["in bad"]);
+    fails(&sandbox, &[], "require('/etc/hostname')", &["read /etc/hostname is not allowed"]);
+}
+
+#[test]
+fn places_that_are_refused() {
+    let sandbox = Sandbox::new().file("a", "1");
+    let secret = sandbox.base().join("secret");
+    std::fs::write(&secret, "s3cr3t").unwrap();
+    symlink(&secret, sandbox.work().join("link")).unwrap();
+    symlink(sandbox.base(), sandbox.work().join("up")).unwrap();
+    let fifo = sandbox.work().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let path = secret.display().to_string();
+    for (code, word) in [
+        (format!("fs.readFile({path:?})"), "read "),
+        ("fs.readFile('../secret')".to_owned(), "read "),
+        ("fs.readFile('link')".to_owned(), "read "),
+        ("fs.readFile('up/secret')".to_owned(), "read "),
+        ("fs.readDir('up')".to_owned(), "list "),
+        ("fs.copy('link', 'b')".to_owned(), "read "),
+        ("fs.writeFile('a', '2')".to_owned(), "write "),
+        ("fs.writeFile('link', '2')".to_owned(), "secret"),
+        ("fs.appendFile('a', '2')".to_owned(), "write "),
+        ("fs.mkdir('x')".to_owned(), "write "),
+        ("fs.delete('a')".to_owned(), "delete "),
+        ("fs.readFile('/proc/self/environ')".to_owned(), "read "),
+        ("env.get('HOME')".to_owned(), "env HOME"),
+        ("net.fetch('http://127.0.0.1:9/')".to_owned(), "net 127.0.0.1:9"),
+    ] {
+        fails(&sandbox, &[], &code, &[word, "is not allowed", "nobody is there to ask"]);
+    }
+    fails(&sandbox, &[], "fs.readFile('fifo')", &["not a regular file"]);
+    // By no entry: special files, nagent's own folder, keys.
+    let home = sandbox.home();
+    for folder in [".thinkingscript/agents", ".nagent"] {
+        std::fs::create_dir_all(home.join(folder)).unwrap();
+        std::fs::write(home.join(folder).join("x"), "key").unwrap();
+    }
+    let policy = policy(&sandbox, &[], &[(Path::new("/"), "rwd")]);
+    let all = ["--policy", policy.as_str()];
+    fails(&sandbox, &all, "fs.readFile('/proc/self/environ')", &["not a regular file"]);
+    let home = home.display();
+    for (code, word) in [
+        (format!("fs.readFile('{home}/.thinkingscript/agents/x')"), "keys and conversations"),
+        (format!("fs.readFile('{home}/.nagent/x')"), "keys and conversations"),
+        (format!("fs.writeFile('{home}/.thinkingscript/policy.json', '{{}}')"), "what it may do"),
+        (format!("fs.writeFile('{home}/.thinkingscript/config.json', '{{}}')"), "what it may do"),
+        (format!("fs.delete('{home}')"), "needs this folder"),
+        (format!("fs.move('{home}/.thinkingscript', '/tmp/x')"), "needs this folder"),
+    ] {
+        fails(&sandbox, &all, &code, &["is not allowed", word]);
+    }
+    let run = run(
+        &sandbox,
+        &["--json"],
+        "try { fs.readFile('../secret') } catch {} fs.exists('../secret')",
+    )
+    .assert_exit(0);
+    assert_eq!(run.json()["denied"], json!([format!("read {path}")]));
+    assert_eq!(std::fs::read_to_string(secret).unwrap(), "s3cr3t");
+}
+
+#[test]
+fn the_network() {
+    let sandbox = Sandbox::new();
+    let port = sandbox.llm.port();
+    let here = format!("127.0.0.1:{port}");
+    let policy = policy(&sandbox, &[&here, "*.example"], &[]);
+    let flags = ["--policy", policy.as_str()];
+    sandbox.llm.beside(move |request| Some(match request.path.as_str() {
+        "/echo" => Answer::raw(201, "text/plain", format!("{} {}", request.header("x-mine").unwrap_or("-"), request.text())),
+        "/bin" => Answer::raw(200, "text/plain", [0xff]),
+        "/private" => Answer::Bytes(format!("HTTP/1.1 302 Found\r\nlocation: http://localhost:{port}/echo\r\ncontent-length: 0\r\n\r\n").into_bytes()),
+        "/file" => Answer::Bytes(b"HTTP/1.1 301 Moved\r\nlocation: file:///etc/passwd\r\ncontent-length: 0\r\n\r\n".to_vec()),
+        "/loop" => Answer::Bytes(b"HTTP/1.1 302 Found\r\nlocation: /loop\r\ncontent-length: 0\r\n\r\n".to_vec()),
+        _ => Answer::Bytes(b"HTTP/1.1 302 Found\r\nlocation: /echo\r\ncontent-length: 0\r\n\r\n".to_vec()),
+    }));
+    let fetch = |path: &str, options: &str| {
+        format!("const r = net.fetch('http://{here}{path}'{options}); [r.status, r.body]")
+    };
+    let posted = ", {method: 'post', headers: {'X-Mine': 'h'}, body: 'b'}";
+    for (path, options, expect) in [
+        ("/echo", posted, r#"[201,"h b"]"#),
+        ("/to", posted, r#"[201,"h "]"#),
+        ("/bin", ", {base64: true}", r#"[200,"/w=="]"#),
+    ] {
+        let run = run(&sandbox, &flags, &fetch(path, options)).assert_exit(0);
+        assert_eq!(run.stdout, expect, "{path}");
+    }
+    for (path, word) in [
+        ("/bin", "not UTF-8"),
+        ("/private", "net localhost"),
+        ("/file", "only http and https"),
+        ("/loop", "10 redirects"),
+    ] {
+        fails(&sandbox, &flags, &fetch(path, ""), &[word]);
+    }
+    // A wildcard does not open a private address, and no other port was allowed.
+    for (url, word) in [
+        ("http://127.0.0.1:1/", "is not allowed"),
+        ("http://[::ffff:127.0.0.1]/", "is not allowed"),
+        ("ftp://127.0.0.1/", "only http and https"),
+        ("nonsense", "is not a URL"),
+    ] {
+        fails(&sandbox, &flags, &format!("net.fetch('{url}')"), &[word]);
+    }
+}

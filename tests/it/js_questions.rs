@@ -1,0 +1,137 @@
+//! What a script is asked about on a terminal: the keys, what they store, what does not count as an answer.
+
+use std::io::Write;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::js::JS;
+use crate::process_under_test::Running;
+use crate::sandbox::{Sandbox, wait_until};
+
+/// Starts a script on a terminal, with its answers stored in `policy.json`.
+fn start(sandbox: &Sandbox, code: &str) -> Running {
+    sandbox.program(JS, &["--policy", "policy.json", "-e", code]).on_terminal(60).spawn()
+}
+
+fn wait_for_question(running: &Running, count: usize) {
+    wait_until("the question", || running.stdout_so_far().matches("3 Once").count() >= count);
+}
+
+fn policy(sandbox: &Sandbox) -> Value {
+    let text = std::fs::read_to_string(sandbox.work().join("policy.json"));
+    text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+}
+
+/// What the script prints when these keys are pressed, and the first entry of its policy.
+fn answered(keys: &str) -> (String, Value) {
+    let sandbox = Sandbox::new();
+    let code = "let r = []; for (const i of [1, 2]) { try { r.push(env.get('HOME').length > 0) } catch (e) { r.push(e.message) } } r.join()";
+    let mut running = start(&sandbox, code);
+    wait_for_question(&running, 1);
+    let mut stdin = running.take_stdin();
+    stdin.write_all(keys.as_bytes()).unwrap();
+    let run = running.wait();
+    let last = run.stdout.lines().last().unwrap_or_default();
+    // Behind what clears the question.
+    let last = last.rsplit("\u{1b}[J").next().unwrap_or_default().trim_end_matches('\r').to_owned();
+    let entry = policy(&sandbox)["env"]["entries"][0].clone();
+    (format!("{}: {last}", run.code), entry)
+}
+
+#[test]
+fn three_answers_and_what_they_store() {
+    for keys in ["1", "k\r", "\u{1b}[A\r", "kkk "] {
+        let (got, entry) = answered(keys);
+        assert_eq!(got, "0: true,true", "{keys:?}");
+        assert_eq!(
+            (&entry["name"], &entry["approval"], &entry["source"]),
+            (&json!("HOME"), &json!("allow"), &json!("prompt"))
+        );
+        assert!(entry["created"].as_str().is_some_and(|time| time.ends_with('Z')), "{entry}");
+    }
+    for keys in ["2", "\r", "x2", "jk\r"] {
+        let (got, entry) = answered(keys);
+        assert!(
+            got.starts_with("0: env HOME is not allowed: the user said no,env HOME"),
+            "{keys:?}: {got}"
+        );
+        assert_eq!(entry["approval"], "deny", "{keys:?}");
+    }
+    for keys in ["3", "j\r", "\u{1b}OB\r"] {
+        let (got, entry) = answered(keys);
+        assert_eq!((got.as_str(), entry), ("0: true,true", Value::Null), "{keys:?}");
+    }
+    for keys in ["\u{1b}", "\u{3}"] {
+        let (got, entry) = answered(keys);
+        assert!(got.starts_with("130: "), "{keys:?}: {got}");
+        assert_eq!(entry, Value::Null);
+    }
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let sandbox = Sandbox::new();
+    let mut running = start(
+        &sandbox,
+        "process.stdout.write('go\\n'); process.sleep(700); fs.writeFile('a', '1'); 'written'",
+    );
+    wait_until("it runs", || running.stdout_so_far().contains("go"));
+    let mut stdin = running.take_stdin();
+    stdin.write_all(b"1\n1\n").unwrap();
+    wait_for_question(&running, 1);
+    assert!(!running.stdout_so_far().contains("written"));
+    stdin.write_all(b"1").unwrap();
+    let run = running.wait().assert_exit(0);
+    assert!(
+        run.stdout.contains("◆") && run.stdout.contains("WRITE") && run.stdout.contains("written"),
+        "{}",
+        run.stdout
+    );
+    let entry = &policy(&sandbox)["paths"]["entries"][0];
+    let path = sandbox.work().canonicalize().unwrap().join("a");
+    assert_eq!((&entry["path"], &entry["mode"]), (&json!(path), &json!("w")));
+    assert_eq!(sandbox.read("a"), "1");
+}
+
+#[test]
+fn a_long_detail_is_shown_whole_and_nothing_in_it_steers_the_terminal() {
+    let sandbox = Sandbox::new();
+    let code = "env.get('\\u001b[2J\\n  ❯ 1 Allow' + 'A'.repeat(2000) + 'END')";
+    let mut running = start(&sandbox, code);
+    wait_for_question(&running, 1);
+    running.take_stdin().write_all(b"2").unwrap();
+    let run = running.wait().assert_exit(1);
+    assert!(
+        run.stdout.contains("\\u{1b}[2J\\n") && !run.stdout.contains("\u{1b}[2J"),
+        "{}",
+        run.stdout
+    );
+    let shown: String = run
+        .stdout
+        .split("◆")
+        .nth(1)
+        .unwrap()
+        .split('❯')
+        .next()
+        .unwrap()
+        .chars()
+        .filter(|c| *c == 'A')
+        .collect();
+    let rows = run.stdout.matches('A').count();
+    assert!(rows >= 2000 && run.stdout.contains("END"), "{} {}", shown.len(), run.stdout);
+}
+
+#[test]
+fn a_signal_ends_a_question_and_the_time_limit_does_not() {
+    let sandbox = Sandbox::new();
+    let code = "fs.writeFile('a', '1')";
+    let running = sandbox.program(JS, &["--timeout", "0.3", "-e", code]).on_terminal(60).spawn();
+    wait_for_question(&running, 1);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(!running.stdout_so_far().contains("longer than"));
+    // The terminal goes away.
+    running.signal(Signal::TERM);
+    running.wait();
+    wait_until("all are gone", || sandbox.processes().is_empty());
+}
