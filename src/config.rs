@@ -215,7 +215,7 @@ fn expected(key: &str, value: &Value, error: &str) -> String {
         }
         None => match error.split_once("expected ") {
             // `unknown variant `loose`, expected one of `off`, `workspace``
-            Some((_, words)) => format!("must be {}", words.replace('`', "").replace("one of ", "")),
+            Some((_, words)) => format!("must be {}", words.replace('`', "")),
             None => format!("does not fit: {error}"),
         },
     }
@@ -226,7 +226,13 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         return Some(format!("{}; it is {value}", expected(key, value, &error.to_string())));
     }
     let (number, text) = (value.as_f64(), value.as_str().unwrap_or_default());
+    let is_negative = |price: &Value| price.as_f64().is_some_and(|dollars| dollars < 0.0);
     let wrong = match key {
+        "prices" => {
+            let mut all = value.as_object().into_iter().flat_map(Map::values);
+            all.any(|price| price.as_object().is_some_and(|price| price.values().any(is_negative)))
+                .then_some("has a price below 0")
+        }
         "max_turns"
         | "shell_timeout"
         | "max_tokens"

@@ -158,7 +158,7 @@ fn read_source(call: &Call<'_>, name: &str, paths: bool) -> Result<(PathBuf, Str
         let near: Vec<&str> =
             near.iter().filter(|n| root::check_name(n).is_ok()).map(String::as_str).collect();
         let hint = nearest(name, near).map_or_else(
-            || "--list-conversations lists the saved ones".to_owned(),
+            || "nagent-conversations list shows all".to_owned(),
             |near| format!("did you mean {near}?"),
         );
         Problem::failed(format!("conversation not found: {}; {hint}", path.display()))

@@ -1,5 +1,7 @@
 //! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
 
+use std::path::Path;
+
 use super::call::Call;
 use super::flags::RunArgs;
 use crate::exit::Exit;
@@ -75,9 +77,10 @@ struct PromptLine {
 }
 
 /// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.
-pub(super) fn refuse_unasked(args: &RunArgs) -> Result<(), Problem> {
-    let is_prompt = args.prompt.last().is_some_and(|last| last == "-");
-    if args.lines && !is_prompt && terminal::stdin_has_input() {
+pub(super) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
+    let load = call.which.load_conversation.as_deref().map(Path::new);
+    let is_named = reads_stdin(call.args) || load.is_some_and(is_stdin);
+    if call.args.lines && !is_named && terminal::stdin_has_input() {
         return Err(Problem::usage(
             "--lines: there is input on stdin that nothing asked for: a decision answers a decide event, and a prompt is either \
              words or the first line",
@@ -86,13 +89,17 @@ pub(super) fn refuse_unasked(args: &RunArgs) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Whether the flags or the end of the prompt name stdin.
+fn reads_stdin(args: &RunArgs) -> bool {
+    args.prompt.last().is_some_and(|last| last == "-")
+        || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
+}
+
 /// Reports input that was not read. Called at the end of a run: at its start the writer of a pipe may not have written yet.
 pub fn report_unread(call: &Call<'_>) {
     let args = call.args;
-    let was_read = args.prompt.last().is_some_and(|last| last == "-")
-        || args.lines
-        || args.read.iter().chain(&args.context).any(|path| is_stdin(path))
-        || (args.prompt.is_empty() && args.read.is_empty());
+    let was_read =
+        reads_stdin(args) || args.lines || (args.prompt.is_empty() && args.read.is_empty());
     if !was_read && !terminal::stdin_is_terminal() && terminal::stdin_has_input() {
         call.print_note("stdin was ignored: end the command with - to append it to the prompt");
     }

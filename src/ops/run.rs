@@ -61,7 +61,7 @@ pub fn run_call(
     call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let mut prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
-    prompt_input::refuse_unasked(args)?;
+    prompt_input::refuse_unasked(call)?;
     if let (true, Some(text)) = (args.code, &mut prompt) {
         text.extend(CODE_ONLY.as_bytes());
     }
@@ -115,7 +115,7 @@ pub fn run_call(
         report = change_report::with_changes(call, path, report, printed.as_deref());
     }
     prompt_input::report_unread(call);
-    match prompt_input::refuse_unasked(args) {
+    match prompt_input::refuse_unasked(call) {
         Err(Problem { exit, message }) if report.exit == Exit::Done => {
             Ok(Report { exit, error: Some(message), ..report })
         }
@@ -266,6 +266,11 @@ fn begin(
 fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<(), Problem> {
     if call.settings.config.max_cost.is_none() || price.is_some() {
         return Ok(());
+    }
+    if model.is_empty() {
+        return Err(Problem::usage(
+            "--max-cost needs the price of the model: name the model with --model, and give its price in the config",
+        ));
     }
     Err(Problem::usage(format!(
         "--max-cost needs the price of model {model}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \

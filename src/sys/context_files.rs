@@ -57,7 +57,12 @@ pub fn load_named_files(paths: &[PathBuf]) -> Result<Vec<Part>, String> {
         });
         match text {
             Ok(text) => Ok(Part { path: path.clone(), text }),
-            Err(why) => Err(format!("--context {}: {why}", shown(path))),
+            Err(why) => {
+                let path = shown(path);
+                // Some reasons end in the path.
+                let why = why.trim_end_matches(&format!(": {path}"));
+                Err(format!("--context {path}: {why}"))
+            }
         }
     };
     paths.iter().map(load).collect()

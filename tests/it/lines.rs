@@ -135,9 +135,12 @@ fn the_end_comes_after_every_end() {
         let before = unasked.requests().len();
         check(run(&format!("{NAGENT} --lines -n x < in")), 2, "nothing asked for");
         assert_eq!(unasked.requests().len(), before);
+        // What a flag reads is no decision.
+        let read = run(&format!("{NAGENT} --lines -n -f - x < in"));
+        assert_eq!(read.code, 0, "{}", read.stdout);
         let late = format!("(sleep 0.4; cat in) | {NAGENT} --lines -n --check 'sleep 1' x");
         check(run(&late), 2, "nothing asked for");
-        assert_eq!(unasked.requests().len(), before + 1);
+        assert_eq!(unasked.requests().len(), before + 2);
     }
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     check(sandbox.run(&["--lines", "x"]), 3, "the test server says no");
