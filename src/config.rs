@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::approve::Approve;
 use crate::legacy::CONFIG_KEYS;
+use crate::llm::options::Reasoning;
 use crate::llm::price::Price;
 use crate::llm::provider::nearest;
+use crate::llm::server::{KnownServer, SERVERS};
 use crate::sandbox::SandboxMode;
 
 /// The settings. Those of a file, or those in force; [`Config::from_values`] has the defaults.
@@ -28,6 +30,24 @@ pub struct Config {
     pub base_url: Option<String>,
     /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
     pub api: Option<String>,
+    /// Which known server it is, set by its built-in profile: what is particular to it.
+    pub server: Option<String>,
+    /// The environment variable that holds the credential, in place of the provider's.
+    pub key_env: Option<String>,
+    /// The words of a command that prints the credential, sent as a bearer token.
+    pub key_command: Option<Vec<String>>,
+    /// Headers of every request; `$NAME` is the value of a variable.
+    pub headers: BTreeMap<String, String>,
+    /// Members to lay over those of each request to the model; null removes one.
+    pub body: Map<String, Value>,
+    /// How much the model is to think: a word or a number of tokens.
+    pub reasoning: Option<Reasoning>,
+    /// How much chance there is in the choice of words.
+    pub temperature: Option<f64>,
+    /// What chance begins with.
+    pub seed: Option<u64>,
+    /// The provider's class of service.
+    pub service_tier: Option<String>,
     /// The words that start the program of provider `command`.
     pub command: Option<Vec<String>>,
     /// The shell that runs commands; default `bash`, else `sh`.
@@ -141,21 +161,63 @@ pub fn parse(text: &str, profile: Option<&str>) -> Result<Parsed, String> {
         let own = check(settings).map_err(|error| format!("profile \"{name}\": {error}"))?;
         notes.extend(own.into_iter().map(|note| format!("profile \"{name}\": {note}")));
     }
-    let Some(name) = profile.or_else(|| object.get("profile")?.as_str()) else {
+    let name = profile.or_else(|| object.get("profile")?.as_str()).map(str::to_owned);
+    object = expand_server(object);
+    let Some(name) = name.as_deref() else {
         return Ok(Parsed { values: object, notes, profile_keys: Vec::new() });
     };
-    let Some(Value::Object(settings)) = profiles.remove(name) else {
-        let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
-        let known = if known.is_empty() {
-            "none; \"profiles\": {\"name\": {\"key\": value}} holds them".to_owned()
-        } else {
-            known.join(", ")
-        };
-        return Err(format!("there is no profile \"{}\"; there are: {known}", name.escape_debug()));
+    let built_in = KnownServer::find(name).map(KnownServer::settings);
+    let own = match profiles.remove(name) {
+        Some(Value::Object(own)) => Some(own),
+        _ => None,
     };
+    let Some(mut settings) = built_in.or_else(|| own.as_ref().map(|_| Map::new())) else {
+        let built_in = SERVERS.iter().map(|server| server.name);
+        let known: Vec<&str> = profiles.keys().map(String::as_str).chain(built_in).collect();
+        let known = known.join(", ");
+        return Err(format!(
+            "there is no profile \"{}\"; there are: {known}; \"profiles\": {{\"name\": {{\"key\": value}}}} holds your own",
+            name.escape_debug()
+        ));
+    };
+    settings.extend(own.into_iter().flatten());
+    let settings = expand_server(settings);
     let profile_keys = settings.keys().cloned().collect();
-    object.extend(settings);
+    lay_over(&mut object, settings);
     Ok(Parsed { values: object, notes, profile_keys })
+}
+
+/// What says which server is asked, and how: of one server, it does not fit another.
+const CONNECTION: [&str; 11] = [
+    "provider",
+    "model",
+    "base_url",
+    "api",
+    "server",
+    "key_env",
+    "key_command",
+    "headers",
+    "body",
+    "service_tier",
+    "context_window_tokens",
+];
+
+/// Lays settings over others. Those of another server replace all that belongs to the connection.
+pub fn lay_over(values: &mut Map<String, Value>, over: Map<String, Value>) {
+    if ["provider", "base_url", "server"].iter().any(|key| over.contains_key(*key)) {
+        values.retain(|key, _| !CONNECTION.contains(&key.as_str()));
+    }
+    values.extend(over);
+}
+
+/// Writes the name of a known server, given as a provider, as its settings.
+fn expand_server(mut values: Map<String, Value>) -> Map<String, Value> {
+    let name = values.get("provider").and_then(Value::as_str);
+    let Some(server) = name.and_then(KnownServer::find) else { return values };
+    values.remove("provider");
+    let mut all = server.settings();
+    all.extend(values);
+    all
 }
 
 /// Checks the settings of one object and removes those without effect. Returns notes for the user.
@@ -165,6 +227,11 @@ fn check(object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
         if object.remove(key).is_some_and(|value| value != Value::String(String::new())) {
             notes.push(format!("\"{key}\" is a key of an older tool and has no effect"));
         }
+    }
+    // The scale of an older tool.
+    if object.get("reasoning").and_then(Value::as_u64).is_some_and(|level| level <= 5) {
+        object.remove("reasoning");
+        notes.push("\"reasoning\" from 1 to 5 is of an older tool and has no effect; give off, low, medium, high, max or a number of tokens".to_owned());
     }
     object.retain(|key, value| key == "$schema" || !value.is_null());
     let known = known_keys();
@@ -197,7 +264,10 @@ fn expected(key: &str, value: &Value, error: &str) -> String {
         ("expected a string", "must be a text, as in \"text\""),
     ];
     match known.into_iter().find(|(words, _)| error.contains(words)) {
-        _ if key == "command" => {
+        _ if key == "reasoning" => {
+            "must be off, low, medium, high, max, or a number of tokens".to_owned()
+        }
+        _ if key == "command" || key == "key_command" => {
             "must be a list of words, as in [\"my-model\", \"--json\"]".to_owned()
         }
         _ if key == "prices" => {
@@ -246,7 +316,16 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         | "lock_timeout" => number
             .is_some_and(|number| !(0.0..=1e9).contains(&number))
             .then_some("is not between 0 and 1000000000"),
-        "provider" | "model" | "shell" | "base_url" => {
+        "temperature" => number
+            .is_some_and(|number| !(0.0..=2.0).contains(&number))
+            .then_some("is not between 0 and 2"),
+        "key_command" if value.as_array().is_some_and(Vec::is_empty) => {
+            Some("is empty; it is the words of a command")
+        }
+        "server" if KnownServer::find(text).is_none() => {
+            Some("is not a known server; profiles set this key (docs/config.md)")
+        }
+        "provider" | "model" | "shell" | "base_url" | "key_env" => {
             text.trim().is_empty().then_some("is empty; leave the key out for the default")
         }
         _ => None,
@@ -308,7 +387,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         };
         refused(text, Some("c"), "there are: a, b");
-        refused("{}", Some("c"), "none");
+        refused("{}", Some("c"), "there are: azure, openrouter");
         refused(r#"{"profile": "x"}"#, None, "no profile \"x\"");
         refused(r#"{"profiles": {"a": 1}}"#, None, "profile \"a\"");
         refused(r#"{"profiles": {"a": {"sandbax": "off"}}}"#, None, "\"sandbox\"");

@@ -9,8 +9,7 @@ use crate::sys::root::Root;
 use std::path::PathBuf;
 
 /// Keys of the config that nothing acts on any more. They are reported, not refused.
-pub const CONFIG_KEYS: [&str; 7] = [
-    "reasoning",
+pub const CONFIG_KEYS: [&str; 6] = [
     "checkpoint_interval_minutes",
     "checkpoint_max_new_kb",
     "rebuild_at_kb",

@@ -47,6 +47,11 @@ fn time(value: Duration) -> String {
     format!("{} s", value.as_secs_f64())
 }
 
+/// Formats a number of seconds.
+fn seconds(value: u64) -> String {
+    format!("{value} s")
+}
+
 /// Defines the constants, and the table of them.
 macro_rules! limits {
     ($($section:literal { $(
@@ -103,6 +108,8 @@ limits! {
         bytes STREAM_LINE: usize = 16 << 20, "error";
         /// Text outside of a stream's events
         bytes STREAM_STRAY: usize = 64 << 10, "not read";
+        /// Time of a command that prints a credential
+        seconds KEY_COMMAND_SECONDS: u64 = 60, "error";
         /// Body of an error
         bytes ERROR_BODY: usize = 64 << 10, "the rest is not read";
         /// Message of an error, in characters

@@ -4,6 +4,7 @@
 //! one attempt: the loop retries by rules of its own, every other caller through [`retry`]. Nothing here prints: what
 //! the user should know goes into [`ModelClient::notes`] or to the caller's `report`.
 
+mod key_command;
 mod program;
 mod recording;
 pub mod retry;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+pub use self::key_command::KeyCommand;
 pub use self::program::Program;
 use self::recording::{Player, Recorder, list_results};
 use self::server::Server;
@@ -53,6 +55,13 @@ impl ModelClient {
     /// A client of a server.
     pub fn server(endpoint: Endpoint, connect_timeout: Duration, read_timeout: Duration) -> Self {
         Self::new(Backend::Server(Server::new(endpoint, connect_timeout, read_timeout)))
+    }
+
+    /// Gets the credential of a server from a command, when it is first needed and when it has expired.
+    pub fn fetch_key_with(&mut self, command: KeyCommand) {
+        if let Backend::Server(server) = &mut self.backend {
+            server.key_command = Some(command);
+        }
     }
 
     /// A client of a command-line program.

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::key_command::KeyCommand;
 use crate::limits::{self, MODEL_PAGES};
 use crate::llm::api::{Endpoint, ModelInfo};
 use crate::llm::decode::Decoder;
@@ -13,24 +14,58 @@ use crate::sys::interrupt::Interrupts;
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,
     client: Box<HttpClient>,
+    pub(super) key_command: Option<KeyCommand>,
 }
 
 impl Server {
     pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
-        Self { endpoint, client: Box::new(HttpClient::new(connect, read)) }
+        Self { endpoint, client: Box::new(HttpClient::new(connect, read)), key_command: None }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
         self.client.limit_time(limit);
     }
 
+    /// Gets the credential where a command prints it: `again` where the one at hand was refused. Returns whether there is a new one.
+    fn renew_key(&mut self, again: bool, interrupts: &Interrupts) -> Result<bool, RequestError> {
+        let Some(command) = &self.key_command else { return Ok(false) };
+        if self.endpoint.key.is_some() && !again {
+            return Ok(false);
+        }
+        let key = Some(command.fetch_key(interrupts)?);
+        let is_new = key != self.endpoint.key;
+        self.endpoint.key = key;
+        Ok(is_new)
+    }
+
+    /// Asks the model; a token that has expired is renewed once.
     pub(super) fn ask(
         &mut self,
         ask: &ChatRequest<'_>,
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        let Self { endpoint, client } = self;
+        let has_old_key = self.endpoint.key.is_some();
+        self.renew_key(false, interrupts)?;
+        match self.ask_once(ask, on_arrival, interrupts) {
+            Err(RequestError::Api(error))
+                if error.kind == ErrorKind::Auth
+                    && has_old_key
+                    && self.renew_key(true, interrupts)? =>
+            {
+                self.ask_once(ask, on_arrival, interrupts)
+            }
+            result => result,
+        }
+    }
+
+    fn ask_once(
+        &mut self,
+        ask: &ChatRequest<'_>,
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let Self { endpoint, client, .. } = self;
         let mut decoder: Option<Decoder> = None;
         client.send(endpoint.chat_request(ask), interrupts, &mut |part| {
             match (part, &mut decoder) {
@@ -87,6 +122,7 @@ impl Server {
         &mut self,
         interrupts: &Interrupts,
     ) -> Result<Vec<ModelInfo>, RequestError> {
+        self.renew_key(false, interrupts)?;
         let mut models = Vec::new();
         let mut next: Option<String> = None;
         for _ in 0..limits::MODEL_PAGES {

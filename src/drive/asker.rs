@@ -5,6 +5,7 @@ use super::run_context::RunContext;
 use crate::client::retry::random_fraction;
 use crate::client::{ModelClient, RequestError};
 use crate::llm::error::{TOO_LONG_ADVICE, check_window};
+use crate::llm::options::ChatOptions;
 use crate::llm::price::{self, Price};
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, StopReason, Usage};
 use crate::prompt;
@@ -26,6 +27,8 @@ pub struct Asker {
     pub window: Option<u64>,
     /// Maximum length of a reply in tokens, when it is set.
     pub max_output: Option<u64>,
+    /// What else requests ask for.
+    pub options: ChatOptions,
     /// The tags that a reply may have.
     pub tags: TagSet,
     /// Whether the text of an answer is reported while it arrives.
@@ -49,6 +52,7 @@ impl Asker {
             cache_key: Some(conversation.name()),
             max_output: self.max_output,
             window: self.window,
+            options: &self.options,
         };
         if let Some(error) = check_window(ask.text_bytes(), &self.model_id, self.window) {
             return Event::Failed { error: with_advice(error), cost: None, jitter: 0.0 };

@@ -15,10 +15,13 @@ use serde_json::{Value, json};
 use super::api::{Api, Endpoint, FileRules, FilesApi, UploadProtocol};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
-    ChatMessage, ContentPart, MessageContent, read_count, read_some_text, read_text, write_body,
+    ChatMessage, ContentPart, MessageContent, merge, read_count, read_some_text, read_text,
+    write_body,
 };
+use super::models::{Model, ReasoningWords};
+use super::options::Reasoning;
 use super::partial_reply::PartialReply;
-use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, limits};
+use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, models};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
 /// 100 KB of text. Older models reserve the room for the reply in the window, and a runaway reply must end.
@@ -36,7 +39,7 @@ impl Api for Messages {
 
     /// Three cache marks: the system prompt, which all turns share, and the ends of the last two user messages: what this
     /// turn reads (written by the one before), and what the next will.
-    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let is_user = |message: &Message<'_>| message.role == Role::User;
         let users = ask.messages.iter().enumerate().filter(|(_, message)| is_user(message));
         let marked_from = users.rev().nth(1).map_or(0, |(index, _)| index);
@@ -45,16 +48,24 @@ impl Api for Messages {
             let is_marked = is_user(message) && index >= marked_from && ask.file.is_none();
             write_message(message, file, is_marked)
         });
-        let known = limits::find_limits(ask.model).and_then(|limits| limits.max_output);
-        let default = known.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
+        let known = models::find_model(ask.model);
+        let longest = known.as_ref().and_then(|model| model.max_output);
+        let default = longest.map_or(UNKNOWN_LIMIT, |most| most.min(LONGEST_REPLY));
+        let thinking = write_thinking(ask, known.as_ref());
+        // The budget for thinking is part of the reply.
+        let budget = thinking["thinking"]["budget_tokens"].as_u64().unwrap_or(0);
+        let default = (default + budget).min(longest.unwrap_or(u64::MAX));
         let system = ask.system.filter(|text| !text.trim().is_empty());
-        let head = json!({
+        let mut head = json!({
             "model": ask.model,
             "max_tokens": ask.max_output.unwrap_or(default),
             "stream": true,
             "system": system.map(|text| [write_text(text, true)]),
+            "temperature": ask.options.temperature,
+            "service_tier": ask.options.service_tier,
         });
-        write_body(ask, &head, "messages", messages)
+        merge(&mut head, &thinking);
+        write_body(ask, server, head, "messages", messages)
     }
 
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
@@ -144,6 +155,35 @@ impl Api for Messages {
                 lifetime: "it is removed automatically after an hour",
             }),
         }
+    }
+}
+
+/// How much to think. Models from 4.6 on decide themselves, and take an effort; those before take a budget; the newest cannot
+/// be told not to think, and get the least effort.
+fn write_thinking(ask: &ChatRequest<'_>, known: Option<&Model>) -> Value {
+    let words = known.map_or(&ReasoningWords::Unknown, |model| &model.reasoning);
+    let can_be_off = match words {
+        ReasoningWords::Words(words) => words.contains(&"none"),
+        _ => true,
+    };
+    let display = ask.shows_reasoning().then_some("summarized");
+    match (ask.options.reasoning, words) {
+        // Where it thinks anyway, it can be shown.
+        (None, _) if can_be_off => json!({}),
+        (None, _) => {
+            json!({"thinking": display.map(|_| json!({"type": "adaptive", "display": display}))})
+        }
+        (Some(Reasoning::Off), ReasoningWords::Budget(..)) => json!({}),
+        (Some(level), ReasoningWords::Budget(least, most)) => {
+            let room = ask.max_output.map_or(*most, |max| max.saturating_sub(1));
+            let tokens = level.to_tokens(*least, *most).min(room);
+            json!({"thinking": {"type": "enabled", "budget_tokens": tokens}})
+        }
+        (Some(Reasoning::Off), _) if can_be_off => json!({"thinking": {"type": "disabled"}}),
+        (Some(level), _) => json!({
+            "thinking": {"type": "adaptive", "display": display},
+            "output_config": {"effort": level.to_word(ask.model)},
+        }),
     }
 }
 

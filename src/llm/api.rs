@@ -1,10 +1,13 @@
 //! What an API of a provider is: the one trait that a new API implements, and the server that speaks it.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use url::Url;
 
 use super::attachment::FileFormat;
 use super::partial_reply::PartialReply;
+use super::price::Price;
+use super::server::KnownServer;
 use super::{ApiError, ChatRequest};
 
 /// An API. [`PartialReply::stop`] may be set only when the end mark of the API has arrived, however much text there was.
@@ -78,10 +81,41 @@ pub struct Endpoint {
     pub key: Option<String>,
     /// The server belongs to the owner of the API. Imitations may refuse what only the owner knows.
     pub official: bool,
+    /// Which known server it is, by its profile or by its address.
+    pub server: Option<&'static KnownServer>,
+    /// The credential is a token, whatever the API's own header for keys is.
+    pub has_token: bool,
+    /// Headers that the user wants in every request.
+    pub headers: Vec<(String, String)>,
+    /// Members that the user wants in the body of requests to the model, merged into those of the API; null removes one.
+    pub body: Map<String, Value>,
+}
+
+impl Endpoint {
+    /// A server at an address, without anything of the user's own.
+    pub fn new(
+        api: &'static dyn Api,
+        base_url: impl Into<String>,
+        key: Option<String>,
+        official: bool,
+    ) -> Self {
+        let base_url = base_url.into();
+        let (headers, body) = (Vec::new(), Map::new());
+        let mut endpoint =
+            Self { api, base_url, key, official, server: None, has_token: false, headers, body };
+        endpoint.server = KnownServer::at_host(&endpoint.host_name());
+        endpoint
+    }
+
+    /// The host of the address, in lower case; empty where the address is not a URL.
+    pub(super) fn host_name(&self) -> String {
+        let url = Url::parse(self.base_url.trim()).ok();
+        url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
+    }
 }
 
 /// A model that a server offers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
     /// The id to request it by.
     pub id: String,
@@ -89,10 +123,14 @@ pub struct ModelInfo {
     pub window: Option<u64>,
     /// The longest reply in tokens, likewise.
     pub max_output: Option<u64>,
+    /// The price, where the server says it.
+    pub price: Option<Price>,
+    /// The day on which it ends, where the server says it.
+    pub ends: Option<String>,
 }
 
 /// A page of models.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPage {
     /// In the server's order.
     pub models: Vec<ModelInfo>,

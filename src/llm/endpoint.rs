@@ -2,12 +2,12 @@
 //! An endpoint adds to an API the address and the credential, which goes into a header: addresses end up in logs.
 
 use serde_json::Value;
-use url::Url;
 
 use super::api::{Endpoint, ModelInfo, ModelPage, percent_encode};
 use super::attachment::Payload;
 use super::decode::Decoder;
-use super::{ApiError, ChatRequest, ErrorKind, HttpRequest, error, limits};
+use super::price::Price;
+use super::{ApiError, ChatRequest, ErrorKind, HttpRequest, error, models};
 
 impl Endpoint {
     /// The request for a streamed reply.
@@ -23,7 +23,14 @@ impl Endpoint {
             headers.extend(files.headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
         }
         let url = self.build_url(&self.api.chat_path(ask.model));
-        HttpRequest { method: "POST", url, headers, body: self.api.chat_body(ask, self) }
+        let own_headers = self.headers.clone();
+        HttpRequest {
+            method: "POST",
+            url,
+            headers,
+            own_headers,
+            body: self.api.chat_body(ask, self),
+        }
     }
 
     /// What turns the bytes of the response into a reply. Header names in any case.
@@ -40,7 +47,8 @@ impl Endpoint {
         }
         let mut headers = self.common_headers();
         headers.push(("accept", "application/json".to_owned()));
-        HttpRequest { method: "GET", url: self.build_url(&path), headers, body: Vec::new() }
+        let (url, own_headers) = (self.build_url(&path), self.headers.clone());
+        HttpRequest { method: "GET", url, headers, own_headers, body: Vec::new() }
     }
 
     /// Reads the models in the body of a 2xx response.
@@ -50,9 +58,10 @@ impl Endpoint {
         let mut page = page.ok_or_else(|| self.clean(error::from_value(&value, None)))?;
         if self.official {
             for model in &mut page.models {
-                let known = limits::find_limits(&model.id);
-                model.window = model.window.or(known.map(|limits| limits.window));
-                model.max_output = model.max_output.or(known.and_then(|limits| limits.max_output));
+                let Some(known) = models::find_model(&model.id) else { continue };
+                model.window = model.window.or(known.window);
+                model.max_output = model.max_output.or(known.max_output);
+                model.ends = model.ends.take().or(known.ends.map(str::to_owned));
             }
         }
         Ok(page)
@@ -88,13 +97,14 @@ impl Endpoint {
     pub(super) fn common_headers(&self) -> Vec<(&'static str, String)> {
         let key = self.key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let own = self.api.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
-        own.chain(key.map(|key| self.api.key_header(key, &self.host_name()))).collect()
-    }
-
-    /// The host of the address, in lower case; empty where the address is not a URL.
-    pub(super) fn host_name(&self) -> String {
-        let url = Url::parse(self.base_url.trim()).ok();
-        url.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned()
+        let header = |key: &str| {
+            if self.has_token {
+                ("authorization", format!("Bearer {key}"))
+            } else {
+                self.api.key_header(key, &self.host_name())
+            }
+        };
+        own.chain(key.map(header)).collect()
     }
 
     /// Appends a path to the base address. Where the base has a version already, that of the path is left out; of a base
@@ -108,7 +118,9 @@ impl Endpoint {
         let (version, rest) = path.split_at(path[1..].find('/').map_or(path.len(), |at| at + 1));
         let last = base.rsplit('/').next().unwrap_or(base);
         let is_version = version.starts_with("/v1") || version == "/api";
-        let has_version = is_version && (last.starts_with("v1") || last == &version[1..]);
+        let has_version = is_version && (last.starts_with("v1") || last == &version[1..])
+            // Vertex AI has its version before the project.
+            || base.ends_with("/publishers/google");
         let mut url = format!("{base}{}", if has_version { rest } else { path });
         for (index, query) in [path_query, base_query].into_iter().flatten().enumerate() {
             url.push(if index == 0 { '?' } else { '&' });
@@ -153,11 +165,28 @@ fn read_models(list: &Value) -> Option<ModelPage> {
             id: id.strip_prefix("models/").unwrap_or(id).to_owned(),
             window: read_size(model, &WINDOW),
             max_output: read_size(model, &OUTPUT),
+            price: read_price(&model["pricing"]),
+            ends: model["shutdown_date"].as_str().map(str::to_owned),
         })
     });
     let token = list["nextPageToken"].as_str().filter(|token| !token.is_empty());
     let next = token.or_else(|| list["last_id"].as_str().filter(|_| list["has_more"] == true));
     Some(ModelPage { models: models.collect(), next: next.map(str::to_owned) })
+}
+
+/// Reads OpenRouter's prices, which are of one token, as texts.
+fn read_price(pricing: &Value) -> Option<Price> {
+    let read = |name: &str| {
+        let price = pricing[name].as_str()?.parse::<f64>().ok()? * 1e6;
+        (price >= 0.0).then_some(price)
+    };
+    Some(Price {
+        input: read("prompt")?,
+        cached: read("input_cache_read"),
+        cache_write: read("input_cache_write"),
+        output: read("completion")?,
+        long: None,
+    })
 }
 
 /// Reads the first of some fields, by their JSON pointers, that is a number above zero.
@@ -181,12 +210,7 @@ mod tests {
     use super::*;
 
     fn endpoint(api: &'static dyn Api, base_url: &str, key: Option<&str>) -> Endpoint {
-        Endpoint {
-            api,
-            base_url: base_url.to_owned(),
-            key: key.map(str::to_owned),
-            official: false,
-        }
+        Endpoint::new(api, base_url, key.map(str::to_owned), false)
     }
 
     #[test]
@@ -249,6 +273,8 @@ mod tests {
             "/v1beta/models/m:x?alt=sse",
             "https://h/v1beta/models/m:x?alt=sse",
         );
+        let vertex = "https://h/v1/projects/p/locations/global/publishers/google";
+        check(&Gemini, vertex, "/v1beta/models/m:x", &format!("{vertex}/models/m:x"));
         check(&Ollama, "http://h:11434/api", "/api/chat", "http://h:11434/api/chat");
         check(&Ollama, "http://h:11434", "/api/tags", "http://h:11434/api/tags");
     }

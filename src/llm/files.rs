@@ -83,7 +83,8 @@ impl Files<'_> {
             }
         };
         headers.extend(self.own_headers());
-        HttpRequest { method: "POST", url, headers, body }
+        let own_headers = self.endpoint.headers.clone();
+        HttpRequest { method: "POST", url, headers, own_headers, body }
     }
 
     /// Reads the address for the bytes from the headers of the first response. Only one on the server itself is accepted.
@@ -116,7 +117,8 @@ impl Files<'_> {
             ("x-goog-upload-offset", "0".to_owned()),
             ("x-goog-upload-command", "upload, finalize".to_owned()),
         ];
-        HttpRequest { method: "POST", url: address, headers, body: bytes.to_vec() }
+        let own_headers = Vec::new();
+        HttpRequest { method: "POST", url: address, headers, own_headers, body: bytes.to_vec() }
     }
 
     /// Reads the file in the body of a 2xx response to an upload or to [`Files::state_request`].
@@ -172,7 +174,8 @@ impl Files<'_> {
         let mut headers = self.endpoint.common_headers();
         headers.push(("accept", "application/json".to_owned()));
         headers.extend(self.own_headers());
-        HttpRequest { method, url: self.file_url(&file.id), headers, body: Vec::new() }
+        let (url, own_headers) = (self.file_url(&file.id), self.endpoint.headers.clone());
+        HttpRequest { method, url, headers, own_headers, body: Vec::new() }
     }
 
     fn own_headers(&self) -> impl Iterator<Item = (&'static str, String)> {

@@ -18,8 +18,9 @@ use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
     ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
 };
+use super::models::ReasoningWords;
 use super::partial_reply::PartialReply;
-use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error};
+use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error, models};
 
 /// The Gemini API.
 pub struct Gemini;
@@ -30,10 +31,16 @@ impl Api for Gemini {
         format!("/v1beta/models/{model}:streamGenerateContent?alt=sse")
     }
 
-    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let head = json!({
             "systemInstruction": ask.system.map(|text| json!({"parts": [{"text": text}]})),
-            "generationConfig": ask.max_output.map(|most| json!({"maxOutputTokens": most})),
+            "generationConfig": {
+                "maxOutputTokens": ask.max_output,
+                "thinkingConfig": write_thinking(ask),
+                "temperature": ask.options.temperature,
+                "seed": ask.options.seed,
+            },
+            "serviceTier": ask.options.service_tier,
         });
         let messages = ask.messages_and_file().map(|(message, file)| {
             let role = match message.role {
@@ -43,7 +50,7 @@ impl Api for Gemini {
             let parts = write_parts(message, None, file.map(write_file));
             ChatMessage::new(role, MessageContent::GeminiParts(parts))
         });
-        write_body(ask, &head, "contents", messages)
+        write_body(ask, server, head, "contents", messages)
     }
 
     fn key_header(&self, key: &str, _: &str) -> (&'static str, String) {
@@ -126,6 +133,23 @@ impl Api for Gemini {
             }),
         }
     }
+}
+
+/// How much to think: models of version 2.5 take a budget, later ones a level.
+fn write_thinking(ask: &ChatRequest<'_>) -> Value {
+    let words = models::find_model(ask.model).map(|model| model.reasoning);
+    let (mut level, mut budget) = (None, None);
+    match (ask.options.reasoning, words) {
+        (Some(reasoning), Some(ReasoningWords::Budget(least, most))) => {
+            budget = Some(reasoning.to_tokens(least, most));
+        }
+        (Some(reasoning), _) => level = Some(reasoning.to_word(ask.model).to_uppercase()),
+        (None, _) => {}
+    }
+    // There is no level for "not at all".
+    let level = level.map(|level| if level == "NONE" { "MINIMAL".to_owned() } else { level });
+    let shows = ask.shows_reasoning().then_some(true);
+    json!({"thinkingLevel": level, "thinkingBudget": budget, "includeThoughts": shows})
 }
 
 fn write_file(file: &Attachment<'_>) -> Value {

@@ -7,15 +7,18 @@ use std::borrow::Cow;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer as _};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::api::Endpoint;
 use super::attachment::Attachment;
 use super::{ChatRequest, Message};
 
-/// Writes the body of a request, usually in one allocation: the members of `head` that are not null, then the messages.
+/// Writes the body of a request, usually in one allocation: the members of `head`
+/// that are not null with those that the user wants, then the messages.
 pub(super) fn write_body<'a>(
     ask: &ChatRequest<'_>,
-    head: &Value,
+    server: &Endpoint,
+    mut head: Value,
     key: &str,
     messages: impl IntoIterator<Item = ChatMessage<'a>>,
 ) -> Vec<u8> {
@@ -25,7 +28,10 @@ pub(super) fn write_body<'a>(
     // Escapes are about ten percent of source code, and room that is not used costs no memory; each part has its keys.
     let mut bytes = Vec::with_capacity(text + text / 5 + parts * 96 + file + 1024);
     let messages: Vec<_> = messages.into_iter().collect();
-    let mut members = head.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let own = Value::Object(server.body.clone());
+    merge(&mut head, &own);
+    drop_nulls(&mut head);
+    let mut members = head.as_object().into_iter().flatten().filter(|(name, _)| *name != key);
     let mut serializer = serde_json::Serializer::new(&mut bytes);
     let written = serializer.serialize_map(None).and_then(|mut body| {
         members.try_for_each(|(name, value)| body.serialize_entry(name, value))?;
@@ -34,6 +40,28 @@ pub(super) fn write_body<'a>(
     });
     written.expect("strings and numbers written to memory cannot fail");
     bytes
+}
+
+/// Lays the members of an object over those of another, objects over objects.
+pub(super) fn merge(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (name, value) in over {
+                merge(base.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+/// Removes the members that are null, and objects that hold nothing else.
+fn drop_nulls(value: &mut Value) {
+    let Value::Object(members) = value else { return };
+    members.retain(|_, member| {
+        let had_members = member.as_object().is_some_and(|object| !object.is_empty());
+        drop_nulls(member);
+        !member.is_null() && !(had_members && member.as_object().is_some_and(Map::is_empty))
+    });
 }
 
 #[derive(Serialize)]

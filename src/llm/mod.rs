@@ -14,11 +14,12 @@ mod error_body;
 pub mod files;
 pub mod google;
 mod json;
-pub mod limits;
+pub mod models;
 pub mod ollama;
 mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
+pub mod options;
 pub mod partial_reply;
 pub mod price;
 pub mod provider;
@@ -28,17 +29,19 @@ pub mod retry;
 mod retry_after;
 pub mod route;
 mod sanitize;
+pub mod server;
 pub mod sniff;
 pub mod sse;
+pub mod usage;
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use self::attachment::Attachment;
+use self::options::ChatOptions;
+pub use self::usage::{Usage, estimate};
 
 /// Who wrote a message. The system prompt is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub struct ChatRequest<'a> {
     pub max_output: Option<u64>,
     /// The size of the window, in tokens, where the server needs to know it (Ollama).
     pub window: Option<u64>,
+    /// What else is asked for: reasoning, sampling.
+    pub options: &'a ChatOptions,
 }
 
 impl<'a> ChatRequest<'a> {
@@ -96,6 +101,11 @@ impl<'a> ChatRequest<'a> {
     /// An estimate of the input, in tokens (see [`estimate`]).
     pub fn estimate(&self) -> u64 {
         self.texts().map(estimate).sum()
+    }
+
+    /// Whether the provider is to send what the model thinks.
+    fn shows_reasoning(&self) -> bool {
+        self.options.shows_reasoning_of(self.model)
     }
 
     fn messages_and_file(&self) -> impl Iterator<Item = (&Message<'a>, Option<&Attachment<'a>>)> {
@@ -110,11 +120,6 @@ impl<'a> ChatRequest<'a> {
     }
 }
 
-/// Estimates the tokens of a text: a quarter of its characters, which suits English and code; other scripts take more.
-pub fn estimate(text: &str) -> u64 {
-    u64::try_from(text.chars().count()).unwrap_or(u64::MAX).div_ceil(4)
-}
-
 /// A request as it is sent. `--show-request` prints its `body`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRequest {
@@ -124,50 +129,10 @@ pub struct HttpRequest {
     pub url: String,
     /// Headers, the credential among them. Never printed.
     pub headers: Vec<(&'static str, String)>,
+    /// Headers that the user wants, in place of those of the same name. Never printed: they may hold credentials.
+    pub own_headers: Vec<(String, String)>,
     /// The body, empty for `GET` and `DELETE`.
     pub body: Vec<u8>,
-}
-
-/// Tokens of one reply, in the provider's own counts where it gave them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Usage {
-    /// All input tokens, cached ones included.
-    pub input: u64,
-    /// Those of `input` that came from the provider's cache.
-    pub cached: u64,
-    /// Those of `input` that were written to the provider's cache.
-    #[serde(skip_serializing_if = "is_default")]
-    pub cache_written: u64,
-    /// All output tokens that are billed, reasoning included.
-    pub output: u64,
-    /// Those of `output` that the model used for reasoning, where the provider says so.
-    #[serde(skip_serializing_if = "is_default")]
-    pub reasoning: u64,
-    /// The provider gave no counts: these are estimates, a token every four characters.
-    #[serde(skip_serializing_if = "is_default")]
-    pub estimated: bool,
-}
-
-impl Usage {
-    /// An estimate of what a reply cost, where nobody counted.
-    pub fn estimate(reply: &str) -> Self {
-        Self { output: estimate(reply), estimated: true, ..Self::default() }
-    }
-
-    /// Adds another usage; a sum is an estimate when a part of it is.
-    pub fn add(&mut self, other: &Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.cached = self.cached.saturating_add(other.cached);
-        self.cache_written = self.cache_written.saturating_add(other.cache_written);
-        self.output = self.output.saturating_add(other.output);
-        self.reasoning = self.reasoning.saturating_add(other.reasoning);
-        self.estimated |= other.estimated;
-    }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// Why the model stopped.

@@ -25,11 +25,17 @@ impl Api for Ollama {
         "/api/chat".to_owned()
     }
 
-    fn chat_body(&self, ask: &ChatRequest<'_>, _: &Endpoint) -> Vec<u8> {
-        let options = [("num_ctx", ask.window), ("num_predict", ask.max_output)];
-        let options: Vec<_> =
-            options.into_iter().filter_map(|(name, size)| Some((name, size?))).collect();
-        let options = (!options.is_empty()).then(|| options.into_iter().collect::<Value>());
+    fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
+        let options = json!({
+            "num_ctx": ask.window,
+            "num_predict": ask.max_output,
+            "temperature": ask.options.temperature,
+            "seed": ask.options.seed,
+        });
+        let think = ask.options.reasoning.map(|level| match level.to_word(ask.model) {
+            "none" => Value::Bool(false),
+            word => word.into(),
+        });
         let system = ask.system.map(|text| ChatMessage::plain("system", text));
         let messages = ask.messages_and_file().map(|(message, file)| {
             let mut message = ChatMessage::joined(message);
@@ -37,8 +43,8 @@ impl Api for Ollama {
             message.images.extend(file.map(Attachment::base64));
             message
         });
-        let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "options": options});
-        write_body(ask, &head, "messages", system.into_iter().chain(messages))
+        let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "think": think, "options": options});
+        write_body(ask, server, head, "messages", system.into_iter().chain(messages))
     }
 
     fn is_json_lines(&self) -> bool {

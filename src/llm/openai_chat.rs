@@ -17,10 +17,12 @@ use serde_json::{Value, json};
 use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
-    ChatMessage, MessageContent, read_count, read_some_text, read_text, read_thinking, write_body,
-    write_parts,
+    ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, read_thinking,
+    write_body, write_parts,
 };
+use super::options::Reasoning;
 use super::partial_reply::PartialReply;
+use super::server::ReasoningForm;
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
 /// Chat Completions.
@@ -35,7 +37,9 @@ impl Api for ChatCompletions {
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
         let official = server.official;
         // Mistral refuses keys that it does not know, and sends the usage without being asked.
-        let is_mistral = server.host_name().ends_with("mistral.ai");
+        let is_mistral = server.server.is_some_and(|server| server.name == "mistral");
+        let has_new_limit = official || server.server.is_some_and(|server| server.has_new_limit);
+        let options = ask.options;
         let role = if official { "developer" } else { "system" };
         let system = ask.system.map(|text| ChatMessage::plain(role, text));
         let messages = ask.messages_and_file().map(|(message, file)| {
@@ -47,15 +51,23 @@ impl Api for ChatCompletions {
                 ChatMessage::joined(message)
             }
         });
-        let head = json!({
+        let mut head = json!({
             "model": ask.model,
             "stream": true,
             "stream_options": (!is_mistral).then(|| json!({"include_usage": true})),
             "prompt_cache_key": openai::cache_key(ask, server),
-            "max_completion_tokens": ask.max_output.filter(|_| official),
-            "max_tokens": ask.max_output.filter(|_| !official),
+            "max_completion_tokens": ask.max_output.filter(|_| has_new_limit),
+            "max_tokens": ask.max_output.filter(|_| !has_new_limit),
+            "temperature": options.temperature,
+            "seed": options.seed.filter(|_| !is_mistral),
+            "random_seed": options.seed.filter(|_| is_mistral),
+            "service_tier": options.service_tier,
         });
-        write_body(ask, &head, "messages", system.into_iter().chain(messages))
+        if let Some(level) = options.reasoning {
+            let form = server.server.map_or(ReasoningForm::Effort, |server| server.reasoning);
+            merge(&mut head, &write_reasoning(form, level, ask.model));
+        }
+        write_body(ask, server, head, "messages", system.into_iter().chain(messages))
     }
 
     fn may_think_aloud(&self) -> bool {
@@ -116,6 +128,28 @@ impl Api for ChatCompletions {
             uploads_images: false,
             files_api: Some(openai::FILES_API),
         }
+    }
+}
+
+/// How much to think, in the words of the server.
+fn write_reasoning(form: ReasoningForm, level: Reasoning, model: &str) -> Value {
+    let word = level.to_word(model);
+    let is_on = level != Reasoning::Off;
+    match form {
+        ReasoningForm::Effort => json!({ "reasoning_effort": word }),
+        ReasoningForm::OpenRouter => json!({ "reasoning": match level {
+            Reasoning::Off => json!({ "enabled": false }),
+            Reasoning::Tokens(tokens) => json!({ "max_tokens": tokens }),
+            _ => json!({ "effort": word }),
+        } }),
+        ReasoningForm::DeepSeek => json!({
+            "thinking": {"type": if is_on { "enabled" } else { "disabled" }},
+            "reasoning_effort": is_on.then_some(word),
+        }),
+        ReasoningForm::Template => json!({
+            "chat_template_kwargs": {"enable_thinking": is_on},
+            "reasoning_effort": is_on.then_some(word),
+        }),
     }
 }
 

@@ -36,9 +36,15 @@ impl Api for Responses {
             "stream_options": {"include_obfuscation": false},
             "prompt_cache_key": openai::cache_key(ask, server),
             "max_output_tokens": ask.max_output,
+            "reasoning": {
+                "effort": ask.options.reasoning.map(|level| level.to_word(ask.model)),
+                "summary": (server.official && ask.shows_reasoning()).then_some("auto"),
+            },
+            "temperature": ask.options.temperature,
+            "service_tier": ask.options.service_tier,
         });
         let messages = ask.messages_and_file().map(|(message, file)| write_message(message, file));
-        write_body(ask, &head, "input", messages)
+        write_body(ask, server, head, "input", messages)
     }
 
     /// Its last event repeats the whole text.

@@ -1,9 +1,9 @@
-//! What a reply costs. The prices of the default models are built in, each with the day for which it was published; those of
-//! the config, under the key `prices`, come first. A model without a price has an unknown cost.
+//! What a reply costs. The prices of models are in [`super::models`]; those of the config, under the key `prices`, come first.
+//! A model without a price has an unknown cost.
 
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use super::usage::Usage;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -33,58 +33,6 @@ pub struct LongInput {
     pub input: f64,
     /// The factor for output.
     pub output: f64,
-}
-
-/// A built-in price.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BuiltInPrice {
-    /// The model's id.
-    pub model: &'static str,
-    /// The first day on which it counts.
-    pub from: &'static str,
-    /// The day of the publication that it is taken from.
-    pub published: &'static str,
-    /// The price.
-    pub price: Price,
-}
-
-const fn price(input: f64, cached: f64, cache_write: f64, output: f64) -> Price {
-    Price { input, cached: Some(cached), cache_write: Some(cache_write), output, long: None }
-}
-
-const GPT_5_5: Price = Price {
-    long: Some(LongInput { above: 272_000, input: 2.0, output: 1.5 }),
-    ..price(5.0, 0.5, 5.0, 30.0)
-};
-
-/// The prices of default models, as pages that quote the providers' own name them on those days; GitHub's table for Copilot
-/// (docs.github.com, models and pricing) agrees. Google's page announces its next price, and not that of cached input, which
-/// is taken as input there. For `composer-2.5` no price of a token was found.
-pub const BUILT_IN: [BuiltInPrice; 4] = [
-    BuiltInPrice { model: "gpt-5.5", from: "", published: "2026-06", price: GPT_5_5 },
-    BuiltInPrice {
-        model: "claude-sonnet-4-6",
-        from: "",
-        published: "2026-04-27",
-        price: price(3.0, 0.3, 3.75, 15.0),
-    },
-    BuiltInPrice {
-        model: "gemini-3.8-flash",
-        from: "",
-        published: "2026-10-07",
-        price: price(0.75, 0.075, 0.75, 3.75),
-    },
-    BuiltInPrice {
-        model: "gemini-3.8-flash",
-        from: "2027-01-01",
-        published: "2026-10-07",
-        price: price(1.5, 1.5, 1.5, 7.5),
-    },
-];
-
-/// The built-in price of a model on a day (`2026-11-23`).
-pub fn find_built_in(model: &str, day: &str) -> Option<&'static BuiltInPrice> {
-    BUILT_IN.iter().rfind(|row| row.model == model && row.from <= day)
 }
 
 /// The cost in US dollars. An estimate where the usage is one.
@@ -122,15 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn built_in_prices_are_those_of_the_day_and_of_the_length() {
-        let find = |model, day| find_built_in(model, day).map(|row| row.price.output);
-        assert_eq!(find("gemini-3.8-flash", "2026-12-31"), Some(3.75));
-        assert_eq!(find("gemini-3.8-flash", "2027-01-01"), Some(7.5));
-        assert_eq!(find("gpt-5.5-pro", "2026-12-31"), None);
-        let cost = |input| {
-            let usage = Usage { input, output: 1_000_000, ..Usage::default() };
-            compute_cost(&find_built_in("gpt-5.5", "2026-12-31").unwrap().price, &usage)
-        };
+    fn a_long_input_costs_more() {
+        let long = Some(LongInput { above: 272_000, input: 2.0, output: 1.5 });
+        let price =
+            Price { input: 5.0, cached: Some(0.5), cache_write: Some(5.0), output: 30.0, long };
+        let cost =
+            |input| compute_cost(&price, &Usage { input, output: 1_000_000, ..Usage::default() });
         assert!((cost(200_000) - 31.0).abs() < 1e-9 && (cost(300_000) - 48.0).abs() < 1e-9);
     }
 

@@ -9,6 +9,7 @@ use super::google::Gemini;
 use super::ollama::Ollama;
 use super::openai_chat::ChatCompletions;
 use super::openai_responses::Responses;
+use super::server::{KnownServer, SERVERS};
 
 /// A provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +53,9 @@ enum ProviderBackend {
 
 use ProviderBackend::{Program, Recording, Server};
 
+/// What gateways to Anthropic's API take in place of a key.
+const TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
+
 /// In the order in which a provider is searched for.
 const TABLE: [ProviderRow; 8] = [
     ProviderRow {
@@ -63,7 +67,7 @@ const TABLE: [ProviderRow; 8] = [
     },
     ProviderRow {
         name: "anthropic",
-        credentials: &["ANTHROPIC_API_KEY"],
+        credentials: &["ANTHROPIC_API_KEY", TOKEN],
         model: Some("claude-sonnet-4-6"),
         backend: Server(&Messages, "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
         ..row(Provider::Anthropic)
@@ -78,6 +82,7 @@ const TABLE: [ProviderRow; 8] = [
     },
     ProviderRow {
         name: "ollama",
+        credentials: &["OLLAMA_API_KEY"],
         backend: Server(&Ollama, "http://127.0.0.1:11434", "OLLAMA_HOST"),
         ..row(Provider::Ollama)
     },
@@ -105,7 +110,8 @@ const fn row(provider: Provider) -> ProviderRow {
 }
 
 fn names() -> String {
-    TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
+    let servers = SERVERS.iter().map(|server| server.name);
+    TABLE.iter().map(|row| row.name).chain(servers).collect::<Vec<_>>().join(", ")
 }
 
 impl Provider {
@@ -117,10 +123,14 @@ impl Provider {
     /// The provider of a name or an alias, in any case.
     pub fn parse(name: &str) -> Result<Self, String> {
         let wanted = name.trim().to_lowercase();
+        if KnownServer::find(&wanted).is_some() {
+            return Ok(Self::OpenAi);
+        }
         let row =
             TABLE.iter().find(|row| row.name == wanted || row.aliases.contains(&wanted.as_str()));
         row.map(|row| row.provider).ok_or_else(|| {
             let known = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+            let known = known.chain(SERVERS.iter().map(|server| server.name));
             let near = nearest(&wanted, known).map(|near| format!(": did you mean {near}?"));
             let name: String = name.trim().chars().take(60).collect();
             format!(
@@ -146,6 +156,16 @@ impl Provider {
         self.table_row().credentials
     }
 
+    /// Whether it answers nobody without a credential.
+    pub fn needs_credential(self) -> bool {
+        !self.table_row().credentials.is_empty() && !matches!(self, Self::Ollama)
+    }
+
+    /// Whether the value of this variable is a token, which is sent as one.
+    pub fn is_token(variable: &str) -> bool {
+        variable == TOKEN
+    }
+
     /// The default model; `None`: the program's own, or the only one that an Ollama server has.
     pub fn default_model(self) -> Option<&'static str> {
         self.table_row().model
@@ -155,6 +175,11 @@ impl Provider {
     pub fn base_url_variable(self) -> Option<&'static str> {
         let Server(_, _, variable) = self.table_row().backend else { return None };
         Some(variable)
+    }
+
+    /// Whether it is a server.
+    pub fn is_server(self) -> bool {
+        matches!(self.table_row().backend, Server(..))
     }
 
     /// The command-line program, where it is one.
@@ -177,7 +202,7 @@ impl Provider {
         let api: &dyn Api =
             if self == Self::OpenAi && !official { &ChatCompletions } else { own_api };
         // Ollama has no owner's server: what a server's models can do depends on where it is.
-        Some(Endpoint { api, base_url, key, official: official && self != Self::Ollama })
+        Some(Endpoint::new(api, base_url, key, official && self != Self::Ollama))
     }
 
     fn table_row(self) -> &'static ProviderRow {
@@ -251,7 +276,8 @@ mod tests {
         let check = |name: &str, expect: &str| {
             assert_eq!(Provider::parse(name).unwrap_err(), expect);
         };
-        let all = "openai, anthropic, google, ollama, cursor, claude-code, command, replay";
+        let all = "openai, anthropic, google, ollama, cursor, claude-code, command, replay, azure, openrouter, groq, mistral, \
+            deepseek, xai, together, vllm, llama.cpp, lmstudio";
         check(
             "antropic",
             &format!("no provider is named \"antropic\"; there are {all}: did you mean anthropic?"),
@@ -260,7 +286,8 @@ mod tests {
             "gemni",
             &format!("no provider is named \"gemni\"; there are {all}: did you mean gemini?"),
         );
-        check("mistral", &format!("no provider is named \"mistral\"; there are {all}"));
+        check("perplexity", &format!("no provider is named \"perplexity\"; there are {all}"));
+        assert_eq!(Provider::parse("Mistral"), Ok(Provider::OpenAi));
         check("", &format!("no provider is named \"\"; there are {all}"));
     }
 

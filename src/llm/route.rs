@@ -114,7 +114,7 @@ mod tests {
     type Expected = Result<FileRoute, &'static str>;
 
     fn endpoint(api: &'static dyn Api, official: bool) -> Endpoint {
-        Endpoint { api, base_url: "https://h".to_owned(), key: None, official }
+        Endpoint::new(api, "https://h", None, official)
     }
 
     fn check(

@@ -23,7 +23,7 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
         flag("config", settings.config_path.as_os_str());
     }
     if let Some(provider) = settings.provider {
-        flag("provider", provider.name().as_ref());
+        flag("provider", settings.provider_name(provider).as_ref());
     }
     if let Some(model) = model {
         flag("model", model.as_ref());
@@ -33,6 +33,19 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     }
     if let Some(profile) = &settings.config.profile {
         flag("profile", profile.as_ref());
+    }
+    // Those of the config come with it.
+    let own = [
+        ("reasoning", args.model.reasoning.map(|level| level.to_string())),
+        ("temperature", args.model.temperature.map(|value| value.to_string())),
+        ("seed", args.model.seed.map(|value| value.to_string())),
+        ("service-tier", args.model.service_tier.clone()),
+    ];
+    for (name, value) in own {
+        value.iter().for_each(|value| flag(name, value.as_ref()));
+    }
+    for (name, value) in &args.model.header {
+        flag("header", format!("{name}: {value}").as_ref());
     }
     flag("patience", settings.config.patience.to_string().as_ref());
     for path in &args.write {

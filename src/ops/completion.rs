@@ -12,15 +12,17 @@ use super::find_root::find_root;
 use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
-use crate::llm::limits::known_models;
+use crate::llm::models::list_models;
 use crate::llm::provider::Provider;
+use crate::llm::server::SERVERS;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
 use crate::sys::{fs, root};
 
 /// The providers.
 pub fn providers() -> Vec<CompletionCandidate> {
-    Provider::all().map(|provider| CompletionCandidate::new(provider.name())).collect()
+    let servers = SERVERS.iter().map(|server| server.name);
+    Provider::all().map(Provider::name).chain(servers).map(CompletionCandidate::new).collect()
 }
 
 /// The modes of the sandbox.
@@ -35,7 +37,7 @@ pub fn approvals() -> Vec<CompletionCandidate> {
 
 /// The models that nagent knows, and those of the config.
 pub fn models() -> Vec<CompletionCandidate> {
-    let mut names: BTreeSet<String> = known_models().map(str::to_owned).collect();
+    let mut names: BTreeSet<String> = list_models().map(|model| model.id.to_owned()).collect();
     names.extend(Provider::all().filter_map(Provider::default_model).map(str::to_owned));
     names.extend(models_of_config().unwrap_or_default());
     names.into_iter().map(CompletionCandidate::new).collect()

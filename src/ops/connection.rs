@@ -4,16 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{READ_TIMEOUT, Settings};
-use crate::client::{ModelClient, Program};
+use crate::client::{KeyCommand, ModelClient, Program};
 use crate::drive::ShellRules;
-use crate::llm::limits;
+use crate::llm::models;
 use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
-use crate::llm::price::{self, BuiltInPrice, Price};
+use crate::llm::price::Price;
 use crate::llm::provider::Provider;
+use crate::llm::server::KnownServer;
 use crate::llm::{ChatRequest, Message};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
 use crate::sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
@@ -25,20 +27,46 @@ impl Settings {
         self.provider.ok_or_else(no_provider)
     }
 
+    /// The variables that may hold the credential; the first that is set counts.
+    fn key_variables(&self, provider: Provider) -> Vec<&str> {
+        match (&self.config.key_env, self.server()) {
+            (Some(name), _) => vec![name],
+            // An address of the user's own, at a server that has a variable of its own: either.
+            (None, Some(server)) if self.config.server.is_none() => {
+                let own = [server.key_variable].into_iter();
+                own.chain(provider.credential_variables().iter().copied()).collect()
+            }
+            (None, Some(server)) => vec![server.key_variable],
+            (None, None) => provider.credential_variables().to_vec(),
+        }
+    }
+
+    /// Whether nothing is answered without a credential. A server of the user's own may need none.
+    fn needs_key(&self, provider: Provider) -> bool {
+        if self.config.key_command.is_some() || provider.preset().is_some() {
+            return false;
+        }
+        match self.config.server.as_deref().and_then(KnownServer::find) {
+            _ if self.config.key_env.is_some() => true,
+            Some(server) => server.needs_key,
+            None => provider.needs_credential() && self.config.base_url.is_none(),
+        }
+    }
+
     /// The credential and the variable that it came from; `None` where the provider needs none.
-    fn find_key(
-        &self,
-        env: &Env,
-        provider: Provider,
-    ) -> Result<Option<(String, &'static str)>, Problem> {
-        let variables = provider.credential_variables();
+    fn find_key(&self, env: &Env, provider: Provider) -> Result<Option<(String, String)>, Problem> {
+        if let Some(name) = self.config.key_env.as_deref().filter(|name| !Env::is_credential(name))
+        {
+            return Err(Problem::usage(format!(
+                "\"key_env\": {name} does not look like a credential, so commands would get it: use a name that ends in _KEY or _TOKEN"
+            )));
+        }
+        let variables = self.key_variables(provider);
         let found = variables
             .iter()
-            .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), *name))
+            .map(|name| (env.get(name).unwrap_or_default().trim().to_owned(), (*name).to_owned()))
             .find(|(key, _)| !key.is_empty());
-        // A server of the user's own may need none.
-        let needed =
-            !variables.is_empty() && provider.preset().is_none() && self.config.base_url.is_none();
+        let needed = self.needs_key(provider);
         let withheld = env.get(env::WITHHELD).unwrap_or_default();
         let withheld =
             variables.iter().find(|name| withheld.split(',').any(|other| other == **name));
@@ -50,7 +78,7 @@ impl Settings {
                     self.config_path.display()
                 )
             });
-            let name = provider.name();
+            let name = self.provider_name(provider);
             let from = self.source_of("provider");
             let (chosen, other) = if from == "flag" {
                 (String::new(), None)
@@ -79,8 +107,9 @@ impl Settings {
             Err(_) if !needs_key => None,
             key => key?,
         };
-        let (key, credential) = key.map(|(key, name)| (key, name.to_owned())).unzip();
-        let mut client = self.connect(provider, key, env)?;
+        let (key, credential) = key.unzip();
+        let has_token = credential.as_deref().is_some_and(Provider::is_token);
+        let mut client = self.connect(provider, key, has_token, env)?;
         client.model_id.clone_from(&self.config.model);
         client.credential = credential;
         Ok(client)
@@ -90,6 +119,7 @@ impl Settings {
         &self,
         provider: Provider,
         key: Option<String>,
+        has_token: bool,
         env: &Env,
     ) -> Result<ModelClient, Problem> {
         let read = |default| self.config.read_timeout.unwrap_or(default);
@@ -130,13 +160,51 @@ impl Settings {
                 }
             };
         }
+        endpoint.server = self.server();
+        endpoint.has_token = has_token || self.config.key_command.is_some();
+        endpoint.headers = self.headers(env, endpoint.official)?;
+        endpoint.body.clone_from(&self.config.body);
+        if self.config.key_command.is_some() {
+            endpoint.key = None;
+        }
         let connect = Duration::from_secs_f64(self.config.connect_timeout);
-        Ok(ModelClient::server(endpoint, connect, Duration::from_secs_f64(read(READ_TIMEOUT))))
+        let read = Duration::from_secs_f64(read(READ_TIMEOUT));
+        let mut client = ModelClient::server(endpoint, connect, read);
+        if let Some(words) = self.config.key_command.clone() {
+            let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
+            client.fetch_key_with(KeyCommand::new(words, env, &folder));
+        }
+        Ok(client)
+    }
+
+    /// The headers of the config and of flags, variables in place of their names; to OpenAI also who pays.
+    fn headers(&self, env: &Env, is_official: bool) -> Result<Vec<(String, String)>, Problem> {
+        let mut headers = Vec::new();
+        let own =
+            [("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")];
+        for (header, variable) in own {
+            let value = env
+                .get(variable)
+                .filter(|_| is_official && self.provider == Some(Provider::OpenAi));
+            headers.extend(value.map(|value| (header.to_owned(), value.to_owned())));
+        }
+        for (name, value) in &self.config.headers {
+            let value = match value.strip_prefix('$') {
+                Some(variable) => env.get(variable).ok_or_else(|| {
+                    Problem::usage(format!(
+                        "the header {name} is to hold ${variable}, which is not set"
+                    ))
+                })?,
+                None => value,
+            };
+            headers.push((name.clone(), value.to_owned()));
+        }
+        Ok(headers)
     }
 
     /// A request for a reply to these messages.
     pub fn build_request<'a>(
-        &self,
+        &'a self,
         model: &'a str,
         system: Option<&'a str>,
         messages: Vec<Message<'a>>,
@@ -149,21 +217,43 @@ impl Settings {
             cache_key: None,
             max_output: self.config.max_output_tokens,
             window: self.window(model),
+            options: &self.options,
         }
     }
 
-    /// The price of a model: that of the config, else the built-in one where the provider's own server is asked.
+    /// The price of a model: that of the config, else the one in the table, where the provider's own server or a known one is
+    /// asked: any other may charge what it likes.
     pub fn price(&self, model: &str) -> Option<Price> {
         let own = self.config.prices.get(model).copied();
-        own.or_else(|| Some(self.built_in_price(model)?.price))
+        own.or_else(|| models::find_price(self.seller()?, model, clock::now().get(..10)?))
     }
 
-    /// The built-in price of a model, where the provider's own server is asked: any other may charge what it likes.
-    pub fn built_in_price(&self, model: &str) -> Option<&'static BuiltInPrice> {
-        let base_url = self.config.base_url.as_deref();
-        let endpoint = self.provider?.endpoint(base_url, None)?;
-        let day = clock::now();
-        price::find_built_in(model, day.get(..10)?).filter(|_| endpoint.official)
+    /// The price in the server's own list. Of the servers that nagent knows, OpenRouter's has prices.
+    pub fn listed_price(
+        &self,
+        client: &mut ModelClient,
+        model: &str,
+        interrupts: &Interrupts,
+    ) -> Result<Option<Price>, Problem> {
+        if self.server().is_none_or(|server| server.name != "openrouter") {
+            return Ok(None);
+        }
+        let models = client.list_models(interrupts)?;
+        Ok(models.into_iter().find(|one| one.id == model).and_then(|one| one.price))
+    }
+
+    /// Who sells the tokens, where that is known.
+    fn seller(&self) -> Option<&'static str> {
+        let provider = self.provider?;
+        let endpoint = provider.endpoint(self.config.base_url.as_deref(), None)?;
+        let server = self.server().map(|server| server.name);
+        server.or_else(|| endpoint.official.then(|| provider.name()))
+    }
+
+    /// The name of the provider, or of the known server that stands for it.
+    pub fn provider_name(&self, provider: Provider) -> &'static str {
+        let server = self.config.server.as_deref().and_then(KnownServer::find);
+        server.map_or(provider.name(), |server| server.name)
     }
 
     /// Whether the provider is one that asks for money, at its own address.
@@ -177,7 +267,7 @@ impl Settings {
         let is_ollama = self.provider == Some(Provider::Ollama);
         self.config
             .context_window_tokens
-            .or_else(|| limits::find_limits(model).map(|limits| limits.window))
+            .or_else(|| models::find_model(model)?.window)
             .or_else(|| is_ollama.then_some(OLLAMA_WINDOW))
     }
 

@@ -143,7 +143,9 @@ fn check_providers(
             continue;
         }
         if !is_chosen && !is_local && !is_set(provider) {
-            let variable = provider.credential_variables().join(" or ");
+            let keys = provider.credential_variables().iter().copied();
+            let keys: Vec<&str> = keys.filter(|name| !Provider::is_token(name)).collect();
+            let variable = keys.join(" or ");
             let name = provider.name();
             checks.add(Finding::Missing, "provider", format!("{name}: {variable} is not set"));
             continue;

@@ -8,12 +8,13 @@ use clap_complete::engine::ArgValueCandidates;
 
 use super::completion;
 use crate::approve::Approve;
+use crate::llm::options::Reasoning;
 use crate::sandbox::SandboxMode;
 
 /// Which model, and where things are
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
-    /// Use this provider: openai, anthropic, google, ollama, cursor, claude-code, command, replay
+    /// Use this provider: openai, anthropic, google, ollama, a server such as mistral, or a program (--list-providers)
     #[arg(long, value_name = "NAME", help_heading = "Model", add = ArgValueCandidates::new(completion::providers))]
     pub provider: Option<String>,
     /// Use this model; for replay, the path of a recording
@@ -22,13 +23,28 @@ pub struct ModelArgs {
     /// Send requests to this address; with openai, any server that speaks Chat Completions
     #[arg(long, value_name = "URL", help_heading = "Model")]
     pub base_url: Option<String>,
+    /// Let the model think: off, low, medium, high, max, or up to N tokens
+    #[arg(long, value_name = "LEVEL", value_parser = Reasoning::parse, help_heading = "Model")]
+    pub reasoning: Option<Reasoning>,
+    /// Choose words with this much chance, from 0 to 2; many newer models refuse it
+    #[arg(long, value_name = "T", value_parser = parse_temperature, help_heading = "Model")]
+    pub temperature: Option<f64>,
+    /// Begin chance with this number, where the provider can repeat it
+    #[arg(long, value_name = "N", help_heading = "Model")]
+    pub seed: Option<u64>,
+    /// Ask for this class of service, as the provider names it: flex, priority
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub service_tier: Option<String>,
+    /// Send this header with every request (can be repeated)
+    #[arg(long, value_name = "NAME: VALUE", value_parser = parse_header, help_heading = "Model")]
+    pub header: Vec<(String, String)>,
     /// Keep retrying a busy provider for S seconds in total [default: 30]
     #[arg(long, value_name = "S", value_parser = parse_amount, help_heading = "Model")]
     pub patience: Option<f64>,
     /// Use this config file instead of config.json in the root [env: NAGENT_CONFIG]
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub config: Option<PathBuf>,
-    /// Use this profile from the config file [env: NAGENT_PROFILE]
+    /// Use this profile: one of the config file, or a server such as openrouter [env: NAGENT_PROFILE]
     #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub profile: Option<String>,
     /// Keep conversations and everything else in this folder [env: NAGENT_ROOT] [default: ~/.nagent]
@@ -144,7 +160,7 @@ pub struct LimitArgs {
     /// Stop after N tokens, input and output together
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_tokens: Option<u64>,
-    /// Stop after spending this many US dollars; needs the model's price in the config
+    /// Stop after spending this many US dollars; needs a model whose price is known
     #[arg(long, value_name = "USD", value_parser = parse_amount)]
     pub max_cost: Option<f64>,
     /// Run at most N child conversations, or files, at the same time [default: 4]
@@ -255,6 +271,20 @@ pub fn prepare_words(words: Vec<OsString>) -> Vec<OsString> {
         prepared.push(if has_folder { "--write".into() } else { word.clone() });
     }
     prepared
+}
+
+/// A header from a flag.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+    let (name, value) = parts
+        .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
+        .ok_or_else(|| "give a name and a value, as in \"x-team: search\"".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_temperature(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.0..=2.0).contains(value));
+    value.ok_or_else(|| "give a number from 0 to 2".to_owned())
 }
 
 /// A number of seconds or dollars from a flag.

@@ -1,6 +1,7 @@
 //! Lists the providers, the provider's models, the saved conversations, and the files that have conversations.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,11 +12,16 @@ use crate::client::RequestError;
 use crate::exit::Exit;
 use crate::format::file_index::Entry;
 use crate::legacy;
+use crate::llm::models::{ReasoningWords, find_model};
 use crate::llm::provider::Provider;
+use crate::llm::server::SERVERS;
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::names::shown;
-use crate::sys::{file_index, fs, root};
+use crate::sys::{clock, file_index, fs, root};
+
+/// A model that ends within this time is shown with the day.
+const NEAR: Duration = Duration::from_hours(24 * 90);
 
 /// Every provider: name, default model, credential. Needs no credential, no network, no root.
 pub fn list_providers() -> Report {
@@ -40,7 +46,20 @@ pub fn list_providers() -> Report {
             "aliases": aliases,
         }));
     }
-    Report::done(text).with("providers", list)
+    let mut servers = Vec::new();
+    text.push_str("\nServers that speak OpenAI's API, also as --profile:\n");
+    for server in SERVERS {
+        let key = if server.needs_key {
+            server.key_variable.to_owned()
+        } else {
+            format!("{} if it wants one", server.key_variable)
+        };
+        let address =
+            if server.base_url.is_empty() { server.address_variable } else { server.base_url };
+        text.push_str(&format!("{:<12}  {address:<32}  {key}\n", server.name));
+        servers.push(json!({"provider": server.name, "address": address, "credentials": [server.key_variable]}));
+    }
+    Report::done(text).with("providers", list).with("servers", servers)
 }
 
 /// The provider's models, sorted.
@@ -61,8 +80,50 @@ pub fn list_models(call: &Call<'_>) -> Result<Report, Problem> {
     models.sort_by(|a, b| a.id.cmp(&b.id));
     models.dedup_by(|a, b| a.id == b.id);
     let names: Vec<Value> = models.iter().map(|model| model.id.as_str().into()).collect();
-    let text: String = models.iter().map(|model| format!("{}\n", model.id)).collect();
-    Ok(Report::done(text).with("provider", provider.name()).with("models", names))
+    let width = models.iter().map(|model| model.id.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    let mut details = Vec::new();
+    for model in &models {
+        let price = model.price.or_else(|| call.settings.price(&model.id));
+        let reasoning = find_model(&model.id).map(|known| known.reasoning).unwrap_or_default();
+        let words = describe_reasoning(&reasoning);
+        let ends = model.ends.as_deref().filter(|day| is_near(day));
+        let columns = [
+            model.window.map(|window| format!("{window} tokens")),
+            price.map(|price| format!("${}/${}", price.input, price.output)),
+            words.clone().map(|words| format!("reasoning {words}")),
+            ends.map(|day| format!("ends {day}")),
+        ];
+        let columns: Vec<String> = columns.into_iter().flatten().collect();
+        let line = format!("{:<width$}  {}", model.id, columns.join("  "));
+        text.push_str(&format!("{}\n", line.trim_end()));
+        details.push(json!({
+            "id": model.id,
+            "window": model.window,
+            "max_output": model.max_output,
+            "price": price,
+            "reasoning": words,
+            "ends": model.ends,
+        }));
+    }
+    let name = call.settings.provider_name(provider);
+    Ok(Report::done(text).with("provider", name).with("models", names).with("details", details))
+}
+
+/// The words that a model takes, or its range of tokens.
+fn describe_reasoning(reasoning: &ReasoningWords) -> Option<String> {
+    match reasoning {
+        ReasoningWords::Unknown => None,
+        ReasoningWords::Words(words) => Some(words.join("|")),
+        ReasoningWords::Budget(least, most) => Some(format!("{least}-{most}")),
+    }
+}
+
+/// Whether a day (`2026-12-01`) is past, or at most ninety days off.
+fn is_near(day: &str) -> bool {
+    let ends = humantime::parse_rfc3339(&format!("{day}T00:00:00Z"));
+    let soon = humantime::parse_rfc3339(&clock::now()).ok().map(|now| now + NEAR);
+    ends.is_ok_and(|ends| soon.is_some_and(|soon| ends <= soon))
 }
 
 /// The saved conversations, those of older tools' indexes too.

@@ -5,6 +5,7 @@ mod approval;
 pub mod call;
 mod change_report;
 mod child_flags;
+mod choose_model;
 pub mod completion;
 mod connection;
 pub mod conversation_name;

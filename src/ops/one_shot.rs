@@ -36,7 +36,8 @@ impl OneShot {
         let interrupts = Interrupts::install()?;
         let env = Env::read();
         let settings = Settings::resolve(args, &env)?;
-        let source = settings.source(&env, sends)?;
+        let mut source = settings.source(&env, sends)?;
+        settings.choose_model(&mut source, sends, false, &interrupts)?;
         let model = source.model_id.clone().unwrap_or_default();
         for note in &settings.notes {
             print_line(tool, &format!("note: {note}"));
@@ -55,7 +56,7 @@ impl OneShot {
         let file = fs::real_path(file).unwrap_or_else(|| file.to_owned());
         let report = report
             .with("file", file.display().to_string())
-            .with("provider", self.settings.provider()?.name())
+            .with("provider", self.settings.provider_name(self.settings.provider()?))
             .with("model", self.model.as_str())
             .with("model_served", reply.model)
             .with("response", reply.text);

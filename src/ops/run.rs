@@ -154,7 +154,10 @@ fn run_loop(
     let (args, folder) = (call.args, call.env.current_folder()?);
     let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
-    let price = settings.price(&model_id);
+    let mut price = settings.price(&model_id);
+    if price.is_none() && settings.config.max_cost.is_some() && !args.show_request {
+        price = settings.listed_price(&mut client, &model_id, &call.interrupts)?;
+    }
     check_price(call, &model_id, price.as_ref())?;
     let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
@@ -179,6 +182,7 @@ fn run_loop(
     let asker = Asker {
         is_streaming: progress.is_streaming,
         max_output: settings.config.max_output_tokens,
+        options: settings.options.clone(),
         tags: settings.tags,
         client,
         window,
@@ -253,7 +257,7 @@ fn begin(
     RunEvent::Begin(Begin {
         conversation: conversation.name().to_owned(),
         conversation_path: conversation.path().display().to_string(),
-        provider: call.settings.provider.map(|provider| provider.name().to_owned()),
+        provider: call.settings.provider.map(|it| call.settings.provider_name(it).to_owned()),
         model: Some(model_id.to_owned()).filter(|model| !model.is_empty()),
         cwd: folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
         prompts: count_prompts(conversation),
@@ -388,52 +392,17 @@ fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
         call.settings.provider = Some(Provider::Ollama);
     }
     let mut source = call.settings.source(&call.env, !call.args.show_request)?;
-    if call.settings.provider()? != Provider::Ollama {
-        return Ok(source);
-    }
-    match source.model_id.clone() {
-        None => source.model_id = Some(choose_ollama_model(call, &mut source, guessed)?),
-        // One question instead of a prompt that is tried again and again.
-        Some(model) if guessed && !call.args.show_request => {
-            if let Err(RequestError::Api(_)) = source.list_models(&call.interrupts) {
-                let address = call.settings.config.base_url.as_deref().unwrap_or_default();
-                let address = ollama_address(address);
-                return Err(no_provider_for(&model, address.trim_start_matches("http://")));
-            }
-        }
-        Some(_) => {}
+    let model = source.model_id.clone();
+    call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
+    // One question instead of a prompt that is tried again and again.
+    if let Some(model) = model.filter(|_| guessed && !call.args.show_request)
+        && let Err(RequestError::Api(_)) = source.list_models(&call.interrupts)
+    {
+        let address = call.settings.config.base_url.as_deref().unwrap_or_default();
+        let address = ollama_address(address);
+        return Err(no_provider_for(&model, address.trim_start_matches("http://")));
     }
     Ok(source)
-}
-
-/// The only model that the Ollama server has. `guessed`: nobody chose Ollama.
-fn choose_ollama_model(
-    call: &Call<'_>,
-    source: &mut ModelClient,
-    guessed: bool,
-) -> Result<String, Problem> {
-    if call.args.show_request {
-        return Err(Problem::usage(
-            "--show-request sends nothing, so it cannot ask Ollama which models it has: give --model NAME",
-        ));
-    }
-    let models = match source.list_models(&call.interrupts) {
-        Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
-        models => models?,
-    };
-    match models.as_slice() {
-        [only] => Ok(only.id.clone()),
-        [] => Err(Problem::usage(
-            "Ollama has no model yet: pull one (ollama pull NAME), then give --model NAME",
-        )),
-        several => {
-            let names: Vec<&str> = several.iter().map(|model| model.id.as_str()).collect();
-            let names = names.join(", ");
-            Err(Problem::usage(format!(
-                "Ollama has several models, choose one with --model: {names}"
-            )))
-        }
-    }
 }
 
 /// Prints the request that the conversation with its opening blocks would make.
@@ -453,6 +422,7 @@ fn show_request(runner: &Runner<'_>, opening: &[Block]) -> Result<Report, Proble
         cache_key: Some(runner.conversation.name()),
         max_output: runner.asker.max_output,
         window: runner.asker.window,
+        options: &runner.asker.options,
     };
     report_request(runner.asker.client.show_request(&ask))
 }

@@ -11,7 +11,9 @@ use super::flags::{ModelArgs, RunArgs};
 use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
+use crate::llm::options::ChatOptions;
 use crate::llm::provider::Provider;
+use crate::llm::server::KnownServer;
 use crate::problem::Problem;
 use crate::protocol::TagSet;
 use crate::sandbox::SandboxMode;
@@ -41,6 +43,8 @@ pub struct Settings {
     pub tags: TagSet,
     /// Files of the config and of flags whose text conversations start with.
     pub context: Vec<PathBuf>,
+    /// What requests to the model ask for besides their texts.
+    pub options: ChatOptions,
     /// Notes for the user.
     pub notes: Vec<String>,
     sources: Sources,
@@ -82,22 +86,41 @@ impl Settings {
         let parsed = config::parse(text.as_deref().unwrap_or("{}"), profile)
             .map_err(|error| Problem::usage(format!("{path}: {error}")))?;
         let mut values = parsed.values;
+        let named = args.provider.as_deref().or_else(|| env.get("NAGENT_PROVIDER"));
+        let server = named.and_then(KnownServer::find);
+        let of_server: Vec<String> =
+            server.iter().flat_map(|server| server.settings()).map(|(key, _)| key).collect();
+        if let Some(server) = server {
+            config::lay_over(&mut values, server.settings());
+        }
         let name = profile.or_else(|| values.get("profile")?.as_str()).unwrap_or_default();
         let of_profile = format!("{path}, profile {name}");
         let source_of = |key: &String| {
             if parsed.profile_keys.contains(key) { of_profile.clone() } else { path.clone() }
         };
         let mut sources: Sources = values.keys().map(|key| (key.clone(), source_of(key))).collect();
+        if let Some(server) = server {
+            for key in of_server {
+                sources.insert(key, format!("built in for {}", server.name));
+            }
+        }
         sources.insert("root".to_owned(), root_from.to_owned());
         sources.insert("config".to_owned(), config_from.to_owned());
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
-        let address = provider.unwrap_or(Provider::Ollama).base_url_variable();
+        let server = values.get("server").and_then(Value::as_str).and_then(KnownServer::find);
+        if let Some(server) = server.filter(|server| !server.base_url.is_empty()) {
+            values.entry("base_url").or_insert_with(|| server.base_url.into());
+        }
+        let address = find_address_variable(provider, server, &values, &parsed.profile_keys);
         for (key, variable) in [
             ("profile", Some("NAGENT_PROFILE")),
             ("model", Some("NAGENT_MODEL")),
             ("base_url", address),
         ] {
             if let Some((name, value)) = variable.and_then(|name| Some((name, env.get(name)?))) {
+                let value = server
+                    .filter(|_| key == "base_url")
+                    .map_or(value.into(), |server| server.address(value));
                 values.insert(key.to_owned(), value.into());
                 sources.insert(key.to_owned(), name.to_owned());
             }
@@ -106,8 +129,11 @@ impl Settings {
             sources.insert(key.clone(), "flag".to_owned());
             values.insert(key, value);
         }
+        for (name, value) in &args.header {
+            values.entry("headers").or_insert_with(|| json!({}))[name] = value.as_str().into();
+        }
         let mut config = Config::from_values(&values).map_err(Problem::usage)?;
-        let default = || provider?.default_model().map(str::to_owned);
+        let default = || provider.filter(|_| server.is_none())?.default_model().map(str::to_owned);
         config.model = config.model.or_else(default);
         if !run.write.is_empty() {
             sources.insert("write".to_owned(), "flag".to_owned());
@@ -132,6 +158,13 @@ impl Settings {
             tags,
             context,
             write: run.write.iter().cloned().chain(folders).collect(),
+            options: ChatOptions {
+                reasoning: config.reasoning,
+                shows_reasoning: run.verbose,
+                temperature: config.temperature,
+                seed: config.seed,
+                service_tier: config.service_tier.clone(),
+            },
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
             config_path,
@@ -165,9 +198,25 @@ impl Settings {
         self.sources.get(key).map_or("default", String::as_str)
     }
 
+    /// The known server that is asked: the one that the settings name, else the one at the address.
+    pub fn server(&self) -> Option<&'static KnownServer> {
+        let named = self.config.server.as_deref().and_then(KnownServer::find);
+        let base_url = self.config.base_url.as_deref();
+        named.or_else(|| self.provider?.endpoint(base_url, None)?.server)
+    }
+
     /// Refuses what is not an address. Ollama's may lack the scheme.
     fn check_url(&self) -> Result<(), Problem> {
-        let Some(given) = &self.config.base_url else { return Ok(()) };
+        let server = self.config.server.as_deref().and_then(KnownServer::find);
+        let Some(given) = &self.config.base_url else {
+            return match server {
+                Some(server) => Err(Problem::usage(format!(
+                    "{} has no address of its own: set {}, or \"base_url\" in a profile",
+                    server.name, server.address_variable
+                ))),
+                None => Ok(()),
+            };
+        };
         let url = given.trim();
         let has_scheme = url.starts_with("http://") || url.starts_with("https://");
         let is_ollama = self.provider.is_none_or(|provider| provider == Provider::Ollama);
@@ -198,6 +247,22 @@ fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {
     })
 }
 
+/// The variable that names another address. That of OpenAI does not count where a profile names a server: its key would go to
+/// the wrong one.
+fn find_address_variable(
+    provider: Option<Provider>,
+    server: Option<&KnownServer>,
+    values: &Map<String, Value>,
+    profile_keys: &[String],
+) -> Option<&'static str> {
+    if let Some(server) = server {
+        let is_default = values.get("base_url").is_none_or(|url| url == server.base_url);
+        return Some(server.address_variable).filter(|name| is_default && !name.is_empty());
+    }
+    let is_of_profile = profile_keys.iter().any(|key| key == "base_url");
+    provider.unwrap_or(Provider::Ollama).base_url_variable().filter(|_| !is_of_profile)
+}
+
 /// The settings that flags give, by their keys in the config; null where a flag is missing.
 fn flag_values(run: &RunArgs) -> Map<String, Value> {
     let (args, limits) = (&run.model, &run.limits);
@@ -206,6 +271,10 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
         "model": args.model,
         "base_url": args.base_url,
         "patience": args.patience,
+        "reasoning": args.reasoning,
+        "temperature": args.temperature,
+        "seed": args.seed,
+        "service_tier": args.service_tier,
         "sandbox": run.sandbox.map(SandboxMode::name),
         "approve": run.approve.map(Approve::name),
         "tags": run.tags,

@@ -8,7 +8,6 @@ use super::call::Call;
 use super::run::count_prompts;
 use super::sandbox;
 use crate::llm;
-use crate::llm::provider::Provider;
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::fs;
@@ -20,7 +19,7 @@ pub fn report_status(call: &Call<'_>) -> Report {
     let path = root.conversation(&call.name).display().to_string();
     let size = fs::file_size(Path::new(&path)).unwrap_or(0);
     let root_size = fs::bytes_below(root.path());
-    let provider = settings.provider.map(Provider::name);
+    let provider = settings.provider.map(|provider| settings.provider_name(provider));
     let model = settings.config.model.as_deref();
     let mode = settings.config.sandbox.name();
     // A damaged one has no prompts that could be counted; a run says what is wrong with it.

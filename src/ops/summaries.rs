@@ -33,12 +33,8 @@ impl<'a> Writers<'a> {
         let settings = self.settings;
         let provider = settings.provider()?;
         let mut source = settings.source(self.env, true)?;
+        settings.choose_model(&mut source, true, false, self.interrupts)?;
         let model = source.model_id.clone().unwrap_or_default();
-        if model.is_empty() && provider == Provider::Ollama {
-            return Err(Problem::usage(
-                "Ollama has no default model: --model NAME chooses one, nagent --list-models lists what there is",
-            ));
-        }
         let id = model.clone();
         let send = move |system: &str, messages: Vec<Message<'_>>| {
             let ask = settings.build_request(&id, Some(system), messages);

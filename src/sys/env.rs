@@ -138,6 +138,11 @@ impl Env {
         self.variables.iter().filter(is_secret).flat_map(|(_, value)| parts(value)).collect()
     }
 
+    /// Whether a variable of this name is kept from commands and masked.
+    pub fn is_credential(name: &str) -> bool {
+        Credential::classify(name.as_ref(), "any-value".as_ref()).is_withheld()
+    }
+
     /// The credentials that are masked, names and values, with passwords of proxies; not those that commands get, nor binary ones.
     pub fn secrets<'a>(&'a self, pass: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let variables = self.variables.iter();

@@ -17,7 +17,7 @@ use nagent::apply::{Cause, How};
 use nagent::code::language::NAMES;
 use nagent::exit::Exit;
 use nagent::history::co_change::{self, CoChangeCounts};
-use nagent::llm::price;
+use nagent::llm::server::SERVERS;
 use nagent::ops::file_memory;
 use nagent::sys::tools::TOOLS;
 use nagent::{cmd, protocol};

@@ -81,3 +81,248 @@ fn claude_code_does_not_retry_in_silence() {
     assert!(run("").contains(">1<"));
     assert!(run("7").contains(">7<"), "what the user has set counts");
 }
+
+// Servers by name, and what belongs to a connection.
+
+/// A profile `work` of a known server that is on loopback here.
+fn work_at(server: &str, more: &serde_json::Value) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let mut profile = json!({"provider": server, "base_url": sandbox.base_url(), "model": "m"});
+    for (key, value) in more.as_object().unwrap() {
+        profile[key] = value.clone();
+    }
+    sandbox.config_also(json!({"headers": {"x-of": "openai"}, "profiles": {"work": profile}}))
+}
+
+#[test]
+fn a_server_gets_its_own_key_and_nothing_of_another_connection() {
+    let sandbox = work_at("groq", &json!({})).reply(answer("done"));
+    // Neither the key nor the address of another server counts.
+    let sandbox = sandbox.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
+    sandbox.run(&["--profile", "work", "task"]).assert_exit(2).stderr_has(&["GROQ_API_KEY"]);
+    let sandbox = sandbox.env("GROQ_API_KEY", "gsk-own-key-1");
+    sandbox.run(&["--profile", "work", "task"]).answers("done");
+    let requests = sandbox.requests();
+    assert_eq!(requests[0].header("authorization"), Some("Bearer gsk-own-key-1"));
+    assert_eq!((requests[0].header("x-of"), &requests[0].json()["model"]), (None, &json!("m")));
+    let status = sandbox.run(&["--profile", "work", "--status", "--json"]).assert_exit(0).json();
+    assert_eq!(status["provider"], "groq");
+}
+
+#[test]
+fn the_name_of_a_server_is_a_provider() {
+    let sandbox = Sandbox::new().env("OPENROUTER_API_KEY", "or-key").reply(answer("done"));
+    let base = sandbox.base_url();
+    let run = ["--provider", "openrouter", "--base-url", &base, "-m", "a/b", "task"];
+    sandbox.run(&run).answers("done");
+    assert_eq!(sandbox.requests()[0].header("authorization"), Some("Bearer or-key"));
+    let list = sandbox.run(&["--provider", "openruter", "task"]).assert_exit(2);
+    list.stderr_has(&["did you mean openrouter?"]);
+    let run = sandbox.run(&["--provider", "mistral", "task"]).assert_exit(2);
+    run.stderr_has(&["no credential for provider mistral", "MISTRAL_API_KEY"]);
+}
+
+#[test]
+fn a_server_on_this_machine_needs_no_key_and_no_model() {
+    let sandbox = Sandbox::new().reply(answer("done"));
+    let sandbox = sandbox.env("OPENAI_API_KEY", "not-for-this-one");
+    let list = json!({"data": [{"id": "test-model", "max_model_len": 4096}]}).to_string();
+    sandbox.llm.beside(move |_| Some(Answer::raw(200, "application/json", list.clone())));
+    let base = sandbox.base_url();
+    let run = sandbox.cmd(&["--provider", "vllm", "task"]).env("VLLM_BASE_URL", &base).run();
+    run.answers("done");
+    let request = &sandbox.requests()[0];
+    assert_eq!(
+        (request.header("authorization"), &request.json()["model"]),
+        (None, &json!("test-model"))
+    );
+}
+
+#[test]
+fn azure_is_named_by_its_resource() {
+    let sandbox = Sandbox::new().env("AZURE_OPENAI_API_KEY", "azure-key").reply(answer("done"));
+    let origin = sandbox.llm.origin();
+    let run = sandbox.cmd(&["--profile", "azure", "-m", "my-deployment", "task"]);
+    run.env("AZURE_OPENAI_ENDPOINT", &origin).run().answers("done");
+    let request = &sandbox.requests()[0];
+    assert_eq!(request.path, "/openai/v1/chat/completions");
+    let run = sandbox.run(&["--profile", "azure", "-m", "my-deployment", "task"]).assert_exit(2);
+    run.stderr_has(&["AZURE_OPENAI_ENDPOINT"]);
+}
+
+#[test]
+fn headers_and_members_of_the_user_are_sent() {
+    let sandbox = work_at(
+        "openai",
+        &json!({"key_env": "WORK_API_KEY", "headers": {"x-gateway": "$GATEWAY_KEY"}, "body": {"top_p": 0.9, "stream_options": null}}),
+    );
+    let sandbox = sandbox.env("WORK_API_KEY", CANARY).reply(answer("done"));
+    let args = ["--profile", "work", "--header", "X-Team: search", "--seed", "7", "task"];
+    sandbox.run(&args).assert_exit(2).stderr_has(&["x-gateway", "$GATEWAY_KEY"]);
+    let sandbox = sandbox.env("GATEWAY_KEY", "gateway-secret-1");
+    sandbox.run(&args).answers("done");
+    let request = &sandbox.requests()[0];
+    assert_eq!(request.header("x-gateway"), Some("gateway-secret-1"));
+    assert_eq!(request.header("x-team"), Some("search"));
+    let body = request.json();
+    assert_eq!((&body["top_p"], &body["seed"]), (&json!(0.9), &json!(7)));
+    assert!(body.get("stream_options").is_none(), "{body}");
+    let shown = sandbox.run(&[&args[..], &["--show-request"]].concat()).assert_exit(0).stdout;
+    assert!(shown.contains("top_p") && !shown.contains("gateway-secret-1"), "{shown}");
+    sandbox.run(&["--header", "no colon", "x"]).assert_exit(2).stderr_has(&["x-team: search"]);
+    let odd = work_at("openai", &json!({"key_env": "MY_LLM"})).env("MY_LLM", "k");
+    odd.run(&["--profile", "work", "x"]).assert_exit(2).stderr_has(&["key_env", "_KEY or _TOKEN"]);
+}
+
+#[test]
+fn a_command_prints_the_key_and_is_asked_again_when_it_has_expired() {
+    let script = "#!/bin/sh\necho x >> \"$HOME/calls\"\necho token-$(wc -l < \"$HOME/calls\")\n";
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("key.sh", script);
+    let sandbox = sandbox.config_also(json!({"key_command": [program, "print"]}));
+    sandbox.llm.push(crate::sandbox::shell("true"));
+    sandbox.llm.push(Answer::error(401, "invalid_api_key"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["task"]).answers("done");
+    let keys: Vec<_> = sandbox.requests();
+    let keys: Vec<_> =
+        keys.iter().map(|request| request.header("authorization").unwrap()).collect();
+    assert_eq!(keys, ["Bearer token-1", "Bearer token-1", "Bearer token-2"]);
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("key.sh", "#!/bin/sh\necho 'please log in' >&2\nexit 4\n");
+    let sandbox = sandbox.config_also(json!({"key_command": [program]}));
+    sandbox
+        .run(&["task"])
+        .assert_exit(3)
+        .stderr_has(&["key_command", "exit code 4: please log in"]);
+    assert_eq!(sandbox.requests().len(), 0);
+}
+
+#[test]
+fn tokens_of_gateways_are_sent_as_tokens() {
+    let sandbox = anthropic().env("ANTHROPIC_API_KEY", "").env("ANTHROPIC_AUTH_TOKEN", CANARY);
+    let sandbox = sandbox.reply(answer("done"));
+    sandbox.run(&["-m", "m", "task"]).answers("done");
+    let request = &sandbox.requests()[0];
+    assert_eq!(request.header("authorization"), Some(format!("Bearer {CANARY}").as_str()));
+    assert_eq!(request.header("x-api-key"), None);
+    let sandbox = Sandbox::new().config(json!({"provider": "ollama"})).reply(answer("done"));
+    let host = sandbox.llm.origin();
+    let run =
+        sandbox.cmd(&["-m", "m", "task"]).env("OLLAMA_HOST", &host).env("OLLAMA_API_KEY", CANARY);
+    run.run().answers("done");
+    let request = &sandbox.requests()[0];
+    assert_eq!(request.header("authorization"), Some(format!("Bearer {CANARY}").as_str()));
+}
+
+#[test]
+fn the_organisation_is_told_to_openai_only() {
+    let sandbox = Sandbox::new().env("OPENAI_ORG_ID", "org-1").reply(answer("done"));
+    sandbox.run(&["task"]).answers("done");
+    assert_eq!(sandbox.requests()[0].header("openai-organization"), None);
+}
+
+#[test]
+fn a_socks_proxy_is_used() {
+    use std::io::{Read, Write};
+    let sandbox = Sandbox::new().config_also(json!({"base_url": "http://models.example/v1"}));
+    let sandbox = sandbox.reply(answer("done"));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, llm) = (listener.local_addr().unwrap().port(), sandbox.llm.port());
+    let asked = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut head = [0; 2];
+        client.read_exact(&mut head).unwrap();
+        client.read_exact(&mut vec![0; head[1].into()]).unwrap();
+        client.write_all(&[5, 0]).unwrap();
+        // A connection to a name.
+        let mut start = [0; 5];
+        client.read_exact(&mut start).unwrap();
+        let mut name = vec![0; start[4].into()];
+        client.read_exact(&mut name).unwrap();
+        client.read_exact(&mut [0; 2]).unwrap();
+        client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+        let mut server = std::net::TcpStream::connect(("127.0.0.1", llm)).unwrap();
+        let (mut up, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut up, &mut to);
+            to.shutdown(std::net::Shutdown::Both)
+        });
+        let _ = std::io::copy(&mut server, &mut client);
+        String::from_utf8(name).unwrap()
+    });
+    let proxy = format!("socks5h://127.0.0.1:{port}");
+    sandbox.cmd(&["task"]).env("ALL_PROXY", &proxy).run().answers("done");
+    assert_eq!(asked.join().unwrap(), "models.example");
+}
+
+#[test]
+fn reasoning_is_a_flag_a_key_and_passed_to_children() {
+    let sandbox = Sandbox::new().config_also(json!({"reasoning": "low"}));
+    sandbox.llm.choose(|request| {
+        if request.user().contains("child task") || request.user().contains("conversation-result") {
+            answer("done").into()
+        } else {
+            "<nagent-conversation>child task</nagent-conversation>".into()
+        }
+    });
+    let efforts = |from: usize| -> Vec<String> {
+        let requests = sandbox.requests();
+        let effort =
+            |request: &crate::fake_llm::Request| request.json()["reasoning_effort"].to_string();
+        requests[from..].iter().map(effort).collect()
+    };
+    sandbox.run(&["-n", "task"]).assert_exit(0);
+    assert_eq!(efforts(0), ["\"low\"", "\"low\"", "\"low\""]);
+    sandbox.run(&["-n", "--reasoning", "off", "task"]).assert_exit(0);
+    assert_eq!(efforts(3), ["\"none\"", "\"none\"", "\"none\""]);
+    sandbox.run(&["--reasoning", "much", "task"]).assert_exit(2).stderr_has(&["off, low, medium"]);
+    let old = Sandbox::new().config_also(json!({"reasoning": 3})).reply(answer("done"));
+    old.run(&["task"]).assert_exit(0).stderr_has(&["older tool"]);
+    let wrong = Sandbox::new().config_also(json!({"reasoning": "much"}));
+    wrong.run(&["task"]).assert_exit(2).stderr_has(&["reasoning", "off, low, medium"]);
+}
+
+// Windows and prices.
+
+#[test]
+fn the_list_of_models_has_windows_prices_and_days_that_are_near() {
+    let soon = std::time::SystemTime::now() + std::time::Duration::from_hours(24 * 30);
+    let soon = humantime::format_rfc3339(soon).to_string()[..10].to_owned();
+    let sandbox = work_at("openrouter", &json!({})).env("OPENROUTER_API_KEY", "k");
+    let list = json!({"data": [
+        {"id": "a/cheap", "context_length": 4096, "pricing": {"prompt": "0.000001", "completion": "0.000002"}},
+        {"id": "openai/gpt-5.5", "context_length": 1_050_000, "shutdown_date": soon},
+        {"id": "b/far", "shutdown_date": "2099-01-01"},
+    ]});
+    sandbox.llm.beside(move |_| Some(Answer::raw(200, "application/json", list.to_string())));
+    let run = sandbox.run(&["--profile", "work", "--list-models"]).assert_exit(0);
+    let lines: Vec<Vec<&str>> = run
+        .stdout
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    let near = format!("ends {soon}");
+    let words = "reasoning none|low|medium|high|xhigh";
+    assert_eq!(lines[0], ["a/cheap", "4096 tokens", "$1/$2"]);
+    assert_eq!(lines[1], ["b/far"]);
+    assert_eq!(lines[2], ["openai/gpt-5.5", "1050000 tokens", words, &near]);
+    let json = sandbox.run(&["--profile", "work", "--list-models", "--json"]).assert_exit(0).json();
+    assert_eq!(json["models"], json!(["a/cheap", "b/far", "openai/gpt-5.5"]));
+    assert_eq!(json["details"][1]["ends"], "2099-01-01");
+}
+
+#[test]
+fn a_cost_is_limited_by_the_price_that_the_server_lists() {
+    let sandbox = work_at("openrouter", &json!({})).env("OPENROUTER_API_KEY", "k");
+    let list =
+        json!({"data": [{"id": "m", "pricing": {"prompt": "0.001", "completion": "0.002"}}]});
+    sandbox.llm.beside(move |_| Some(Answer::raw(200, "application/json", list.to_string())));
+    sandbox.llm.push(answer("done"));
+    let args = ["--profile", "work", "--max-cost", "5", "--json", "task"];
+    let cost = sandbox.run(&args).assert_exit(0).json()["cost"].as_f64().unwrap();
+    assert!((cost - 1.02).abs() < 1e-9, "{cost}");
+    // A server of one's own has a price only where the user says one.
+    let run = Sandbox::new().run(&["--max-cost", "5", "task"]).assert_exit(2);
+    run.stderr_has(&["the price of model test-model"]);
+}

@@ -1,6 +1,7 @@
 //! Tests of programs as providers.
 
 use super::*;
+use crate::llm::options::ChatOptions;
 use crate::llm::{Message, Role};
 
 fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
@@ -15,6 +16,7 @@ fn ask<'a>(system: Option<&'a str>, texts: &'a [&'a str]) -> ChatRequest<'a> {
         cache_key: None,
         max_output: None,
         window: None,
+        options: &ChatOptions::NONE,
     }
 }
 

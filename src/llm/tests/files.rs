@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::api::Endpoint;
 use super::super::attachment::{Attachment, FileFormat, Payload, RemoteFile};
 use super::super::files::UploadState;
+use super::super::options::ChatOptions;
 use super::super::{ChatRequest, ErrorKind, HttpRequest, Message, Role};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, endpoint};
 
@@ -33,6 +34,7 @@ fn ask(prompt: &str) -> ChatRequest<'_> {
         cache_key: None,
         max_output: None,
         window: None,
+        options: &ChatOptions::NONE,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod decode;
 mod files;
+mod options;
 mod replies;
 mod requests;
 
@@ -20,7 +21,7 @@ const APIS: [AnyApi; 5] = [&Responses, &Chat, &Messages, &Gemini, &Ollama];
 const KEY: &str = "sk-canary-7f3a9b2c4d5e6f70";
 
 fn endpoint(api: AnyApi, official: bool) -> Endpoint {
-    Endpoint { api, base_url: "https://host".to_owned(), key: Some(KEY.to_owned()), official }
+    Endpoint::new(api, "https://host", Some(KEY.to_owned()), official)
 }
 
 fn api_name(api: AnyApi) -> &'static str {

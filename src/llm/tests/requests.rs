@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::options::ChatOptions;
 use super::super::{ChatRequest, HttpRequest, Message, Role, api::Endpoint};
 use super::{APIS, AnyApi, Chat, Gemini, KEY, Messages, Ollama, Responses, api_name, endpoint};
 
@@ -18,6 +19,7 @@ fn conversation<'a>(turns: &'a [Vec<&'a str>]) -> ChatRequest<'a> {
         cache_key: Some("c1"),
         max_output: None,
         window: None,
+        options: &ChatOptions::NONE,
     }
 }
 
@@ -169,8 +171,7 @@ fn the_longest_reply_of_a_known_model_is_bounded() {
 fn strict_servers_and_odd_names() {
     let turns = [vec!["a"]];
     let ask = conversation(&turns);
-    let mistral =
-        Endpoint { base_url: "https://api.mistral.ai/v1".to_owned(), ..endpoint(&Chat, false) };
+    let mistral = Endpoint::new(&Chat, "https://api.mistral.ai/v1", None, false);
     assert_eq!(body(&mistral.chat_request(&ask)).get("stream_options"), None);
     let google = endpoint(&Gemini, true);
     let url = |model| google.chat_request(&ChatRequest { model, ..conversation(&turns) }).url;

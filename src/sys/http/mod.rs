@@ -216,6 +216,15 @@ fn prepare_request(request: HttpRequest) -> Result<(Request, String), ApiError> 
         })?;
         prepared.headers_mut().append(HeaderName::from_static(name), value);
     }
+    for (name, value) in request.own_headers {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
+        let Some((parsed, value)) = parsed.zip(HeaderValue::from_str(&value).ok()) else {
+            return Err(other(format!(
+                "the header {name} cannot be sent: HTTP does not allow its name or its value"
+            )));
+        };
+        prepared.headers_mut().insert(parsed, value);
+    }
     if !request.body.is_empty() {
         *prepared.body_mut() = Some(request.body.into());
     }

@@ -119,7 +119,8 @@ fn read_request(reader: &mut impl BufRead) -> Option<String> {
 fn post(url: &str, body: &str) -> HttpRequest {
     let headers =
         vec![("content-type", "application/json".to_owned()), ("x-key", "secret".to_owned())];
-    HttpRequest { method: "POST", url: url.to_owned(), headers, body: body.as_bytes().to_vec() }
+    let body = body.as_bytes().to_vec();
+    HttpRequest { method: "POST", url: url.to_owned(), headers, own_headers: Vec::new(), body }
 }
 
 fn client() -> HttpClient {

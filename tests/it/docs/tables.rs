@@ -65,29 +65,17 @@ fn every_key_of_the_config_is_told_with_its_default() {
 }
 
 #[test]
-fn the_built_in_prices_are_those_of_the_page() {
-    let code: Vec<[String; 6]> = price::BUILT_IN
+fn the_servers_are_those_of_the_page() {
+    let name = |text: &str| if text.is_empty() { "none".to_owned() } else { format!("`{text}`") };
+    let code: Vec<Vec<String>> = SERVERS
         .iter()
-        .map(|row| {
-            let from =
-                if row.from.is_empty() { String::new() } else { format!(", from {}", row.from) };
-            let price::Price { input, cached, cache_write, output, .. } = row.price;
-            let model = format!("`{}`{from}", row.model);
-            let published = row.published.to_owned();
-            [
-                model,
-                published,
-                input.to_string(),
-                cached.unwrap().to_string(),
-                cache_write.unwrap().to_string(),
-                output.to_string(),
-            ]
+        .map(|server| {
+            [server.name, server.base_url, server.address_variable, server.key_variable]
+                .map(name)
+                .into()
         })
         .collect();
-    let page: Vec<Vec<String>> = table("docs/config.md", "model");
-    assert_eq!(page, code.into_iter().map(Vec::from).collect::<Vec<_>>());
-    let long = price::BUILT_IN[0].price.long.unwrap();
-    assert_eq!((long.above, long.input, long.output), (272_000, 2.0, 1.5));
+    assert_eq!(table("docs/config.md", "server"), code);
 }
 
 #[test]

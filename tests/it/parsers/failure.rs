@@ -26,12 +26,7 @@ pub(crate) fn run(data: &[u8]) {
         let name = input.one_of(&NAMES).to_owned();
         headers.push((name, String::from_utf8_lossy(input.field()).into_owned()));
     }
-    let endpoint = Endpoint {
-        api,
-        base_url: "https://api.example.org/v1".to_owned(),
-        key: Some(KEY.to_owned()),
-        official: true,
-    };
+    let endpoint = Endpoint::new(api, "https://api.example.org/v1", Some(KEY.to_owned()), true);
     let error = endpoint.failure(status, &headers, input.rest);
     assert!(error.message.chars().count() <= 2_000 && !error.message.is_empty());
     assert!(!error.message.contains("canary-7f3a9b2c4d5e6f70"), "{}", error.message);

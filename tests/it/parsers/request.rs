@@ -3,6 +3,7 @@
 use super::input::{APIS, Input};
 use nagent::llm::api::Endpoint;
 use nagent::llm::attachment::{Attachment, Payload, safe_name};
+use nagent::llm::options::ChatOptions;
 use nagent::llm::{ChatRequest, Message, Role, sniff};
 use serde_json::Value;
 
@@ -11,12 +12,7 @@ pub(crate) fn run(data: &[u8]) {
     let api = input.one_of(&APIS);
     let (parts, later) = (usize::from(input.byte() % 6) + 1, usize::from(input.byte()));
     let text = input.text();
-    let endpoint = Endpoint {
-        api,
-        base_url: "https://api.example.org".to_owned(),
-        key: None,
-        official: later.is_multiple_of(2),
-    };
+    let endpoint = Endpoint::new(api, "https://api.example.org", None, later.is_multiple_of(2));
     let second = ask(&text, parts);
     let request = endpoint.chat_request(&second);
 
@@ -68,6 +64,7 @@ fn ask(text: &str, parts: usize) -> ChatRequest<'_> {
         cache_key: None,
         max_output: Some(1),
         window: None,
+        options: &ChatOptions::NONE,
     }
 }
 

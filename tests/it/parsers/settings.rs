@@ -4,7 +4,7 @@ use super::input::Input;
 use nagent::config;
 use nagent::llm::price::compute_cost;
 use nagent::llm::provider::{Provider, ollama_address};
-use nagent::llm::{Usage, limits};
+use nagent::llm::{Usage, models};
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -24,7 +24,7 @@ pub(crate) fn run(data: &[u8]) {
         }
         return;
     }
-    limits::find_limits(&text);
+    models::find_model(&text);
     match Provider::parse(&text) {
         Ok(found) => assert_eq!(Provider::parse(found.name()), Ok(found)),
         Err(error) => assert!(!error.is_empty()),

@@ -11,12 +11,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let api = input.one_of(&APIS);
     let seed = input.byte();
-    let endpoint = Endpoint {
-        api,
-        base_url: "http://127.0.0.1:1".to_owned(),
-        key: Some(KEY.to_owned()),
-        official: seed & 64 == 0,
-    };
+    let endpoint = Endpoint::new(api, "http://127.0.0.1:1", Some(KEY.to_owned()), seed & 64 == 0);
     let status = if seed & 128 == 0 { 200 } else { 429 };
     let whole = decoded(&endpoint, status, std::iter::once(input.rest));
     assert_eq!(whole, decoded(&endpoint, status, pieces(input.rest, seed)));

@@ -1,0 +1,58 @@
+//! A credential that a command prints: a token of a cloud's own program, which lives for an hour or so.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::limits;
+use crate::llm::{ApiError, ErrorKind};
+use crate::sys::env::{self, Env};
+use crate::sys::http::RequestError;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::process;
+use crate::sys::process::job::{Job, Outcome, Output};
+
+/// The command that prints the credential.
+pub struct KeyCommand {
+    words: Vec<String>,
+    env: Vec<(OsString, OsString)>,
+    path: Option<OsString>,
+    folder: PathBuf,
+}
+
+impl KeyCommand {
+    /// One that is started in `folder`, with the whole environment: it signs in by itself.
+    pub fn new(words: Vec<String>, env: &Env, folder: &Path) -> Self {
+        let path = env.get_os("PATH").map(ToOwned::to_owned);
+        Self { words, env: env.for_children(&[]), path, folder: folder.to_owned() }
+    }
+
+    /// Runs it, and returns what it prints on stdout, without blanks around it.
+    pub(super) fn fetch_key(&self, interrupts: &Interrupts) -> Result<String, RequestError> {
+        let name = self.words.first().map_or("", String::as_str);
+        let failed = |why: String| {
+            ApiError::new(ErrorKind::Auth, &format!("\"key_command\" in the config: {name} {why}"))
+        };
+        let mut argv: Vec<OsString> = self.words.iter().map(OsString::from).collect();
+        if let Some(program) = argv.first_mut() {
+            *program = env::program(self.path.as_deref(), name).into_os_string();
+        }
+        let mut job = Job::new(argv, self.folder.clone(), self.env.clone());
+        job.output = Output::Separate;
+        job.timeout = Some(Duration::from_secs(limits::KEY_COMMAND_SECONDS));
+        let finished = process::run(job, interrupts)
+            .map_err(|error| failed(format!("does not start: {error}")))?;
+        let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();
+        let why = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let key = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
+        match finished.outcome {
+            Outcome::Interrupted(signal) => Err(RequestError::Interrupted(signal)),
+            Outcome::Ended { code: 0 } if !key.is_empty() => Ok(key),
+            Outcome::Ended { code: 0 } => Err(failed("printed nothing".to_owned()).into()),
+            Outcome::Ended { code } => {
+                Err(failed(format!("failed with exit code {code}: {why}")).into())
+            }
+            _ => Err(failed("did not end in time".to_owned()).into()),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Servers that speak one of our APIs, as data: address, key, and what each has of its own. Adding one is a row here.
+//!
+//! Sources, November 2026: the servers' documentation and SDKs (groq-python, mistral client-python, vLLM's protocol.py,
+//! llama.cpp's tools/server/README.md, OpenRouter's and DeepSeek's API references). None was asked while this was written.
+
+use serde_json::{Map, Value, json};
+
+/// A server.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KnownServer {
+    /// The name, as in `--profile` and `--provider`.
+    pub name: &'static str,
+    /// Where it is; empty: its variable must say.
+    pub base_url: &'static str,
+    /// The environment variable that names another address.
+    pub address_variable: &'static str,
+    /// The environment variable that holds its key.
+    pub key_variable: &'static str,
+    /// Whether it answers nobody without a key.
+    pub needs_key: bool,
+    /// The end of its host's name; empty: it may be anywhere.
+    pub host: &'static str,
+    /// How it is told how much to think.
+    pub reasoning: ReasoningForm,
+    /// How it takes a grammar for the reply.
+    pub grammar: GrammarForm,
+    /// How it takes a JSON Schema for the reply.
+    pub schema: SchemaForm,
+    /// Whether the longest reply is `max_completion_tokens`, and not `max_tokens`.
+    pub has_new_limit: bool,
+    /// Whether it refuses keys that it does not know.
+    pub is_strict: bool,
+}
+
+/// How a server that speaks Chat Completions is told how much to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningForm {
+    /// `reasoning_effort`.
+    Effort,
+    /// `reasoning: {effort | max_tokens | enabled}`.
+    OpenRouter,
+    /// `thinking: {type}`, and `reasoning_effort`.
+    DeepSeek,
+    /// `chat_template_kwargs`, and `reasoning_effort`: the model's template decides.
+    Template,
+}
+
+/// How a server takes a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrammarForm {
+    /// It takes none.
+    None,
+    /// `grammar`, in llama.cpp's GBNF.
+    Gbnf,
+    /// `structured_outputs: {grammar}`, which reads GBNF too.
+    Vllm,
+}
+
+/// How a server takes a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaForm {
+    /// OpenAI's `response_format: {type: json_schema}`.
+    OpenAi,
+    /// `response_format: {type: json_object}`: JSON, whatever its form.
+    Object,
+}
+
+const fn row(
+    name: &'static str,
+    base_url: &'static str,
+    key_variable: &'static str,
+) -> KnownServer {
+    KnownServer {
+        name,
+        base_url,
+        address_variable: "",
+        key_variable,
+        needs_key: true,
+        host: "",
+        reasoning: ReasoningForm::Effort,
+        grammar: GrammarForm::None,
+        schema: SchemaForm::OpenAi,
+        has_new_limit: false,
+        is_strict: false,
+    }
+}
+
+/// The servers.
+pub const SERVERS: [KnownServer; 10] = [
+    KnownServer {
+        address_variable: "AZURE_OPENAI_ENDPOINT",
+        host: ".azure.com",
+        has_new_limit: true,
+        ..row("azure", "", "AZURE_OPENAI_API_KEY")
+    },
+    KnownServer {
+        host: "openrouter.ai",
+        reasoning: ReasoningForm::OpenRouter,
+        ..row("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
+    },
+    KnownServer {
+        host: "api.groq.com",
+        has_new_limit: true,
+        is_strict: true,
+        ..row("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+    },
+    KnownServer {
+        host: "mistral.ai",
+        is_strict: true,
+        ..row("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
+    },
+    KnownServer {
+        host: "api.deepseek.com",
+        reasoning: ReasoningForm::DeepSeek,
+        schema: SchemaForm::Object,
+        ..row("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
+    },
+    KnownServer {
+        host: "api.x.ai",
+        has_new_limit: true,
+        ..row("xai", "https://api.x.ai/v1", "XAI_API_KEY")
+    },
+    KnownServer {
+        host: "together.xyz",
+        ..row("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY")
+    },
+    KnownServer {
+        address_variable: "VLLM_BASE_URL",
+        needs_key: false,
+        reasoning: ReasoningForm::Template,
+        grammar: GrammarForm::Vllm,
+        ..row("vllm", "http://127.0.0.1:8000/v1", "VLLM_API_KEY")
+    },
+    KnownServer {
+        address_variable: "LLAMA_BASE_URL",
+        needs_key: false,
+        reasoning: ReasoningForm::Template,
+        grammar: GrammarForm::Gbnf,
+        ..row("llama.cpp", "http://127.0.0.1:8080/v1", "LLAMA_API_KEY")
+    },
+    KnownServer {
+        address_variable: "LMSTUDIO_BASE_URL",
+        needs_key: false,
+        ..row("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_TOKEN")
+    },
+];
+
+impl KnownServer {
+    /// The server of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SERVERS.iter().find(|server| server.name == name.trim().to_lowercase())
+    }
+
+    /// The server at a host.
+    pub fn at_host(host: &str) -> Option<&'static Self> {
+        SERVERS.iter().find(|server| !server.host.is_empty() && host.ends_with(server.host))
+    }
+
+    /// The address of its API, from what its variable says. Azure's names the resource only.
+    pub fn address(&self, given: &str) -> String {
+        let given = given.trim().trim_end_matches('/');
+        let is_bare = given.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'));
+        if self.name == "azure" && is_bare {
+            format!("{given}/openai/v1")
+        } else {
+            given.to_owned()
+        }
+    }
+
+    /// The settings of its built-in profile.
+    pub fn settings(&self) -> Map<String, Value> {
+        let mut settings = json!({ "provider": "openai", "server": self.name });
+        if !self.base_url.is_empty() {
+            settings["base_url"] = self.base_url.into();
+        }
+        let Value::Object(settings) = settings else { return Map::new() };
+        settings
+    }
+}

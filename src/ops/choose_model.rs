@@ -1,0 +1,66 @@
+//! Which model is asked where nobody named one: the only one that the server has.
+
+use super::connection::no_provider;
+use super::settings::Settings;
+use crate::client::{ModelClient, RequestError};
+use crate::problem::Problem;
+use crate::sys::interrupt::Interrupts;
+
+/// How many models an error names; of more, the list is a command away.
+const MAX_NAMED: usize = 12;
+
+impl Settings {
+    /// Chooses the only model of the server, where none is named and the provider has no default. `sends`: a request may be sent.
+    /// `guessed`: nobody chose the provider.
+    pub fn choose_model(
+        &self,
+        source: &mut ModelClient,
+        sends: bool,
+        guessed: bool,
+        interrupts: &Interrupts,
+    ) -> Result<(), Problem> {
+        let provider = self.provider()?;
+        if source.model_id.is_some() || !provider.is_server() {
+            return Ok(());
+        }
+        let name = self.provider_name(provider);
+        if !sends {
+            return Err(Problem::usage(format!(
+                "--show-request sends nothing, so it cannot ask {name} which models it has: give --model NAME"
+            )));
+        }
+        let models = match source.list_models(interrupts) {
+            Err(RequestError::Api(_)) if guessed => return Err(no_provider()),
+            Err(RequestError::Api(error)) => {
+                return Err(RequestError::Api(crate::llm::ApiError {
+                    message: source.explain(&error, ""),
+                    ..error
+                })
+                .into());
+            }
+            models => models?,
+        };
+        match models.as_slice() {
+            [only] => source.model_id = Some(only.id.clone()),
+            [] if name == "ollama" => {
+                return Err(Problem::usage(
+                    "Ollama has no model yet: pull one (ollama pull NAME), then give --model NAME",
+                ));
+            }
+            [] => return Err(Problem::usage(format!("{name} lists no model: give --model NAME"))),
+            several => {
+                let mut names: Vec<&str> =
+                    several.iter().take(MAX_NAMED).map(|model| model.id.as_str()).collect();
+                if several.len() > MAX_NAMED {
+                    names.push("… (nagent --list-models)");
+                }
+                let shown = if name == "ollama" { "Ollama" } else { name };
+                let names = names.join(", ");
+                return Err(Problem::usage(format!(
+                    "{shown} has several models, choose one with --model: {names}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
