@@ -60,7 +60,8 @@ fn drop_nulls(value: &mut Value) {
     members.retain(|_, member| {
         let had_members = member.as_object().is_some_and(|object| !object.is_empty());
         drop_nulls(member);
-        !member.is_null() && !(had_members && member.as_object().is_some_and(Map::is_empty))
+        let is_empty = member.as_object().is_some_and(Map::is_empty);
+        !(member.is_null() || had_members && is_empty)
     });
 }
 

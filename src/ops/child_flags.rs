@@ -42,7 +42,9 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
         ("service-tier", args.model.service_tier.clone()),
     ];
     for (name, value) in own {
-        value.iter().for_each(|value| flag(name, value.as_ref()));
+        if let Some(value) = value {
+            flag(name, value.as_ref());
+        }
     }
     for (name, value) in &args.model.header {
         flag("header", format!("{name}: {value}").as_ref());
