@@ -54,6 +54,8 @@ pub struct Config {
     pub shell: Option<String>,
     /// Seconds that a command may run unless its tag says otherwise.
     pub shell_timeout: u64,
+    /// The command that runs after the writes of a reply.
+    pub after_write: Option<String>,
     /// Names of environment variables that hold credentials and are passed to commands all the same.
     pub pass_env: Vec<String>,
     /// Folders that may be written besides temp folders.
@@ -325,7 +327,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         "server" if KnownServer::find(text).is_none() => {
             Some("is not a known server; profiles set this key (docs/config.md)")
         }
-        "provider" | "model" | "shell" | "base_url" | "key_env" => {
+        "provider" | "model" | "shell" | "base_url" | "key_env" | "after_write" => {
             text.trim().is_empty().then_some("is empty; leave the key out for the default")
         }
         _ => None,

@@ -33,6 +33,8 @@ pub struct Facts {
     pub shell: String,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
+    /// The command that runs after the writes of a reply.
+    pub after_write: Option<String>,
     /// The tools found.
     pub tools: Vec<Tool>,
     /// System, host name and machine.
@@ -330,6 +332,10 @@ fn environment(facts: &Facts) -> String {
         let names: Vec<String> = facts.instructions.iter().map(|name| escaped(name)).collect();
         let _ = write!(text, "\ninstructions: {} (read before you change files)", names.join(", "));
     }
+    if let Some(command) = &facts.after_write {
+        let _ =
+            write!(text, "\nafter each reply that writes files this runs: {}", escaped(command));
+    }
     if let Some(check) = &facts.check {
         let _ = write!(text, "\ncheck: your answer counts when this exits 0: {}", escaped(check));
     }
@@ -407,6 +413,7 @@ mod tests {
             own_tools: Some(evil.clone()),
             shell: evil.clone(),
             check: Some(evil.clone()),
+            after_write: Some(evil.clone()),
             branch: Some(evil.clone()),
             instructions: vec![evil.clone()],
             host: evil.clone(),

@@ -1,4 +1,4 @@
-//! The shell action and `--check`: one new shell each, in the run's folder, ended with all it started.
+//! The shell action, `--after-write` and `--check`: one new shell each, in the run's folder, ended with all it started.
 //!
 //! A command runs with its user's own permissions, without credentials, and in the sandbox that the user asked for; then its
 //! result says so. How a sandbox is built is [`crate::sys::sandbox`]'s.
@@ -45,6 +45,8 @@ pub struct ShellRules {
 pub struct Commands {
     /// The shell.
     pub rules: ShellRules,
+    /// The command that runs after the writes of a reply.
+    pub after_write: Option<String>,
     /// The command that an answer must satisfy.
     pub check: Option<String>,
     kept: Vec<KeptCommand>,
@@ -61,8 +63,8 @@ struct KeptCommand {
 
 impl Commands {
     /// Commands of which none runs.
-    pub fn new(rules: ShellRules, check: Option<String>) -> Self {
-        Self { rules, check, kept: Vec::new() }
+    pub fn new(rules: ShellRules, after_write: Option<String>, check: Option<String>) -> Self {
+        Self { rules, after_write, check, kept: Vec::new() }
     }
 
     /// Starts commands that run on until the run ends; the result has what they print at once.

@@ -37,10 +37,19 @@ pub struct FileGuard {
     pub changes: RunChanges,
     /// Where each write is recorded, so that it can be undone.
     pub log: ChangeLog,
-    /// What was written, with its identity then: a command may move it before the run ends.
-    written: BTreeMap<PathBuf, Option<String>>,
+    /// What was written.
+    written: BTreeMap<PathBuf, Written>,
     last_seen: LastSeen,
     outputs: PathBuf,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+struct Written {
+    /// Its identity then: a command may move it before the run ends.
+    file_id: Option<String>,
+    /// The hash of what was written.
+    hash: String,
 }
 
 impl FileGuard {
@@ -69,11 +78,11 @@ impl FileGuard {
     /// A content could not be kept or recorded.
     pub(super) fn finish(&mut self) -> Result<(Vec<Block>, Option<RunChange>)> {
         let target = self.boundary.target().map(Path::to_owned);
-        for (path, written_id) in std::mem::take(&mut self.written) {
+        for (path, written) in std::mem::take(&mut self.written) {
             if Some(&path) != target.as_ref() {
                 // Kept so that it can be compared with what the file holds later.
                 content_hash(&path, Some(&self.outputs))?;
-                let file_id = fs::file_id(&path).or(written_id);
+                let file_id = fs::file_id(&path).or(written.file_id);
                 self.log.append(&path, FileEvent::End { changes: None, file_id })?;
             }
         }
@@ -85,6 +94,24 @@ impl FileGuard {
         }
         let blocks = changes.iter().map(|change| self.changes.change_block(change)).collect();
         Ok((blocks, changes.into_iter().next_back()))
+    }
+
+    /// Records what a command of the user's has changed in the files that the run has written, so that undo takes it back
+    /// with the rest. Returns their paths.
+    pub(super) fn record_rewritten(&mut self) -> Result<Vec<PathBuf>> {
+        let mut rewritten = Vec::new();
+        for (path, written) in &mut self.written {
+            let after = content_hash(path, Some(&self.outputs))?;
+            let Some(after) = after.filter(|after| *after != written.hash) else { continue };
+            let before = std::mem::replace(&mut written.hash, after.clone());
+            // What a run does to its own file is recorded at its end.
+            if self.boundary.target() != Some(path) {
+                self.log.append(path, FileEvent::Write { before, after })?;
+            }
+            written.file_id = fs::file_id(path).or(written.file_id.take());
+            rewritten.push(path.clone());
+        }
+        Ok(rewritten)
     }
 
     pub(super) fn write_file(
@@ -209,7 +236,8 @@ impl FileGuard {
         if let Some(previous) = block.get("previous") {
             let before = stored_hash(Path::new(previous));
             self.log.append(source, FileEvent::Write { before, after: hash.clone() })?;
-            self.written.insert(source.to_owned(), fs::file_id(source));
+            let written = Written { file_id: fs::file_id(source), hash: hash.clone() };
+            self.written.insert(source.to_owned(), written);
         }
         if self.boundary.target() != Some(source) {
             return Ok(block);
@@ -246,7 +274,8 @@ impl FileGuard {
             Ok(kept)
         };
         let written = replace::replace_file(opened, bytes, &mut keep)?;
-        self.written.insert(written.path.clone(), fs::file_id(&written.path));
+        let file_id = fs::file_id(&written.path);
+        self.written.insert(written.path.clone(), Written { file_id, hash: after.clone() });
         self.boundary.renew_target();
         let mut block = self
             .with_resolved(block.with("status", "ok"), &written.path)

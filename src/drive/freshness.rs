@@ -76,8 +76,11 @@ impl LastSeen {
 pub fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
     let name = path.display().to_string();
     let (mut cwd, mut last) = ("", None);
-    for piece in pieces {
-        cwd = piece.get("cwd").unwrap_or(cwd);
+    for (at, piece) in pieces.iter().enumerate() {
+        // What the user has shown with a prompt comes right before it.
+        let is_read = |piece: &&Piece| piece.name() == Some("nagent-read-result");
+        let prompt = pieces[at..].iter().find(|piece| !is_read(piece) && piece.name().is_some());
+        cwd = prompt.and_then(|prompt| prompt.get("cwd")).unwrap_or(cwd);
         let Some(hash) = piece.get("shown").or_else(|| piece.get("after")) else { continue };
         let is_it = match piece.get("resolved") {
             Some(resolved) => resolved == name,

@@ -38,9 +38,14 @@ pub enum ProgressEvent<'a> {
     Refused(&'a Action, &'a str),
     /// An action starts.
     ActionStarted(&'a Action),
-    /// `--check` starts.
-    CheckStarted(&'a str),
-    /// An action ended, with this result; without an action it is `--check`.
+    /// A command of the user's starts.
+    CommandStarted {
+        /// `check` or `after_write`.
+        name: &'static str,
+        /// Its text.
+        command: &'a str,
+    },
+    /// An action ended, with this result; without an action it is a command of the user's.
     ActionEnded(Option<&'a Action>, &'a Block),
     /// A child conversation reports a line of its own events.
     Child {

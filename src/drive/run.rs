@@ -40,11 +40,16 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                     .map(|action| unfinished::result_of_unrun(action, "not-run"))
                     .collect(),
             },
-            (Effect::Decide(_), Some(signal)) => interrupted(signal),
             (Effect::Next, Some(signal)) => runner.children.stop_group(signal, &runner.context)?,
-            (Effect::Ask | Effect::Wait { .. } | Effect::Say(_) | Effect::Check, Some(signal)) => {
-                interrupted(signal)
-            }
+            (
+                Effect::Ask
+                | Effect::Decide(_)
+                | Effect::Wait { .. }
+                | Effect::Say(_)
+                | Effect::AfterWrite
+                | Effect::Check,
+                Some(signal),
+            ) => interrupted(signal),
             (Effect::Ask, None) => {
                 (runner.on_progress)(ProgressEvent::Asking(turn.totals().turns + 1));
                 runner.ask_model()?
@@ -57,6 +62,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Decide(action), None) => runner.decide(&action),
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::Next, None) => runner.next_child()?,
+            (Effect::AfterWrite, None) => runner.run_after_write()?,
             (Effect::Check, None) => runner.run_check(),
         };
         let reply = match &event {
@@ -216,19 +222,44 @@ impl Runner<'_> {
         }
     }
 
+    /// Runs a command of the user's; `name` is the attribute of its block. The signal that ended it, if one did.
+    fn run_users_command(&mut self, name: &'static str, command: &str) -> (Block, Option<Signal>) {
+        (self.on_progress)(ProgressEvent::CommandStarted { name, command });
+        let block = Block::new("system").with(name, command);
+        let parents = self.children.parents_of_commands();
+        let (block, signal) = self.commands.run(block, command, None, parents, &self.context);
+        let block = self.context.redactor.redact_block(block);
+        if signal.is_none() {
+            (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
+        }
+        (block, signal)
+    }
+
+    /// Runs the command after writes. What it changes in the files that the run has written counts as the run's.
+    fn run_after_write(&mut self) -> Result<Event> {
+        let Some(command) = self.commands.after_write.clone() else {
+            return Ok(Event::AfterWriteEnded(Block::new("system")));
+        };
+        let (block, signal) = self.run_users_command("after_write", &command);
+        let changed = self.files.record_rewritten()?;
+        if let Some(signal) = signal {
+            return Ok(Event::Interrupted { signal, results: vec![block] });
+        }
+        let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
+        let note = format!("[it changed {}]", names.join(", "));
+        let lines = block.body.iter().cloned().chain((!names.is_empty()).then_some(note));
+        let text = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+        Ok(Event::AfterWriteEnded(block.body(text)))
+    }
+
     fn run_check(&mut self) -> Event {
         let Some(command) = self.commands.check.clone() else {
             return Event::Checked { passed: true, block: Block::new("system") };
         };
-        (self.on_progress)(ProgressEvent::CheckStarted(&command));
-        let block = Block::new("system").with("check", &command);
-        let parents = self.children.parents_of_commands();
-        let (block, signal) = self.commands.run(block, &command, None, parents, &self.context);
-        let block = self.context.redactor.redact_block(block);
+        let (block, signal) = self.run_users_command("check", &command);
         if let Some(signal) = signal {
             return Event::Interrupted { signal, results: vec![block] };
         }
-        (self.on_progress)(ProgressEvent::ActionEnded(None, &block));
         let passed = block.get("status") == Some("ok");
         let block = if passed {
             Block { body: None, ..block }

@@ -59,6 +59,9 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     for path in &settings.context {
         flag("context", path.as_os_str());
     }
+    if let Some(command) = &settings.config.after_write {
+        flag("after-write", command.as_ref());
+    }
     flag("approve", settings.config.approve.name().as_ref());
     // Also where they are off: the child may have another config.
     flag("sandbox", settings.config.sandbox.name().as_ref());

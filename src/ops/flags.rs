@@ -65,6 +65,9 @@ pub struct RunArgs {
     /// Begin the conversation with the text of this file too (can be repeated)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub context: Vec<PathBuf>,
+    /// Run this command after each reply that wrote files, and show the model its output
+    #[arg(long, value_name = "CMD")]
+    pub after_write: Option<String>,
     /// Accept an answer only when this command exits 0; the model gets up to five tries
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,

@@ -80,6 +80,7 @@ pub(super) fn gather_facts(
         shell_timeout: call.settings.shell().timeout.as_secs(),
         shell: call.settings.shell().program,
         check: call.args.check.clone(),
+        after_write: call.settings.config.after_write.clone(),
         own_tools: own_tools.map(|path| path.display().to_string()),
         tools: found.tools,
         host: env::describe_host(),

@@ -20,7 +20,7 @@ use crate::protocol::stream::Streamed;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{fs, terminal};
 use crate::turn::event::Totals;
-use crate::view::event::RunEvent;
+use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{plural, thousands};
 use crate::view::render::{Row, Style, render};
 
@@ -152,10 +152,14 @@ impl<'a> Progress<'a> {
                 self.emit(|_| RunEvent::start(n, action));
                 self.spinner.start(work_name(action));
             }
-            ProgressEvent::CheckStarted(command) => {
+            ProgressEvent::CommandStarted { name, command } => {
                 let n = self.count_start();
-                self.emit(|_| RunEvent::Check { n, command: command.to_owned() });
-                self.spinner.start("check");
+                let command = command.to_owned();
+                self.emit(|_| match name {
+                    AFTER_WRITE => RunEvent::AfterWrite { n, command },
+                    _ => RunEvent::Check { n, command },
+                });
+                self.spinner.start(name);
             }
             ProgressEvent::ActionEnded(action, block) => {
                 let n = self.running.pop_front().unwrap_or(self.started);
@@ -320,7 +324,8 @@ impl<'a> Progress<'a> {
     }
 
     fn finish(&mut self, n: u64, action: Option<&Action>, block: &Block) -> RunEvent {
-        let tag = action.map_or("check", Action::tag);
+        let command = if block.get(AFTER_WRITE).is_some() { AFTER_WRITE } else { "check" };
+        let tag = action.map_or(command, Action::tag);
         let mut finish = RunEvent::finish(n, tag, block, self.shows_all);
         if let Some(Action::Conversation { file, name, .. }) = action {
             // As the rows of the child are headed.

@@ -278,6 +278,7 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
         "sandbox": run.sandbox.map(SandboxMode::name),
         "approve": run.approve.map(Approve::name),
         "tags": run.tags,
+        "after_write": run.after_write,
         "no_network": run.no_network,
         "redact": run.redact.then_some(true),
         "quiet": run.quiet.then_some(true),

@@ -61,6 +61,8 @@ pub enum Event {
         /// The block that reports it.
         block: Block,
     },
+    /// The command after writes ended, with this block as its report.
+    AfterWriteEnded(Block),
     /// A signal arrived in the middle of a reply.
     CutOff {
         /// The signal.
@@ -144,6 +146,8 @@ pub enum Effect {
     Act(Vec<Action>),
     /// Wait for the next result of several child conversations.
     Next,
+    /// Run `--after-write`.
+    AfterWrite,
     /// Run `--check`.
     Check,
     /// The run is over.
@@ -191,6 +195,8 @@ pub struct Rules {
     pub approve: Approve,
     /// Whether commands that are hardly ever meant are refused.
     pub has_stop_list: bool,
+    /// Whether a command runs after the writes of a reply.
+    pub after_write: bool,
     /// The command of `--check`, for messages.
     pub check: Option<String>,
     /// How long to wait for a busy provider in total.

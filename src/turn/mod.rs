@@ -7,19 +7,20 @@
 //! number: times, jitter and paths come with events. [`crate::drive`] performs the effects.
 
 pub mod event;
+mod replies;
 pub mod unfinished;
 
 use std::collections::VecDeque;
 
 use self::event::{Acted, Effect, Event, Limits, Outcome, Rules, Totals, Verdict};
-use self::unfinished::{ActionGroups, group_actions, result_of_unrun};
+use self::unfinished::{ActionGroups, result_of_unrun};
 use crate::approve::Decision;
 use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
-use crate::limits::{self, FAILED_CHECKS, MALFORMED_REPLIES};
+use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, Reply, StopReason, Usage};
-use crate::protocol::{self, Action, Item, Malformed, ParsedReply};
+use crate::llm::{ApiError, Usage};
+use crate::protocol::{Action, Item};
 
 /// The state machine.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Turn {
     verdict: Verdict,
     bad: u32,
     failed_checks: u32,
+    /// Whether an action of the last reply has written a file.
+    has_written: bool,
     seconds: f64,
 }
 
@@ -56,6 +59,8 @@ enum State {
         running: VecDeque<Action>,
         rest: ActionGroups,
     },
+    /// The report of the command after the writes of a reply.
+    AfterWrite,
     /// The result of the check of this answer.
     Checking(Vec<String>),
     /// Nothing: the run is over.
@@ -95,6 +100,7 @@ impl Turn {
             verdict: Verdict::Whole,
             bad: 0,
             failed_checks: 0,
+            has_written: false,
             seconds: 0.0,
         };
         (turn, Effect::Append(opening))
@@ -165,6 +171,9 @@ impl Turn {
             }
             (State::Acting { running, rest }, Event::Acted(acted)) => {
                 self.after_action(running, rest, acted)
+            }
+            (State::AfterWrite, Event::AfterWriteEnded(block)) => {
+                self.append(vec![block], NextStep::Ask)
             }
             (State::Checking(answer), Event::Checked { passed, block }) => {
                 self.after_check(answer, passed, block)
@@ -274,145 +283,14 @@ impl Turn {
         self.end_without_answer(Exit::Provider, Vec::new(), message, error)
     }
 
-    fn after_reply(&mut self, reply: Reply, cost: Option<f64>, at: String) -> Effect {
-        let status = self.count_reply(&reply, cost, &at);
-        if reply.stop == StopReason::Length {
-            self.verdict = Verdict::Cut;
-            let message = "your reply was cut off by the length limit, and nothing in it was run. \
-                           Send a shorter one: fewer or smaller tags, and large files in several steps"
-                .to_owned();
-            let why = "it was cut off by the length limit";
-            return self.keep_reply(reply.text, status, None, message, why);
-        }
-        match protocol::parse_reply_with(&reply.text, self.rules.tags) {
-            ParsedReply::Whole(items) => {
-                (self.bad, self.verdict) = (0, Verdict::Whole);
-                let blocks = vec![Block::new("agent-response").body(reply.text), status];
-                self.store_reply(blocks, items, false)
-            }
-            ParsedReply::Forged { items, kept, block, offset } => {
-                let message = format!(
-                    "at byte {offset} you wrote <{block}>, which only nagent writes. The part of your reply before it \
-                     was stored and run, the rest was not. Results follow your reply; never write them yourself"
-                );
-                let valid = Some((kept.to_owned(), items));
-                self.verdict = Verdict::Forged;
-                let why = format!("it has a <{block}>, which only nagent writes");
-                self.keep_reply(reply.text, status, valid, message, &why)
-            }
-            ParsedReply::Malformed(malformed) => {
-                self.verdict = Verdict::Malformed;
-                let (bytes, tags) = (reply.text.len(), reply.text.matches("<nagent-").count());
-                let message = format!(
-                    "your reply is malformed, and nothing in it was run: {malformed}. All of it is lost ({bytes} bytes, \
-                     {tags} tags): send it again in full, corrected"
-                );
-                let Malformed { line, excerpt, .. } = malformed;
-                let why = format!("it does not follow nagent's protocol (line {line}: {excerpt})");
-                self.keep_reply(reply.text, status, None, message, &why)
-            }
-        }
-    }
-
-    /// Counts a reply and what it cost; returns the block that reports them.
-    fn count_reply(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
-        self.totals.turns += 1;
-        self.totals.all_turns += 1;
-        self.totals.own.add(&reply.usage);
-        self.spend(&reply.usage, cost);
-        self.status_block(reply, cost, at)
-    }
-
-    /// Ends the run with the part of a reply that came before a signal. It is paid for, and the user may have read it.
-    fn after_cut_off(
-        &mut self,
-        signal: Signal,
-        reply: Reply,
-        cost: Option<f64>,
-        at: &str,
-    ) -> Effect {
-        let status = self.count_reply(&reply, cost, at);
-        self.verdict = Verdict::Cut;
-        let (valid, message) = (None, String::new());
-        self.state = State::Keeping(BadReply { status, valid, message, signal: Some(signal) });
-        let note = format!("what had arrived of the reply is kept: {} bytes", reply.text.len());
-        Effect::Keep { text: reply.text, note }
-    }
-
-    /// Keeps a reply that cannot be used as it is: the model reads the message, a person why.
-    fn keep_reply(
-        &mut self,
-        text: String,
-        status: Block,
-        valid: Option<(String, Vec<Item>)>,
-        message: String,
-        why: &str,
-    ) -> Effect {
-        let number = self.bad + 1;
-        let note = match valid {
-            Some(_) => format!("a part of the reply was not used: {why}"),
-            None => format!("reply {number} of {MALFORMED_REPLIES} was not used: {why}"),
-        };
-        self.state = State::Keeping(BadReply { status, valid, message, signal: None });
-        Effect::Keep { text, note }
-    }
-
-    fn after_saving(&mut self, kept: BadReply, path: String) -> Effect {
-        let BadReply { status, valid, message, signal } = kept;
-        let status = status.with("invalid", &path);
-        if let Some(signal) = signal {
-            let error = format!("the run was interrupted by {}", signal.name());
-            let message = format!(
-                "{error} in the middle of your reply, and nothing of it was run; what had arrived of it is in {path}"
-            );
-            return self.end_without_answer(Exit::Signal(signal), vec![status], message, error);
-        }
-        let has_action =
-            valid.iter().flat_map(|(_, items)| items).any(|item| matches!(item, Item::Action(_)));
-        if !has_action {
-            self.bad += 1;
-        }
-        let note = Block::new("system").body(message.clone());
-        if self.bad >= limits::MALFORMED_REPLIES {
-            // For a person, who cannot write tags; what was wrong with them is in the conversation.
-            let error = format!(
-                "the model did not follow nagent's protocol in {MALFORMED_REPLIES} tries; its last reply is in {path}. A larger \
-                 model usually does, and nagent --print-protocol gbnf constrains a local one"
-            );
-            return self.end_without_answer(Exit::Malformed, vec![status], message, error);
-        }
-        match valid {
-            None => self.append(vec![status, note], NextStep::Ask),
-            Some((text, items)) => {
-                let blocks = vec![Block::new("agent-response").body(text), status, note];
-                self.store_reply(blocks, items, true)
-            }
-        }
-    }
-
-    /// Appends a valid reply. A forged one never ends the run.
-    fn store_reply(&mut self, blocks: Vec<Block>, items: Vec<Item>, forged: bool) -> Effect {
-        let mut responses = Vec::new();
-        let mut actions = Vec::new();
-        for item in items {
-            match item {
-                Item::Response(text) => responses.push(text),
-                Item::Action(action) => actions.push(action),
-            }
-        }
-        let then = match (actions.is_empty(), forged) {
-            (true, false) => NextStep::Answer(responses),
-            (true, true) => NextStep::Ask,
-            (false, _) if responses.is_empty() => {
-                NextStep::Results { running: VecDeque::new(), rest: group_actions(&actions) }
-            }
-            (false, _) => NextStep::Say { notes: responses, rest: group_actions(&actions) },
-        };
-        self.append(blocks, then)
-    }
-
     fn run_next_group(&mut self, mut rest: ActionGroups) -> Effect {
-        let Some(mut group) = rest.pop_front() else { return self.ask_within_limits() };
+        let Some(mut group) = rest.pop_front() else {
+            if std::mem::take(&mut self.has_written) && self.rules.after_write {
+                self.state = State::AfterWrite;
+                return Effect::AfterWrite;
+            }
+            return self.ask_within_limits();
+        };
         if group.iter().any(|action| self.needs_decision(action)) {
             // Children that are asked about are started one by one.
             let action = group.remove(0);
@@ -459,7 +337,12 @@ impl Turn {
         rest: ActionGroups,
         acted: Acted,
     ) -> Effect {
-        running.pop_front();
+        let action = running.pop_front();
+        self.has_written |= acted.block.get("status") == Some("ok")
+            && matches!(
+                action,
+                Some(Action::Write { .. } | Action::Edit { .. } | Action::FilePatch { .. })
+            );
         self.spend(&acted.usage, acted.cost);
         self.totals.all_turns = self.totals.all_turns.saturating_add(acted.turns);
         self.append(vec![acted.block], NextStep::Results { running, rest })
@@ -506,29 +389,6 @@ impl Turn {
         let message = format!("the run was interrupted by {}", signal.name());
         let error = format!("interrupted by {}", signal.name());
         self.end_without_answer(Exit::Signal(signal), blocks, message, error)
-    }
-
-    fn status_block(&mut self, reply: &Reply, cost: Option<f64>, at: &str) -> Block {
-        let usage = &reply.usage;
-        let mut block = Block::new("nagent-turn-status")
-            .with("at", at)
-            .with("turn", self.rules.first_turn + self.totals.turns)
-            .with("tokens_in", usage.input)
-            .with("tokens_out", usage.output)
-            .with("tokens_cached", usage.cached);
-        if self.totals.turns == 1 && !self.rules.model.is_empty() {
-            block = block.with("model", &self.rules.model);
-        }
-        if let Some(cost) = cost {
-            block = block.with("cost", format!("{cost:.6}"));
-        }
-        if usage.estimated {
-            block = block.with("estimated", "true");
-        }
-        if let Some((count, error)) = self.failures.take() {
-            block = block.with("retries", count).with("last_error", error);
-        }
-        block
     }
 }
 

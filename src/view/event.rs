@@ -7,7 +7,7 @@
 //! decide  n tag attributes first_line bytes bytes_out bytes_in body
 //! start   n tag attributes first_line bytes bytes_out bytes_in body
 //! finish  n tag status first_line more_lines path shown lines_before output previous diff diff_cut, and numbers of the result
-//! say     text          check   n command        wait    seconds error        note    text
+//! say     text          check, after_write   n command        wait    seconds error        note    text
 //! ```
 //! An event of a child has the key `child`: the names that lead to it. docs/json.md describes the keys.
 
@@ -24,6 +24,9 @@ use crate::turn::event::Verdict;
 
 /// How many lines at the end of an output are shown.
 pub const LAST_LINES: usize = 10;
+
+/// What the command after writes is called in events and blocks.
+pub const AFTER_WRITE: &str = "after_write";
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +56,10 @@ pub enum RunEvent {
         text: String,
     },
     Check {
+        n: u64,
+        command: String,
+    },
+    AfterWrite {
         n: u64,
         command: String,
     },
@@ -162,7 +169,7 @@ impl RunEvent {
         }
     }
 
-    /// The event of a result; `tag` is that of its action, or `check`. With `all` it has the whole output, where the result
+    /// The event of a result; `tag` is that of its action, `check` or [`AFTER_WRITE`]. With `all` it has the whole output, where the result
     /// has it. The diff is added by the caller.
     pub fn finish(n: u64, tag: &str, block: &Block, all: bool) -> Finish {
         let body = block.body.as_deref().unwrap_or_default();
@@ -181,7 +188,8 @@ impl RunEvent {
         let figures: Map<String, Value> = figures.collect();
         let count = body.lines().count();
         let lines = figures.get("lines").and_then(Value::as_u64).unwrap_or(0).max(count as u64);
-        let has_output = matches!(tag, "nagent-shell" | "nagent-conversation" | "check");
+        let has_output =
+            matches!(tag, "nagent-shell" | "nagent-conversation" | "check" | AFTER_WRITE);
         let first = match (all, has_output) {
             (true, _) => 0,
             (false, true) => count.saturating_sub(LAST_LINES),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::columns::{show_odd_blanks, truncate, visible_lines, wrap};
-use super::event::{Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
+use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
 use super::figures::{bytes, plural, thousands};
 use crate::format::harmless::escape_line;
 
@@ -68,6 +68,7 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
     match event {
         RunEvent::Begin(begin) => begin_rows(begin, columns),
         RunEvent::Start(start) => start_rows(start, columns),
+        RunEvent::AfterWrite { command, .. } => barred("after write", command, columns),
         RunEvent::Check { command, .. } => barred("check", command, columns),
         RunEvent::Finish(finish) => finish_rows(finish, columns, all),
         RunEvent::Say { text } => plain(text, "", columns),
@@ -164,8 +165,10 @@ fn finish_rows(finish: &Finish, columns: usize, all: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let number = |name: &str| finish.figures.get(name).and_then(Value::as_u64);
     let is_refused = finish.status != "ok" && number("exit_code").is_none();
-    let has_output =
-        matches!(finish.tag.as_str(), "nagent-shell" | "nagent-conversation" | "check");
+    let has_output = matches!(
+        finish.tag.as_str(),
+        "nagent-shell" | "nagent-conversation" | "check" | AFTER_WRITE
+    );
     if has_output || all && !is_refused {
         rows.extend(output_rows(finish, columns, all));
     }

@@ -173,28 +173,6 @@ fn a_run_can_go_on_after_a_limit() {
     sandbox.run(&["go on"]).assert_exit(0).stdout_is("done\n");
 }
 
-// Checks.
-
-#[test]
-fn an_answer_counts_only_when_the_check_passes() {
-    let sandbox =
-        Sandbox::new().reply(answer("early")).reply(shell("touch ok")).reply(answer("done"));
-    sandbox
-        .run(&["--check", "echo checking; test -e ok", "task"])
-        .assert_exit(0)
-        .stdout_is("done\n");
-    assert!(sandbox.requests()[1].last().contains("checking"), "its output is appended");
-}
-
-#[test]
-fn a_check_is_tried_five_times_at_most() {
-    let sandbox = Sandbox::new();
-    sandbox.llm.choose(|_| answer("done").into());
-    sandbox.run(&["--check", "echo x >> tries; false", "task"]).assert_exit(6);
-    assert_eq!(sandbox.read("tries").lines().count(), 5);
-    assert_eq!(sandbox.requests().len(), 5);
-}
-
 // Usage.
 
 #[test]

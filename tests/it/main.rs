@@ -81,4 +81,5 @@ mod terminal; // what reaches a terminal, whoever wrote it
 mod tidy; // head comments, sizes, leftovers
 mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see
 mod upload; // files sent to providers: routes, refusals, removal
+mod user_commands; // the commands of --check and --after-write
 mod writers; // one writer: the lock, edits between and during runs, forks

@@ -398,3 +398,16 @@ fn a_file_that_was_never_shown_is_not_written_over_at_once() {
     assert_eq!(results[2].get("status"), "ok", "{:?}", results[2]);
     assert_eq!(sandbox.read("a.txt"), "new\n");
 }
+
+#[test]
+fn a_file_that_the_user_showed_with_the_prompt_may_be_replaced_in_whatever_folder_that_was_given() {
+    let write = "<nagent-write path=\"a.txt\">new</nagent-write>";
+    let sandbox = Sandbox::new().file("a.txt", "old\n").file("sub/a.txt", "other\n");
+    for folder in ["", "sub"] {
+        sandbox.llm.push(write);
+        sandbox.llm.push(answer("done"));
+        let args = ["-c", "one", "-w", "-f", "a.txt", "Replace it"];
+        sandbox.cmd(&args).folder(sandbox.work().join(folder)).run().assert_exit(0);
+    }
+    assert_eq!((sandbox.read("a.txt"), sandbox.read("sub/a.txt")), ("new".into(), "new".into()));
+}
