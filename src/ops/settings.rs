@@ -144,16 +144,8 @@ impl Settings {
         let config_folder = config_path.parent().unwrap_or(Path::new("."));
         let named = config.context.iter().map(|path| config_folder.join(path));
         let mut context: Vec<PathBuf> = named.chain(run.context.iter().cloned()).collect();
-        let mut copies = Vec::new();
-        for path in context.iter_mut().filter(|path| is_stream(path)) {
-            *path = copy_stream(path, &mut copies)?;
-        }
-        if let Some(recording) = &mut config.model
-            && provider == Some(Provider::Replay)
-            && is_stream(Path::new(recording))
-        {
-            *recording = copy_stream(Path::new(recording), &mut copies)?.display().to_string();
-        }
+        let recording = config.model.as_mut().filter(|_| provider == Some(Provider::Replay));
+        let copies = copy_streams(&mut context, recording)?;
         let settings = Self {
             tags,
             context,
@@ -231,12 +223,25 @@ impl Settings {
     }
 }
 
-/// Copies a stream, so that children can read it too.
-fn copy_stream(path: &Path, copies: &mut Vec<Arc<InputFile>>) -> Result<PathBuf, Problem> {
-    let copy = InputFile::open(path, &Interrupts::without_handlers()?)?;
-    let path = copy.path().to_owned();
-    copies.push(Arc::new(copy));
-    Ok(path)
+/// Copies the streams among these files, so that children can read them too, and puts the copies in their places.
+fn copy_streams(
+    context: &mut [PathBuf],
+    recording: Option<&mut String>,
+) -> Result<Vec<Arc<InputFile>>, Problem> {
+    let mut copies = Vec::new();
+    let mut copy = |path: &Path| -> Result<PathBuf, Problem> {
+        let copy = InputFile::open(path, &Interrupts::without_handlers()?)?;
+        let path = copy.path().to_owned();
+        copies.push(Arc::new(copy));
+        Ok(path)
+    };
+    for path in context.iter_mut().filter(|path| is_stream(path)) {
+        *path = copy(path)?;
+    }
+    if let Some(recording) = recording.filter(|path| is_stream(Path::new(path))) {
+        *recording = copy(Path::new(recording))?.display().to_string();
+    }
+    Ok(copies)
 }
 
 fn read_tags(config: &Config, sources: &Sources) -> Result<TagSet, Problem> {

@@ -297,7 +297,9 @@ mod tests {
         world.denies("in/../out/x", OUTSIDE);
         world.denies("new", OUTSIDE);
         world.denies("/etc/passwd", OUTSIDE);
+        world.denies("out/x", "no such file; one is created in its own conversation");
         world.denies("out/x", "<nagent-conversation file=");
+        world.denies("nowhere/x", "there is no such folder; relative paths start in ");
         assert!(!world.at("out/x").exists() && !world.at("in/new").exists());
     }
 
