@@ -25,6 +25,11 @@ pub trait Tool: Parser {
         words
     }
 
+    /// Changes the command line that derives from the flags.
+    fn adapt(command: Command) -> Command {
+        command
+    }
+
     /// Does the work.
     fn run(self) -> Result<Report, Problem>;
 }
@@ -36,7 +41,8 @@ pub fn command<T: Tool>() -> Command {
     let json = flag("json", "Print one JSON document instead of text");
     // Counts for a verb, where the tool has some, as it does before the verb.
     let json = json.global(T::command().has_subcommands());
-    let command = T::command().name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
+    let command =
+        T::adapt(T::command()).name(T::NAME).version(env!("CARGO_PKG_VERSION")).max_term_width(100);
     // A tool that needs to know of it has its own.
     let has_json = command.get_arguments().any(|arg| arg.get_id() == "json");
     command.args((!has_json).then_some(json)).arg(description.help_heading("Information"))

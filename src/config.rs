@@ -102,6 +102,8 @@ pub struct Config {
     pub redact: bool,
     /// Whether a file's own conversation may ask for summaries of the file and its commits.
     pub file_summaries: bool,
+    /// How `nagent-repl` looks.
+    pub look: Option<String>,
     /// The profile in force.
     pub profile: Option<String>,
     /// Settings to lay over these, by name.

@@ -245,6 +245,23 @@ limits! {
         bytes MASK_KEY: u64 = 4096, "exit 1";
     }
 
+    "nagent-repl" {
+        /// Entries of the history of prompts
+        count PROMPTS: usize = 10_000, "the oldest are left out";
+        /// History of prompts of a folder
+        bytes PROMPT_HISTORY: u64 = 64 << 20, "no history, with a note";
+        /// Entry of that history
+        bytes PROMPT_ENTRY: usize = 64 << 10, "not stored";
+        /// File of a look
+        bytes LOOK: u64 = 64 << 10, "exit 2";
+        /// File of `--env-file`
+        bytes ENV_FILE: u64 = 64 << 10, "exit 2";
+        /// Time that Ollama has to answer when a session starts
+        time OLLAMA_PATIENCE: Duration = Duration::from_secs(2), "exit 3";
+        /// Time that a run has to end after a signal that ends the session
+        time SIGNAL_PATIENCE: Duration = Duration::from_secs(1), "the session ends";
+    }
+
     "History" {
         /// Steps of a file's history that the model reads
         count HISTORY_STEPS: usize = 50, "the rest is counted";

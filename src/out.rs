@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::format::harmless;
 use crate::problem::Problem;
 use crate::sys::{pager, terminal};
+use crate::view::look::Span;
 use crate::view::render::Row;
 
 /// What a command reports at its end.
@@ -229,11 +230,42 @@ pub fn row(row: &Row, indent: &str) {
     }
 }
 
+/// Writes a line in pieces to stderr, each in its style where that is a terminal that takes colours.
+pub fn styled_line(spans: &[Span]) {
+    let is_terminal = terminal::stderr_is_terminal();
+    let text = styled(spans, is_terminal, is_terminal && terminal::has_colours());
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes what is before an answer to stdout, where that is a terminal.
+pub fn mark(spans: &[Span]) {
+    if terminal::stdout_is_terminal() {
+        let mut out = io::stdout().lock();
+        let text = styled(spans, true, terminal::has_colours());
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// The text of pieces with their styles.
+pub fn styled(spans: &[Span], is_terminal: bool, has_colours: bool) -> String {
+    let show = |span: &Span| {
+        let text = fit(&span.text, is_terminal);
+        if !has_colours || span.codes.is_empty() {
+            return text.into_owned();
+        }
+        let codes: Vec<String> = span.codes.iter().map(u8::to_string).collect();
+        // Comes after everything that makes the text harmless.
+        format!("\x1b[{}m{text}\x1b[0m", codes.join(";"))
+    };
+    spans.iter().map(show).collect()
+}
+
 /// Writes a piece of the answer to stdout at once. A failure is reported with the rest of the answer.
-pub fn piece(text: &str) {
+/// `false`: nobody reads it any more.
+pub fn piece(text: &str) -> bool {
     let shown = fit(text, terminal::stdout_is_terminal());
     let mut out = io::stdout().lock();
-    let _ = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
+    out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes a JSON document as a line to stdout at once. `false`: nobody reads it any more.
@@ -248,6 +280,12 @@ pub fn json_line(document: &Value) -> bool {
     text.push('\n');
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// Writes a prompt to stderr: the line stays open.
+pub fn prompt(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
 /// Writes over the current line of a terminal on stderr; an empty text clears it.

@@ -67,6 +67,9 @@ enum Verb {
         /// Show this turn only, with its results whole
         #[arg(long, value_name = "N")]
         turn: Option<u64>,
+        /// Show the last N prompts, answers, actions and results only
+        #[arg(long, value_name = "N", conflicts_with = "turn")]
+        last: Option<usize>,
     },
     /// Print the path of the file
     Path {
@@ -148,7 +151,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 impl Tool for Args {
     const NAME: &'static str = "nagent-conversations";
     const DESCRIPTION: &'static str = "Lists, shows, renames and removes conversations. Call it as nagent-conversations VERB: list [--search TEXT] [--here] [--saved], show [NAME] \
-        [--turn N], path [NAME], rename NAME NEW, remove NAME, export md|json|html [NAME], lint [NAME], usage [--since D] \
+        [--turn N|--last N], path [NAME], rename NAME NEW, remove NAME, export md|json|html [NAME], lint [NAME], usage [--since D] \
         [--by model|day|conversation], prune [--older D] [--dry-run]; each with --json. NAME may be the beginning of a \
         name. Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -165,8 +168,8 @@ impl Tool for Args {
             Some(Verb::List { saved, here, search }) => {
                 list::list_conversations(&catalog, &ListFilter { saved, here, search })
             }
-            Some(Verb::Show { name, turn }) => {
-                reading::show_conversation(&catalog, name.as_deref(), turn)
+            Some(Verb::Show { name, turn, last }) => {
+                reading::show_conversation(&catalog, name.as_deref(), turn, last)
             }
             Some(Verb::Path { name }) => {
                 let path = root.conversation(&catalog.find(name.as_deref())?).display().to_string();

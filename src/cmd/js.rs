@@ -168,7 +168,9 @@ impl Args {
         let is_quiet = self.json;
         let on_output = Box::new(move |output: Output<'_>| match output {
             Output::Console(text) => out::line(text),
-            Output::Stdout(text) if !is_quiet => out::piece(text),
+            Output::Stdout(text) if !is_quiet => {
+                out::piece(text);
+            }
             Output::Stdout(_) => {}
         });
         Ok(Bridges::new(permissions, env, cwd, on_output))

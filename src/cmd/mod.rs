@@ -15,6 +15,7 @@ pub mod js;
 pub mod llm_text;
 pub mod llm_upload;
 pub mod nagent;
+pub mod repl;
 pub mod sandbox;
 
 /// Makes the list of commands and `main` from one table of the tools.
@@ -44,6 +45,7 @@ tools! {
     "nagent-file-patch" => file_patch::Args,
     "nagent-file-apply" => file_apply::Args,
     "nagent-file-summarize" => file_summarize::Args,
+    "nagent-repl" => repl::Args,
     "nagent-sandbox" => sandbox::Args,
     "nagent-conversations" => conversations::Args,
     "nagent-js" => js::Args,

@@ -50,7 +50,7 @@ impl Runner<'_> {
                 return Ok((self.context.redactor.redact_block(block), signal));
             }
             Action::Next { prompt } => block.body(prompt),
-            Action::Read { path, offset, limit } => {
+            Action::Read { path, offset, limit, .. } => {
                 self.read_lines(block, path, *offset, *limit)?
             }
             Action::FileRead { path } => self.read_or_split(block, path)?,
@@ -88,7 +88,10 @@ impl Runner<'_> {
             }
         };
         let signal = self.context.interrupts.pending();
-        Ok((self.context.redactor.redact_block(block), signal))
+        let block = self.context.redactor.redact_block(block);
+        // Credentials are masked first: numbers would break up the shape of one of several lines.
+        let has_numbers = matches!(action, Action::Read { numbers: true, .. });
+        Ok((if has_numbers { with_line_numbers(block) } else { block }, signal))
     }
 
     /// The result of a list, a glob or a grep.
@@ -141,7 +144,8 @@ impl Runner<'_> {
     /// The result of reading a file that the user names. One that is too long to be shown whole is stored, unless `is_dry`,
     /// and its head and tail are shown.
     pub fn read_for_user(&mut self, path: &str, is_dry: bool) -> Result<Block> {
-        let action = Action::Read { path: path.to_owned(), offset: None, limit: None };
+        let action =
+            Action::Read { path: path.to_owned(), offset: None, limit: None, numbers: false };
         let (block, _) = self.run_action(&action)?;
         let resolved = self.context.resolve(path);
         let is_allowed = self.context.check_read(&resolved, &self.splits_folder()).is_ok();
@@ -253,6 +257,18 @@ impl Runner<'_> {
         let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
         Ok(block.body(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
     }
+}
+
+/// The result of a read with the number of each line before it.
+fn with_line_numbers(block: Block) -> Block {
+    let first = block.get("first_line").and_then(|number| number.parse().ok()).unwrap_or(1_u64);
+    let is_text = block.get("status") == Some("ok");
+    let Some(text) = block.body.as_deref().filter(|text| is_text && !text.is_empty()) else {
+        return block;
+    };
+    let lines = text.split('\n').zip(first..);
+    let lines: Vec<String> = lines.map(|(line, number)| format!("{number:6}│{line}")).collect();
+    block.with("numbers", "true").body(lines.join("\n"))
 }
 
 fn show_found(

@@ -1,5 +1,6 @@
 //! One call of `nagent` or `nagent-file-edit`: its flags, the settings in force, and which conversation it is about.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{ConversationArgs, Invocation, RunArgs};
@@ -8,7 +9,7 @@ use crate::out;
 use crate::problem::Problem;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::env::{self, Env};
-use crate::sys::interrupt::Interrupts;
+use crate::sys::interrupt::{Interrupts, watch_stdout};
 use crate::sys::lock::IndexWait;
 use crate::sys::root::Root;
 use crate::view::event::RunEvent;
@@ -27,6 +28,8 @@ pub struct Call<'a> {
     pub delegated: bool,
     /// The conversations that this call was started from, the oldest first.
     pub parents: Vec<String>,
+    /// Files that the model is shown before the prompt.
+    pub reads: Vec<PathBuf>,
     /// Whether no progress is shown.
     pub quiet: bool,
 }
@@ -39,7 +42,20 @@ impl<'a> Call<'a> {
         which: &'a ConversationArgs,
     ) -> Result<Self, Problem> {
         let interrupts = Interrupts::install()?;
-        let env = Env::read();
+        if args.lines {
+            watch_stdout();
+        }
+        Self::with(tool, args, which, Env::read(), interrupts)
+    }
+
+    /// The same in this environment, with the signals of somebody else.
+    pub fn with(
+        tool: &'static str,
+        args: &'a RunArgs,
+        which: &'a ConversationArgs,
+        env: Env,
+        interrupts: Interrupts,
+    ) -> Result<Self, Problem> {
         let settings = Settings::resolve_run(args, &env)?;
         let parents: Vec<String> = env
             .get(env::PARENTS)
@@ -50,6 +66,7 @@ impl<'a> Call<'a> {
             tool,
             args,
             which,
+            reads: args.read.clone(),
             delegated: is_child || !parents.is_empty(),
             quiet: settings.config.quiet || is_child || args.lines,
             env,

@@ -34,21 +34,6 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     if let Some(profile) = &settings.config.profile {
         flag("profile", profile.as_ref());
     }
-    // Those of the config come with it.
-    let own = [
-        ("reasoning", args.model.reasoning.map(|level| level.to_string())),
-        ("temperature", args.model.temperature.map(|value| value.to_string())),
-        ("seed", args.model.seed.map(|value| value.to_string())),
-        ("service-tier", args.model.service_tier.clone()),
-    ];
-    for (name, value) in own {
-        if let Some(value) = value {
-            flag(name, value.as_ref());
-        }
-    }
-    for (name, value) in &args.model.header {
-        flag("header", format!("{name}: {value}").as_ref());
-    }
     flag("patience", settings.config.patience.to_string().as_ref());
     for path in &args.write {
         flag("write", path.as_os_str());
@@ -61,6 +46,9 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     }
     if let Some(command) = &settings.config.after_write {
         flag("after-write", command.as_ref());
+    }
+    if let Some(look) = &args.look {
+        flag("look", look.as_ref());
     }
     flag("approve", settings.config.approve.name().as_ref());
     // Also where they are off: the child may have another config.
@@ -78,6 +66,8 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
     ] {
         flags.extend(is_set.then(|| name.into()));
     }
+    // Those of the config come with it.
+    flags.extend(args.model.option_words());
     flags
 }
 

@@ -17,6 +17,7 @@ use crate::llm::provider::Provider;
 use crate::llm::server::SERVERS;
 use crate::sandbox::SandboxMode;
 use crate::sys::env::Env;
+use crate::sys::root::Root;
 use crate::sys::{fs, root};
 
 /// The providers.
@@ -56,10 +57,15 @@ fn models_of_config() -> Option<Vec<String>> {
 /// The conversations below the root, the one that was used last first.
 pub fn conversations() -> Vec<CompletionCandidate> {
     let Ok((root, _)) = find_root(None, &Env::read()) else { return Vec::new() };
+    let names = conversation_names(&root).into_iter().enumerate();
+    names.map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
+}
+
+/// The names of the conversations below a root, the one that was used last first.
+pub(super) fn conversation_names(root: &Root) -> Vec<String> {
     let folder = root.conversations();
     let mut names = fs::list_names(&folder).unwrap_or_default();
     names.retain(|name| root::check_name(name).is_ok());
     names.sort_by_cached_key(|name| Reverse(fs::modified(&folder.join(name))));
-    let names = names.into_iter().enumerate();
-    names.map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
+    names
 }

@@ -1,6 +1,6 @@
 //! The flags that several tools share. Which value is in force is decided in [`super::settings`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -132,9 +132,13 @@ pub struct RunArgs {
     /// Mask text that looks like a credential in results, before they are stored or sent
     #[arg(long, help_heading = "Permissions")]
     pub redact: bool,
+    /// Use this look, with the settings that it brings: plain, nano, pair, run, or one of looks/ in the root [default: plain]
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub look: Option<String>,
 
+    #[expect(missing_docs, reason = "clap would take it for help")]
     #[command(flatten)]
-    pub(super) model: ModelArgs,
+    pub model: ModelArgs,
 
     /// Archive the conversation and start a new one
     #[arg(long, help_heading = "Conversation")]
@@ -309,6 +313,78 @@ impl RunArgs {
         if std::mem::take(&mut self.write_here) {
             self.write.push(PathBuf::from("."));
         }
+    }
+}
+
+impl ModelArgs {
+    /// The flags that say what requests ask for besides their texts, each in one word.
+    pub fn option_words(&self) -> Vec<OsString> {
+        let options = [
+            ("reasoning", self.reasoning.map(|level| level.to_string())),
+            ("temperature", self.temperature.map(|value| value.to_string())),
+            ("seed", self.seed.map(|value| value.to_string())),
+            ("service-tier", self.service_tier.clone()),
+        ];
+        let headers = self.header.iter().map(|(name, value)| format!("--header={name}: {value}"));
+        let options = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let options = options.map(|(name, value)| format!("--{name}={value}"));
+        options.chain(headers).map(OsString::from).collect()
+    }
+}
+
+impl RunArgs {
+    /// The flags that were given, for the runs of a session: all but the prompt, what is read with it, and the output.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        let mut flag = |name: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            words.push(word);
+        };
+        let model = &self.model;
+        let texts = [
+            ("provider", model.provider.clone()),
+            ("model", model.model.clone()),
+            ("base-url", model.base_url.clone()),
+            ("patience", model.patience.map(|seconds| seconds.to_string())),
+            ("profile", model.profile.clone()),
+            ("check", self.check.clone()),
+            ("after-write", self.after_write.clone()),
+            ("sandbox", self.sandbox.map(|mode| mode.name().to_owned())),
+            ("no-network", self.no_network.map(|is_on| is_on.to_string())),
+            ("approve", self.approve.map(|approve| approve.name().to_owned())),
+            ("tags", self.tags.as_ref().map(|tags| tags.join(","))),
+            ("look", self.look.clone()),
+            ("lock-timeout", self.lock_timeout.map(|seconds| seconds.to_string())),
+            ("jobs", self.limits.jobs.map(|jobs| jobs.to_string())),
+        ];
+        for (name, value) in texts {
+            if let Some(value) = value {
+                flag(name, value.as_ref());
+            }
+        }
+        let paths = [
+            ("config", model.config.as_slice()),
+            ("root", model.root.as_slice()),
+            ("context", &self.context),
+            ("write", &self.write),
+        ];
+        for (name, paths) in paths {
+            for path in paths {
+                flag(name, path.as_os_str());
+            }
+        }
+        for (name, is_set) in [
+            ("--no-summaries", self.no_summaries),
+            ("--redact", self.redact),
+            ("--verbose", self.verbose),
+            ("--dangerous", self.dangerous),
+        ] {
+            words.extend(is_set.then(|| name.into()));
+        }
+        words.extend(self.limits.words().map(OsString::from));
+        words.extend(self.model.option_words());
+        words
     }
 }
 

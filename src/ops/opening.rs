@@ -72,6 +72,11 @@ pub(super) fn gather_facts(
     let instructions = find_instructions(folder, git.toplevel.as_deref());
     let named = context_files::load_named_files(&call.settings.context);
     let named = named.map_err(Problem::usage)?;
+    let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
+    let of_look = of_look.map(|look| {
+        let name = call.args.look.as_deref().unwrap_or_default();
+        (format!("look {name}"), look.context.clone())
+    });
     let facts = Facts {
         part,
         tags: call.settings.tags,
@@ -92,6 +97,7 @@ pub(super) fn gather_facts(
             .into_iter()
             .chain(named)
             .map(|part| (part.path.display().to_string(), part.text))
+            .chain(of_look)
             .collect(),
         memory: String::new(),
     };
@@ -119,7 +125,7 @@ pub(super) fn make_blocks(
     }
     report_misreading(runner);
     blocks.extend(first_context(&runner.conversation, now));
-    for path in &call.args.read {
+    for path in &call.reads {
         blocks.push(read_for_user(call, runner, path)?);
     }
     if let Some(bytes) = text {

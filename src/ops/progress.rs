@@ -21,7 +21,7 @@ use crate::sys::interrupt::Interrupts;
 use crate::sys::{fs, terminal};
 use crate::turn::event::Totals;
 use crate::view::event::{AFTER_WRITE, RunEvent};
-use crate::view::figures::{plural, thousands};
+use crate::view::figures::{RunFigures, figures_line};
 use crate::view::render::{Row, Style, render};
 
 /// Where events go.
@@ -356,7 +356,17 @@ impl<'a> Progress<'a> {
     /// The line at the end, where progress is shown. Where the provider `is_billed`, it says so of a cost that is not known.
     pub(super) fn status(&self, totals: &Totals, seconds: f64, is_billed: bool) -> Option<String> {
         let is_counted = totals.all_turns > 0 || totals.all.input > 0;
-        (self.target == Target::Rows && is_counted).then(|| status(totals, seconds, is_billed))
+        let figures = || RunFigures {
+            turns: totals.turns,
+            tokens_in: totals.all.input,
+            cached: totals.all.cached,
+            tokens_out: totals.all.output,
+            cost: totals.cost,
+            is_unpriced: totals.unpriced && (is_billed || totals.cost > 0.0),
+            is_estimated: totals.all.estimated,
+            seconds,
+        };
+        (self.target == Target::Rows && is_counted).then(|| figures_line(&figures()))
     }
 }
 
@@ -375,50 +385,4 @@ fn print_output(path: &Path, depth: usize) {
     let _ = fs::for_each_line(path, &mut |line| {
         out::row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
     });
-}
-
-/// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
-fn status(totals: &Totals, seconds: f64, is_billed: bool) -> String {
-    let usage = &totals.all;
-    let about = if usage.estimated { "about " } else { "" };
-    // Many servers say nothing of their cache: no share is shown where none is known.
-    let share = usage.cached.saturating_mul(100).checked_div(usage.input).unwrap_or(0);
-    let cached = if share > 0 { format!(" ({share} % cached)") } else { String::new() };
-    let cost = match (totals.cost > 0.0, totals.unpriced) {
-        (true, false) => format!(", ${:.4}", totals.cost),
-        (true, true) => format!(", ${:.4} and more of unknown price", totals.cost),
-        (false, true) if is_billed => ", no price known".to_owned(),
-        (false, _) => String::new(),
-    };
-    format!(
-        "[{}, {about}{} tokens in{cached}, {} out{cost}, {seconds:.1} s]",
-        plural(totals.turns, "turn"),
-        thousands(usage.input),
-        thousands(usage.output)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::llm::Usage;
-
-    #[test]
-    fn the_status_line() {
-        let all = Usage { input: 12_345, cached: 6_000, output: 512, ..Usage::default() };
-        let totals = Totals { turns: 3, all, cost: 0.0123, ..Totals::default() };
-        assert_eq!(
-            status(&totals, 4.21, true),
-            "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
-        );
-        let all = Usage { input: 12_345, output: 512, ..Usage::default() };
-        let totals = Totals { turns: 3, all, ..Totals::default() };
-        assert_eq!(status(&totals, 4.21, true), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
-        let totals = Totals { unpriced: true, ..totals };
-        assert_eq!(
-            status(&totals, 4.21, true),
-            "[3 turns, 12.3k tokens in, 512 out, no price known, 4.2 s]"
-        );
-        assert_eq!(status(&totals, 4.21, false), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
-    }
 }

@@ -1,6 +1,6 @@
 //! Where the prompt comes from: words, stdin, or both. Stdin is read only when asked for; ignored input is reported.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::call::Call;
 use super::flags::RunArgs;
@@ -10,15 +10,23 @@ use crate::sys::input::is_stdin;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::{stdin, terminal};
 
+/// Reads the prompt of a call, which may be a line with files to read; see [`read_prompt`].
+pub fn take_prompt(call: &mut Call<'_>, needs_no_prompt: bool) -> Result<Option<Vec<u8>>, Problem> {
+    let args = call.args;
+    if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
+        let line = read_prompt_line(&call.interrupts)?;
+        call.reads.extend(line.read);
+        return Ok(Some(line.prompt.into_bytes()));
+    }
+    read_prompt(args, needs_no_prompt, &call.interrupts)
+}
+
 /// Reads the prompt; `None` where there is none or only blanks. `needs_no_prompt`: the call does something without one.
 pub fn read_prompt(
     args: &RunArgs,
     needs_no_prompt: bool,
     interrupts: &Interrupts,
 ) -> Result<Option<Vec<u8>>, Problem> {
-    if args.lines && args.prompt.is_empty() && args.read.is_empty() && !needs_no_prompt {
-        return read_prompt_line(interrupts).map(Some);
-    }
     let (words, dash) = match args.prompt.split_last() {
         Some((last, words)) if last == "-" => (words, true),
         _ => (args.prompt.as_slice(), false),
@@ -48,7 +56,7 @@ pub fn read_prompt(
 }
 
 /// Reads `{"prompt": TEXT}`, the first line of the input of `--lines`. Nothing is asked, so there is nothing to decide.
-fn read_prompt_line(interrupts: &Interrupts) -> Result<Vec<u8>, Problem> {
+fn read_prompt_line(interrupts: &Interrupts) -> Result<PromptLine, Problem> {
     let input = stdin::read_line(interrupts)?.map_err(Problem::interrupted)?;
     let mut lines = input.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let read = |line: &[u8]| {
@@ -58,22 +66,25 @@ fn read_prompt_line(interrupts: &Interrupts) -> Result<Vec<u8>, Problem> {
             ))
         })
     };
-    let prompt = read(lines.next().unwrap_or_default())?.prompt;
+    let line = read(lines.next().unwrap_or_default())?;
     if lines.next().is_some() {
         return Err(Problem::usage(
             "--lines: nothing was asked, so there is nothing to decide; stdin takes one line, the prompt",
         ));
     }
-    if prompt.trim().is_empty() {
+    if line.prompt.trim().is_empty() {
         return Err(Problem::usage("--lines: the prompt is empty"));
     }
-    Ok(prompt.into_bytes())
+    Ok(line)
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PromptLine {
     prompt: String,
+    /// Files that the model is shown before it.
+    #[serde(default)]
+    read: Vec<PathBuf>,
 }
 
 /// Refuses decisions on the input of `--lines` that nobody asked for. Called before a run and at its end.

@@ -60,7 +60,7 @@ pub fn run_call(
     }
     call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
-    let mut prompt = prompt_input::read_prompt(args, needs_no_prompt, &call.interrupts)?;
+    let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
     prompt_input::refuse_unasked(call)?;
     if let (true, Some(text)) = (args.code, &mut prompt) {
         text.extend(CODE_ONLY.as_bytes());

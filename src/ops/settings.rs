@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::find_root::find_root;
 use super::flags::{ModelArgs, RunArgs};
+use super::look;
 use crate::approve::Approve;
 use crate::config::{self, Config};
 use crate::limits;
@@ -22,6 +23,7 @@ use crate::sys::fs;
 use crate::sys::input::{InputFile, is_stream};
 use crate::sys::interrupt::Interrupts;
 use crate::sys::root::Root;
+use crate::view::look::Look;
 
 /// Seconds to wait for the next piece of a server's reply.
 pub(super) const READ_TIMEOUT: f64 = 300.0;
@@ -45,6 +47,8 @@ pub struct Settings {
     pub context: Vec<PathBuf>,
     /// What requests to the model ask for besides their texts.
     pub options: ChatOptions,
+    /// The look that was asked for.
+    pub look: Option<Look>,
     /// Notes for the user.
     pub notes: Vec<String>,
     sources: Sources,
@@ -106,14 +110,23 @@ impl Settings {
         }
         sources.insert("root".to_owned(), root_from.to_owned());
         sources.insert("config".to_owned(), config_from.to_owned());
+        let look = run.look.as_deref().map(|name| look::load(&root, name)).transpose()?;
+        if let (Some(look), Some(name)) = (&look, &run.look) {
+            let is_chosen = args.provider.is_some() || env.get("NAGENT_PROVIDER").is_some();
+            look::add_settings(look, &mut values, &parsed.profile_keys, is_chosen, &mut |key| {
+                sources.insert(key.to_owned(), format!("look {name}"));
+            });
+        }
         let provider = choose_provider(args, env, &mut values, &mut sources)?;
         let server = values.get("server").and_then(Value::as_str).and_then(KnownServer::find);
         if let Some(server) = server.filter(|server| !server.base_url.is_empty()) {
             values.entry("base_url").or_insert_with(|| server.base_url.into());
         }
         let address = find_address_variable(provider, server, &values, &parsed.profile_keys);
+        let of_look = look.as_ref().and_then(|look| look.model_variable.as_deref());
         for (key, variable) in [
             ("profile", Some("NAGENT_PROFILE")),
+            ("model", of_look),
             ("model", Some("NAGENT_MODEL")),
             ("base_url", address),
         ] {
@@ -149,6 +162,7 @@ impl Settings {
         let settings = Self {
             tags,
             context,
+            look,
             write: run.write.iter().cloned().chain(folders).collect(),
             options: ChatOptions {
                 reasoning: config.reasoning,

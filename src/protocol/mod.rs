@@ -42,6 +42,7 @@ pub enum Action {
         path: String,
         offset: Option<u64>,
         limit: Option<u64>,
+        numbers: bool,
     },
     FileRead {
         path: String,

@@ -442,6 +442,7 @@ fn build(values: &Values, body: String) -> Item {
             path: values.required("path"),
             offset: values.number("offset"),
             limit: values.number("limit"),
+            numbers: values.find("numbers") == Some("true"),
         },
         TagKind::FileRead => Action::FileRead { path: values.required("path") },
         TagKind::FilePatch => Action::FilePatch { index: values.required("index") },

@@ -130,10 +130,11 @@ pub const TAGS: &[Tag] = &[
             required("path", "P", "the file"),
             optional("offset", Value::Positive, "N", "the first line to read, counted from 1"),
             optional("limit", Value::Positive, "N", "how many lines"),
+            optional("numbers", Value::Flag, "true", "whether each line begins with its number"),
         ],
         body: Body::None,
         result: Some("nagent-read-result"),
-        meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, the first line is 1)",
+        meaning: "read a file, whole up to 64 KiB, or N lines (limit) from line N (offset, the first line is 1); numbers: each behind its number, which is not part of the file",
     },
     Tag {
         kind: TagKind::FileRead,
@@ -448,7 +449,7 @@ mod tests {
             shapes,
             [
                 r#"<nagent-response>TEXT</nagent-response>"#,
-                r#"<nagent-read path="P" [offset="N"] [limit="N"]/>"#,
+                r#"<nagent-read path="P" [offset="N"] [limit="N"] [numbers="true"]/>"#,
                 r#"<nagent-file-read path="P"/>"#,
                 r#"<nagent-file-patch index="P"/>"#,
                 r#"<nagent-write path="P">TEXT</nagent-write>"#,

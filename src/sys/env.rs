@@ -56,6 +56,24 @@ impl Env {
         })
     }
 
+    /// Changes to a folder, in which all that follows works, and reads the environment there.
+    ///
+    /// # Errors
+    /// There is no such folder, or it may not be entered.
+    pub fn enter(folder: &Path) -> std::io::Result<Self> {
+        std::env::set_current_dir(folder)?;
+        let folder = std::env::current_dir()?;
+        let mut env = Self { folder: Ok(folder.clone()), ..Self::read() };
+        env.set("PWD", folder.as_os_str());
+        Ok(env)
+    }
+
+    /// Sets a variable of this value, not of the process.
+    pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.variables.retain(|(other, _)| other != name);
+        self.variables.push((name.into(), value.as_ref().to_owned()));
+    }
+
     /// A variable's value, when it is set, not empty, and text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.get_os(name)?.to_str()

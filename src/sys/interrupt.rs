@@ -60,6 +60,29 @@ impl Interrupts {
         Ok(Self { readable, flags: Default::default(), first: Arc::default(), writable })
     }
 
+    /// Begins to catch these signals, for a session, which goes on after them: nothing here ends the process. What was
+    /// ignored at start stays ignored.
+    pub fn catch(signals: &[Signal]) -> io::Result<Self> {
+        let interrupts = Self::without_handlers()?;
+        let caught = CAUGHT.iter().zip(&interrupts.flags);
+        for (signal, seen) in caught.filter(|(signal, _)| signals.contains(signal)) {
+            if *signal != Signal::Int && is_ignored(*signal) {
+                continue;
+            }
+            let number = i32::from(signal.number());
+            flag::register(number, Arc::clone(seen))?;
+            low_level::pipe::register(number, interrupts.writable.try_clone()?)?;
+        }
+        Ok(interrupts)
+    }
+
+    /// Forgets the signals that came.
+    pub fn forget(&self) {
+        while rustix::io::read(&self.readable, &mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+        self.flags.iter().for_each(|flag| flag.store(false, Ordering::SeqCst));
+        self.first.store(0, Ordering::SeqCst);
+    }
+
     /// Does what the handlers of a signal do.
     pub fn raise(&self, signal: Signal) {
         let flags = CAUGHT.iter().zip(&self.flags).filter(|(caught, _)| **caught == signal);
@@ -128,6 +151,19 @@ fn watch(number: i32, first: &Arc<AtomicU8>) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Sends this process a SIGHUP when nobody reads its stdout any more, which it would not notice while it waits for a model.
+pub fn watch_stdout() {
+    let watch = || {
+        let stdout = io::stdout();
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        while !poll(&mut fds, None).is_ok_and(|ready| ready > 0) {}
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
+    };
+    // Without the thread it is noticed with the next line.
+    let _ = std::thread::Builder::new().spawn(watch);
 }
 
 fn is_ignored(signal: Signal) -> bool {

@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 11] = [
+pub const TOOLS: [&str; 12] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -32,6 +32,7 @@ pub const TOOLS: [&str; 11] = [
     "nagent-file-patch",
     "nagent-file-apply",
     "nagent-file-summarize",
+    "nagent-repl",
     "nagent-sandbox",
     "nagent-conversations",
     "nagent-js",

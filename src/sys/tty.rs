@@ -60,7 +60,7 @@ impl Tty {
 /// The editor could not be started, or failed; or what it left is no text.
 pub fn edit_text(text: &str) -> Result<String> {
     let env = Env::read();
-    let editor = env.get("VISUAL").or_else(|| env.get("EDITOR")).unwrap_or("vi");
+    let editor = editor(&env);
     let mut file = tempfile::Builder::new().prefix("nagent-").suffix(".txt").tempfile()?;
     file.write_all(text.as_bytes())?;
     let tty = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
@@ -72,8 +72,18 @@ pub fn edit_text(text: &str) -> Result<String> {
         .stderr(tty)
         .status()
         .with_context(|| format!("cannot start the editor {editor}"))?;
+    let saved = std::fs::read(file.path()).context("cannot read what the editor saved")?;
     if !status.success() {
-        bail!("the editor {editor} failed ({status})");
+        if saved == text.as_bytes() {
+            bail!("the editor {editor} failed ({status})");
+        }
+        let (_, path) = file.keep()?;
+        bail!("the editor {editor} failed ({status}); what was saved is in {}", path.display());
     }
-    std::fs::read_to_string(file.path()).context("what the editor saved is not text")
+    String::from_utf8(saved).context("what the editor saved is not text")
+}
+
+/// The user's editor: a command, with its words.
+pub fn editor(env: &Env) -> &str {
+    env.get("VISUAL").or_else(|| env.get("EDITOR")).unwrap_or("vi")
 }

@@ -246,10 +246,11 @@ pub fn split_action(action: &Action) -> (BTreeMap<String, String>, &str) {
     };
     let number = |number: &Option<u64>| number.map(|number| number.to_string());
     let body = match action {
-        Action::Read { path, offset, limit } => {
+        Action::Read { path, offset, limit, numbers } => {
             set("path", Some(path));
             set("offset", number(offset).as_deref());
             set("limit", number(limit).as_deref());
+            set("numbers", numbers.then_some("true"));
             ""
         }
         Action::FileRead { path } | Action::List { path } => {

@@ -1,5 +1,7 @@
 //! Numbers for people.
 
+use serde_json::{Map, Value};
+
 /// A number of bytes: `812 B`, `4.1 KB`, `20.0 MB`.
 pub fn bytes(count: u64) -> String {
     match count {
@@ -19,6 +21,67 @@ pub fn plural(count: u64, name: &str) -> String {
     if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
 }
 
+/// What a run took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RunFigures {
+    /// Replies of the model.
+    pub turns: u64,
+    /// Input tokens, children's too.
+    pub tokens_in: u64,
+    /// Those of the input that came from a cache.
+    pub cached: u64,
+    /// Output tokens.
+    pub tokens_out: u64,
+    /// US dollars; 0 without a price.
+    pub cost: f64,
+    /// Whether it costs something, and the price of some of it is not known.
+    pub is_unpriced: bool,
+    /// Whether some counts of tokens are estimates.
+    pub is_estimated: bool,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl RunFigures {
+    /// Those in the document that `--json` prints. `None`: it never asked a model.
+    pub fn of_document(document: &Map<String, Value>) -> Option<Self> {
+        let count = |key: &str| document.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let amount = |key: &str| document.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+        let figures = Self {
+            turns: count("turn_count"),
+            tokens_in: count("tokens_in"),
+            cached: count("recursive_cache_read_tokens"),
+            tokens_out: count("tokens_out"),
+            cost: amount("cost"),
+            is_unpriced: false,
+            is_estimated: document.get("estimated") == Some(&Value::Bool(true)),
+            seconds: amount("seconds"),
+        };
+        (figures.turns > 0 || figures.tokens_in > 0).then_some(figures)
+    }
+}
+
+/// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
+pub fn figures_line(figures: &RunFigures) -> String {
+    let RunFigures { turns, tokens_in, cached, tokens_out, cost, seconds, .. } = *figures;
+    let about = if figures.is_estimated { "about " } else { "" };
+    // Many servers say nothing of their cache: no share is shown where none is known.
+    let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0);
+    let cached = if share > 0 { format!(" ({share} % cached)") } else { String::new() };
+    let cost = match (cost > 0.0, figures.is_unpriced) {
+        (true, false) => format!(", ${cost:.4}"),
+        (true, true) => format!(", ${cost:.4} and more of unknown price"),
+        (false, true) => ", no price known".to_owned(),
+        (false, false) => String::new(),
+    };
+    format!(
+        "[{}, {about}{} tokens in{cached}, {} out{cost}, {seconds:.1} s]",
+        plural(turns, "turn"),
+        thousands(tokens_in),
+        thousands(tokens_out)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +94,29 @@ mod tests {
         );
         assert_eq!([thousands(9_999), thousands(12_345)], ["9999", "12.3k"]);
         assert_eq!([plural(0, "line"), plural(1, "line")], ["0 lines", "1 line"]);
+    }
+
+    #[test]
+    fn the_line_of_a_run() {
+        let figures = RunFigures {
+            turns: 3,
+            tokens_in: 12_345,
+            cached: 6_000,
+            tokens_out: 512,
+            cost: 0.0123,
+            seconds: 4.21,
+            ..RunFigures::default()
+        };
+        assert_eq!(
+            figures_line(&figures),
+            "[3 turns, 12.3k tokens in (48 % cached), 512 out, $0.0123, 4.2 s]"
+        );
+        let unpriced = RunFigures { cached: 0, cost: 0.0, is_unpriced: true, ..figures };
+        assert_eq!(
+            figures_line(&unpriced),
+            "[3 turns, 12.3k tokens in, 512 out, no price known, 4.2 s]"
+        );
+        let figures = RunFigures { cached: 0, cost: 0.0, ..figures };
+        assert_eq!(figures_line(&figures), "[3 turns, 12.3k tokens in, 512 out, 4.2 s]");
     }
 }

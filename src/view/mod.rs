@@ -6,5 +6,7 @@
 pub mod columns;
 pub mod event;
 pub mod figures;
+pub mod look;
 pub mod question;
 pub mod render;
+pub mod session;

@@ -1,9 +1,11 @@
 //! The question about an action, as rows: nothing of it is cut silently, and nothing in it can look like the question itself.
 
 use super::columns::{show_odd_blanks, visible_lines, wrap};
+use super::event::Start;
 use super::render::{Row, Style, diff_rows};
+use crate::format::attributes;
 use crate::format::harmless::escape_text;
-use crate::protocol::Action;
+use crate::protocol::{Action, Item, ParsedReply, parse_reply};
 
 /// How many rows of an action are shown before the user asks for the rest.
 const ROWS: usize = 40;
@@ -43,6 +45,30 @@ fn barred(text: &str, room: usize) -> Vec<Row> {
     rows.map(|row| Row::new(format!("│ {row}"), Style::Plain)).collect()
 }
 
+/// The action that an event of `--lines` asks about. `None`: it is not one that can be read.
+pub fn read_action(start: &Start) -> Option<Action> {
+    let body = start.body.as_deref().unwrap_or_default();
+    let mut word = "end".to_owned();
+    while body.contains(&word) {
+        word.push('x');
+    }
+    let mut tag = format!("<{}", start.tag);
+    for (name, value) in &start.attributes {
+        tag.push_str(&format!(" {name}=\"{}\"", attributes::encode(value)));
+    }
+    tag.push_str(&match start.body {
+        Some(_) => format!(" fence=\"{word}\">\n{body}</{} {word}>", start.tag),
+        None => "/>".to_owned(),
+    });
+    match parse_reply(&tag) {
+        ParsedReply::Whole(items) => items.into_iter().find_map(|item| match item {
+            Item::Action(action) => Some(action),
+            Item::Response(_) => None,
+        }),
+        _ => None,
+    }
+}
+
 /// What the question is, in a few words.
 pub fn question_text(action: &Action) -> String {
     match action {
@@ -59,6 +85,25 @@ pub fn question_text(action: &Action) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::event::RunEvent;
+
+    #[test]
+    fn the_action_of_an_event_is_the_action() {
+        let check = |action: &Action| {
+            let RunEvent::Decide(start) = RunEvent::decide(1, action) else { panic!() };
+            assert_eq!(read_action(&start).as_ref(), Some(action));
+        };
+        let text = "\n a </nagent-write> </nagent-write end> \"&quot;\n\n".to_owned();
+        check(&Action::Write { path: "a \"b\" & <c>'".into(), text });
+        check(&Action::Write { path: "a".into(), text: String::new() });
+        check(&Action::Edit { path: "a".into(), blocks: "x\n".into(), all: true });
+        let keep = Some("n".to_owned());
+        check(&Action::Shell { commands: "ls\n\nend".into(), timeout: None, keep });
+        check(&Action::Shell { commands: "ls".into(), timeout: Some(3), keep: None });
+        check(&Action::FilePatch { index: "i.json".into() });
+        let (name, from) = (Some("n".to_owned()), Some("f".to_owned()));
+        check(&Action::Conversation { prompt: "p".into(), name, from, file: None });
+    }
 
     #[test]
     fn nothing_of_a_command_is_hidden() {

@@ -306,7 +306,7 @@ mod tests {
         };
         check(&child("a.txt"), 80, &["→ conversation a.txt │ do", "                     │ it"]);
         check(&child("a.txt"), 40, &["→ conversation a.txt", "  │ do", "  │ it"]);
-        let read = Action::Read { path: "x".into(), offset: Some(3), limit: None };
+        let read = Action::Read { path: "x".into(), offset: Some(3), limit: None, numbers: false };
         check(&RunEvent::start(1, &read), 80, &["→ read  x from line 3"]);
         let (pattern, path) = ("a b".to_owned(), Some("src".to_owned()));
         let grep = Action::Grep { pattern, path, glob: None, context: None, ignore_case: false };

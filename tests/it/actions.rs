@@ -80,6 +80,36 @@ fn read_gives_a_range_of_lines() {
 }
 
 #[test]
+fn read_puts_numbers_before_lines_when_asked() {
+    let sandbox = Sandbox::new().file("a.txt", "one\n\nthree\n").file("empty", "");
+    let read = |rest: &str| {
+        ok(&sandbox, &format!("<nagent-read {rest} numbers=\"true\"/>"), "nagent-read-result")
+    };
+    let block = read("path=\"a.txt\"");
+    assert_eq!(block.body.trim_end_matches('\n'), "     1│one\n     2│\n     3│three");
+    assert_eq!((block.get("numbers"), block.get("lines")), ("true", "3"));
+    let part = read("path=\"a.txt\" offset=\"3\"");
+    assert!(part.body.contains("     3│three"), "{part:?}");
+    assert_eq!(read("path=\"empty\"").body.trim(), "");
+    // What the model was shown is the file, so it may write over it.
+    let path = sandbox.tmp().join("b.txt");
+    std::fs::write(&path, "one\ntwo\n").unwrap();
+    sandbox.llm.push(format!("<nagent-read path=\"{}\" numbers=\"true\"/>", path.display()));
+    sandbox.llm.push(format!("<nagent-write path=\"{}\">1\n</nagent-write>", path.display()));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--new", "task"]).assert_exit(0);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "1\n");
+    // A key of several lines is masked as a whole.
+    let (begin, end) = ("-----BEGIN PRIVATE", "-----END PRIVATE");
+    let lines = format!("{}\n", "MIIEowIBAAKCAQEAvJ7Hn2Qyb2FyZCBvZiBrZXlzIGFuZCBtb3JlIG9mIGl0IQ==")
+        .repeat(12);
+    let key = format!("{begin} KEY-----\n{lines}{end} KEY-----\n");
+    let sandbox = Sandbox::new().file("key", key).config_also(serde_json::json!({"redact": true}));
+    let block = ok(&sandbox, "<nagent-read path=\"key\" numbers=\"true\"/>", "nagent-read-result");
+    assert!(!block.body.contains("MIIEow"), "{block:?}");
+}
+
+#[test]
 fn read_of_a_file_over_64_kib_says_what_to_do_instead() {
     let sandbox = Sandbox::new().file("big.txt", "0123456789abcde\n".repeat(5000));
     let block = act(&sandbox, "<nagent-read path=\"big.txt\"/>", "nagent-read-result");

@@ -8,6 +8,7 @@ mod blocks; // a second reader of conversation files
 mod fake_llm; // the scripted model
 mod injected; // documents with instructions, and a model that obeys them
 mod process_under_test; // one run: started, signalled, ended
+mod pty; // a terminal of its own for a program, its keys and its screen
 mod sandbox; // a home, a work folder and an environment for each test
 mod split_by_hand; // a split without the tool that makes them
 mod wire; // the providers' streams, and what a request says
@@ -64,6 +65,7 @@ mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
+mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files, what the seeds had
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not

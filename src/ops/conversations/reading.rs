@@ -65,6 +65,7 @@ pub fn show_conversation(
     catalog: &Catalog,
     name: Option<&str>,
     turn: Option<u64>,
+    last: Option<usize>,
 ) -> Result<Report, Problem> {
     let one = read(catalog, name)?;
     report_damage(&one);
@@ -78,6 +79,9 @@ pub fn show_conversation(
                 one.name
             )));
         }
+    }
+    if let Some(last) = last {
+        entries.drain(..entries.len().saturating_sub(last));
     }
     let most = if turn.is_some() { usize::MAX } else { RESULT_LINES };
     let text = transcript::to_text(&entries, most);

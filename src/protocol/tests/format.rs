@@ -32,8 +32,14 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
     let number = |number: &Option<u64>| number.map(|number| number.to_string());
     let flag = |set: bool| set.then(|| "true".to_owned());
     let (values, body) = match action {
-        Action::Read { path, offset, limit } => {
-            (vec![("path", some(path)), ("offset", number(offset)), ("limit", number(limit))], "")
+        Action::Read { path, offset, limit, numbers } => {
+            let given = vec![
+                ("path", some(path)),
+                ("offset", number(offset)),
+                ("limit", number(limit)),
+                ("numbers", flag(*numbers)),
+            ];
+            (given, "")
         }
         Action::FileRead { path } | Action::List { path } => (vec![("path", some(path))], ""),
         Action::FilePatch { index } => (vec![("index", some(index))], ""),

@@ -13,11 +13,11 @@ pub(super) fn say(text: &str) -> Item {
 }
 
 pub(super) fn read(path: &str) -> Item {
-    Item::Action(Action::Read { path: path.into(), offset: None, limit: None })
+    Item::Action(Action::Read { path: path.into(), offset: None, limit: None, numbers: false })
 }
 
 pub(super) fn lines(path: &str, offset: Option<u64>, limit: Option<u64>) -> Item {
-    Item::Action(Action::Read { path: path.into(), offset, limit })
+    Item::Action(Action::Read { path: path.into(), offset, limit, numbers: false })
 }
 
 pub(super) fn write(path: &str, text: &str) -> Item {

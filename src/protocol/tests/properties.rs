@@ -74,10 +74,8 @@ fn number() -> impl Strategy<Value = Option<u64>> {
 
 fn item() -> impl Strategy<Value = Item> {
     let action = prop_oneof![
-        (value(), number(), number()).prop_map(|(path, offset, limit)| Action::Read {
-            path,
-            offset,
-            limit
+        (value(), number(), number(), any::<bool>()).prop_map(|(path, offset, limit, numbers)| {
+            Action::Read { path, offset, limit, numbers }
         }),
         value().prop_map(|path| Action::FileRead { path }),
         value().prop_map(|index| Action::FilePatch { index }),

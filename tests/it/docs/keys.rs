@@ -133,6 +133,9 @@ fn keys_of_other_tools(keys: &mut Keys) {
     sandbox.llm.choose(|_| answer("done").into());
     let run = sandbox.llm_text(&["--json", "--file", "q.txt"]).run().assert_exit(0);
     keys.note(&["nagent-llm-text"], "nagent-llm-text", &run.json());
+    sandbox.llm.push(answer("hi"));
+    let run = sandbox.repl(&["--json"]).stdin("x\n").run().assert_exit(0);
+    keys.note(&["nagent-repl", "A run"], "nagent-repl", &run.json());
     for args in [["--prompt", "What?"].as_slice(), &["--prompt", "What?", "--show-request"]] {
         let run = sandbox.llm_upload(&[&["--json", "--file", "q.txt"], args].concat()).run();
         let headings = ["nagent-llm-upload", "nagent-llm-text"];

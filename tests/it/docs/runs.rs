@@ -70,6 +70,15 @@ fn busy() -> (Sandbox, String) {
     sandbox.llm.push(shell("true"));
     sandbox.llm.push(answer("done"));
     answer_questions(&sandbox, &["--approve", "shell"], &["a"]);
+    sandbox.llm.push(answer("hi"));
+    let mut pty = sandbox.repl(&["--conversation", "typed"]).on_pty(80);
+    pty.expect("» ");
+    pty.type_keys("typed\r");
+    pty.expect_times("\x1b[?2004h", 2);
+    pty.type_keys("\x04");
+    pty.wait();
+    std::fs::create_dir(sandbox.root().join("looks")).unwrap();
+    std::fs::write(sandbox.root().join("looks/own.json"), "{}").unwrap();
     // A model that tells which files there are while a summary is asked for, in the summary.
     let list = format!("cd '{}' && find . -type f", sandbox.root().display());
     let program = serde_json::json!({"provider": "command", "command": ["sh", "-c", list]});

@@ -1,0 +1,107 @@
+//! The question about an action, on the terminal. A run asks it, and so does a session that follows a run.
+
+use std::path::Path;
+
+use super::change_report::{FileChange, FileVersion};
+use crate::apply;
+use crate::approve;
+use crate::format::edit;
+use crate::format::harmless::{escape_line, escape_name};
+use crate::limits;
+use crate::protocol::Action;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::tty::{self, Tty};
+use crate::view::question::{action_rows, question_text};
+
+/// What somebody answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// Yes, this once.
+    Once,
+    /// Yes, and without a question from now on.
+    Always,
+    /// This is done in its place: another body of the tag.
+    Edited(String),
+    /// No, for this reason, which may be empty.
+    No(String),
+    /// Nothing: the input has ended, or a signal came.
+    None,
+}
+
+/// Asks on the terminal until there is an answer. What was typed before the question does not count.
+pub(super) fn ask(tty: &mut Tty, action: &Action, folder: &Path, interrupts: &Interrupts) -> Reply {
+    let mut shows_all = false;
+    loop {
+        let (columns, has_colours) = tty.look();
+        let diff = preview(action, folder);
+        let shown = escape_name(folder.as_os_str().as_encoded_bytes());
+        let head = format!("nagent asks: {} in {shown}", question_text(action));
+        let mut text = if has_colours {
+            format!("\x1b[7m {head} \x1b[0m\n")
+        } else {
+            format!("{}\n{head}\n", "-".repeat(columns.min(72)))
+        };
+        for row in action_rows(action, diff.as_deref(), columns, shows_all) {
+            let code = row.style.code().filter(|_| has_colours);
+            match code {
+                Some(code) => text.push_str(&format!("\x1b[{code}m{}\x1b[0m\n", row.text)),
+                None => text.push_str(&format!("{}\n", row.text)),
+            }
+        }
+        tty.write(&text);
+        tty.forget_input();
+        let edits = if approve::body(action).is_some() { ", e edits it" } else { "" };
+        tty.write(&format!(
+            "y once, a always this in this folder{edits}, n REASON or Enter for no: "
+        ));
+        let Some(line) = tty.read_line(interrupts) else {
+            tty.write("\n");
+            return Reply::None;
+        };
+        let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+        match word.to_lowercase().as_str() {
+            "y" | "yes" => return Reply::Once,
+            "a" | "always" => return Reply::Always,
+            "" | "n" | "no" => return Reply::No(reason.trim().to_owned()),
+            "v" => shows_all = true,
+            "e" => match edit_body(action) {
+                Ok(body) => return Reply::Edited(body),
+                Err(why) => tty.write(&format!("{}\n", escape_line(&why, 400))),
+            },
+            _ => tty.write("that is not an answer\n"),
+        }
+    }
+}
+
+/// What the user makes of the body of an action in the editor: what is saved is what runs.
+fn edit_body(action: &Action) -> Result<String, String> {
+    let body = approve::body(action).ok_or("there is nothing to edit")?;
+    let saved = tty::edit_text(body).map_err(|error| format!("{error:#}"))?;
+    // Editors end a file in a line feed.
+    let saved = if body.ends_with('\n') { saved } else { saved.trim_end_matches('\n').to_owned() };
+    if saved.trim().is_empty() && !matches!(action, Action::Write { .. }) {
+        return Err("nothing was left of it; n is no".to_owned());
+    }
+    Ok(saved)
+}
+
+/// The change that a write or an edit would make. `None` where that cannot be said: then it is shown as it was sent.
+fn preview(action: &Action, folder: &Path) -> Option<String> {
+    let (Action::Write { path, .. } | Action::Edit { path, .. }) = action else { return None };
+    let path = folder.join(path);
+    let before = fs::read_bytes(&path, limits::KEPT_CONTENT).ok()?;
+    let after = match action {
+        Action::Write { text, .. } => text.clone(),
+        Action::Edit { blocks, all, .. } => {
+            let text = String::from_utf8(before.clone().unwrap_or_default()).ok()?;
+            let apply = if *all { apply::apply_everywhere } else { apply::apply };
+            apply(&text, &edit::parse(blocks).ok()?).ok()?.text
+        }
+        _ => return None,
+    };
+    let (before, after) =
+        (FileVersion::from_bytes(before), FileVersion::from_bytes(Some(after.into_bytes())));
+    let diff = FileChange { path: &path, before: &before, after: &after }.text_diff()?;
+    (!diff.is_cut).then_some(diff.text)
+}

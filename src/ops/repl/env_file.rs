@@ -1,0 +1,54 @@
+//! Files with credentials: `NAME=VALUE` lines, as shells and other tools read them. Nothing but credentials is taken from one.
+//!
+//! ```text
+//! line = ["export "] NAME "=" value       value = text | "text" | 'text'       # begins a comment line
+//! ```
+
+use crate::llm::provider::Provider;
+
+/// A name that other tools use for Anthropic's key.
+pub(super) const OTHER_NAME: &str = "TS_AGENT_API_KEY";
+/// What it counts as.
+const COUNTS_AS: &str = "ANTHROPIC_API_KEY";
+
+/// The credentials in the text of a file: names of variables that a provider reads, with values.
+pub(super) fn parse_credentials(text: &str) -> Vec<(&'static str, String)> {
+    let known: Vec<&'static str> =
+        Provider::all().flat_map(Provider::credential_variables).copied().collect();
+    let parse = |line: &str| {
+        let line = line.trim();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=')?;
+        let name = name.trim();
+        let name = if name == OTHER_NAME { COUNTS_AS } else { name };
+        let name = known.iter().find(|known| **known == name)?;
+        let value = value.trim();
+        let quoted = ['"', '\'']
+            .into_iter()
+            .find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+        let value = quoted.unwrap_or(value);
+        (!value.is_empty()).then(|| (*name, value.to_owned()))
+    };
+    text.trim_start_matches('\u{feff}').lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_credentials_are_taken() {
+        let check = |text: &str, expect: &[(&str, &str)]| {
+            let found = parse_credentials(text);
+            let found: Vec<(&str, &str)> =
+                found.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(found, expect);
+        };
+        check("OPENAI_API_KEY=a", &[("OPENAI_API_KEY", "a")]);
+        check("# x\r\n\r\nexport OPENAI_API_KEY = \"a b\" \r\n", &[("OPENAI_API_KEY", "a b")]);
+        check("TS_AGENT_API_KEY='k'\n", &[("ANTHROPIC_API_KEY", "k")]);
+        check("\u{feff}GEMINI_API_KEY=a=b\n", &[("GEMINI_API_KEY", "a=b")]);
+        check("PATH=/x\nOPENAI_BASE_URL=http://x\nLD_PRELOAD=x\nOPENAI_API_KEY=\n", &[]);
+        check("#OPENAI_API_KEY=a\nOPENAI_API_KEY\n\"", &[]);
+    }
+}

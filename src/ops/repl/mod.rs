@@ -1,0 +1,353 @@
+//! A session: prompts one after another, each of them a run of `nagent --lines` on one conversation. It owns what is typed and
+//! what is shown, and nothing else: what a command does is done by an executable of the toolkit.
+
+mod args;
+mod commands;
+mod env_file;
+mod prompt_run;
+mod start;
+mod tools;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+pub use self::args::SessionArgs;
+use self::commands::{COMMANDS, Input, parse_input};
+use super::completion;
+use super::flags::RunArgs;
+use super::settings::Settings;
+use crate::approve::Approve;
+use crate::exit::{Exit, Signal};
+use crate::llm::provider::{Provider, ollama_address};
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sandbox::SandboxMode;
+use crate::sys::env::Env;
+use crate::sys::foreground::Foreground;
+use crate::sys::line::{LineEditor, PlainLines, Typed};
+use crate::sys::{fs, terminal};
+use crate::view::look::Look;
+
+/// The name of the tool, for lines on stderr.
+pub const NAME: &str = "nagent-repl";
+
+/// What comes after an input.
+enum Next {
+    /// Another one.
+    Input,
+    /// The end of the session.
+    End,
+    /// Its end, since this failed and nobody is there to go on.
+    Failed(Exit, Option<String>),
+}
+
+struct Session {
+    args: RunArgs,
+    env: Env,
+    user_env: Env,
+    settings: Settings,
+    name: String,
+    look: Look,
+    foreground: Foreground,
+    /// Whether a person types; else prompts are lines of stdin.
+    is_interactive: bool,
+    is_streaming: bool,
+    /// Files that the model is shown with the next prompt.
+    reads: Vec<PathBuf>,
+    /// The models of the provider, once they were listed.
+    models: Rc<RefCell<Vec<String>>>,
+    /// How many runs there were.
+    count: u64,
+    /// What `--json` prints of them.
+    documents: Vec<Value>,
+}
+
+/// Where prompts come from.
+enum Source {
+    Editor(Box<LineEditor>),
+    Lines(PlainLines),
+}
+
+/// Runs a session to its end.
+pub fn run_session(args: SessionArgs) -> Result<Report, Problem> {
+    let is_interactive = terminal::stdin_is_terminal();
+    if args.run.json && is_interactive {
+        return Err(Problem::usage("--json is for prompts on stdin, and stdin is a terminal"));
+    }
+    let start = start::start(&args)?;
+    let look = start.settings.look.clone().unwrap_or_default();
+    let mut session = Session {
+        args: start.args,
+        env: start.env,
+        user_env: start.user_env,
+        settings: start.settings,
+        name: start.name,
+        foreground: Foreground::start()?,
+        is_interactive,
+        is_streaming: !args.no_stream,
+        reads: args.run.read.clone(),
+        models: Rc::default(),
+        count: 0,
+        documents: Vec::new(),
+        look,
+    };
+    session.args.prompt.clear();
+    session.args.read.clear();
+    if args.new || session.look.fresh {
+        session.archive()?;
+    }
+    let cwd = session.env.current_folder()?;
+    let of_look = session.look.read.iter().map(PathBuf::from);
+    let of_look = of_look.filter(|path| fs::file_size(&cwd.join(path)).is_some());
+    session.reads.extend(of_look.collect::<Vec<_>>());
+    session.show_banner();
+    let source = session.open_source(&cwd, args.no_history)?;
+    let first = Some(args.run.prompt.join(" ")).filter(|words| !words.is_empty());
+    session.run(source, first)
+}
+
+impl Session {
+    fn run(mut self, mut source: Source, mut first: Option<String>) -> Result<Report, Problem> {
+        let mut had_input = first.is_some();
+        let mut end = Report::done("");
+        loop {
+            let text = match first.take() {
+                Some(text) => text,
+                None => match self.read(&mut source)? {
+                    Typed::Text(text) => text,
+                    Typed::End => break,
+                    Typed::Interrupt { .. } if !self.is_interactive => {
+                        let signal = Signal::Int;
+                        end = Report::failed(Exit::Signal(signal), "interrupted by SIGINT");
+                        break;
+                    }
+                    Typed::Interrupt { had_text } => {
+                        if !had_text {
+                            out::line("(Ctrl-D or /quit leaves)");
+                        }
+                        continue;
+                    }
+                },
+            };
+            had_input |= !text.trim().is_empty();
+            if let Source::Editor(editor) = &mut source
+                && let Err(error) = editor.remember(&text)
+            {
+                out::line(&format!("note: the history is not kept: {error:#}"));
+            }
+            match self.take_input(&text)? {
+                Next::Input => {}
+                Next::End => break,
+                Next::Failed(exit, error) => {
+                    end = Report { exit, error, ..Report::done("") };
+                    break;
+                }
+            }
+        }
+        if !had_input && !self.is_interactive {
+            end = Report::failed(
+                Exit::Usage,
+                "there is no terminal and no input: nagent-repl needs one of them",
+            );
+        }
+        if self.is_interactive {
+            self.show_text(&self.look.bye);
+        }
+        let path = self.settings.root.conversation(&self.name);
+        let runs = std::mem::take(&mut self.documents);
+        Ok(end.with("conversation_path", path.display().to_string()).with("runs", runs))
+    }
+
+    fn take_input(&mut self, text: &str) -> Result<Next, Problem> {
+        match parse_input(text) {
+            Input::Empty => Ok(Next::Input),
+            Input::Prompt(prompt) => self.run_prompt(&prompt),
+            Input::Command(verb, argument) => self.run_command(verb, &argument),
+            Input::Shell(command) => Ok(self.run_shell(&command)),
+            Input::Wrong(why) => Ok(self.refuse(why)),
+        }
+    }
+
+    /// Says why something was not done. Where nobody is there to go on, the session ends.
+    fn refuse(&self, why: impl Into<String>) -> Next {
+        let why = why.into();
+        if !self.is_interactive {
+            return Next::Failed(Exit::Failed, Some(why));
+        }
+        out::line(&format!("{NAME}: {why}"));
+        Next::Input
+    }
+
+    /// Where prompts are read from. A history that cannot be used is reported, and left alone.
+    fn open_source(&self, cwd: &Path, no_history: bool) -> Result<Source, Problem> {
+        if !self.is_interactive || !terminal::can_overwrite() {
+            return Ok(Source::Lines(PlainLines::default()));
+        }
+        let models = Rc::clone(&self.models);
+        let folder = cwd.to_owned();
+        let home = self.env.home();
+        let root = self.settings.root.clone();
+        let complete = move |before: &str| {
+            let conversations = || completion::conversation_names(&root);
+            complete(before, &folder, home.as_deref(), &conversations, &models.borrow())
+        };
+        let mut editor = LineEditor::new(Box::new(complete))?;
+        if !no_history {
+            let key = fs::sha256(cwd.as_os_str().as_encoded_bytes());
+            let path = self.settings.root.path().join("repl").join(format!("{key}.history"));
+            if let Err(error) = editor.use_history(path) {
+                out::line(&format!("note: there is no history: {error:#}"));
+            }
+        }
+        Ok(Source::Editor(Box::new(editor)))
+    }
+
+    fn read(&self, source: &mut Source) -> Result<Typed, Problem> {
+        // What was interrupted has ended.
+        if self.is_interactive {
+            self.foreground.interrupts.forget();
+        }
+        match source {
+            Source::Editor(editor) => {
+                let prompt = self.look.prompt.trim_start_matches('\n');
+                // The line editor counts rows from where its prompt begins.
+                for _ in prompt.len()..self.look.prompt.len() {
+                    out::line("");
+                }
+                let spans = self.look.expand(prompt, &self.names());
+                let plain = out::styled(&spans, true, false);
+                let styled = out::styled(&spans, true, terminal::has_colours());
+                Ok(editor.read(&plain, &styled)?)
+            }
+            Source::Lines(lines) => {
+                if self.is_interactive {
+                    let spans = self.look.expand(&self.look.prompt, &self.names());
+                    out::prompt(&out::styled(&spans, true, false));
+                }
+                let typed = lines.read(&self.foreground.interrupts)?;
+                if self.is_interactive && !matches!(typed, Typed::Text(_)) {
+                    out::line("");
+                }
+                Ok(typed)
+            }
+        }
+    }
+
+    /// What the names in the texts of a look stand for.
+    fn names(&self) -> BTreeMap<&'static str, String> {
+        let settings = &self.settings;
+        let name = |provider| settings.provider_name(provider);
+        let provider = settings.provider.map(name).unwrap_or_default();
+        let model = settings.config.model.clone().unwrap_or_else(|| provider.to_owned());
+        let base_url = settings.config.base_url.as_deref();
+        let server = match settings.provider {
+            Some(Provider::Ollama) => ollama_address(base_url.unwrap_or_default()),
+            Some(provider) => provider
+                .endpoint(base_url, None)
+                .map_or_else(|| provider.name().to_owned(), |endpoint| endpoint.base_url),
+            None => String::new(),
+        };
+        let is_claude =
+            matches!(settings.provider, Some(Provider::Anthropic | Provider::ClaudeCode));
+        let folder = self.env.current_folder();
+        BTreeMap::from([
+            ("who", if is_claude { "Claude".to_owned() } else { model.clone() }),
+            ("model", model),
+            ("provider", provider.to_owned()),
+            ("server", server),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("conversation", self.name.clone()),
+            ("cwd", folder.map(|folder| folder.display().to_string()).unwrap_or_default()),
+        ])
+    }
+
+    fn show_banner(&self) {
+        if !self.is_interactive || self.args.quiet {
+            return;
+        }
+        let text = self.look.banner.strip_suffix('\n').unwrap_or(&self.look.banner);
+        self.show_text(text);
+        let brings = |key: &str, none: &str| {
+            self.look.settings.get(key).is_some_and(|value| value.as_str() != Some(none))
+        };
+        if self.args.dangerous {
+            out::line("note: --dangerous: commands like rm -rf / are not stopped");
+        }
+        if brings("approve", "none") && self.settings.config.approve == Approve::None {
+            out::line("note: nothing is asked before it is done (approve none)");
+        }
+        if brings("sandbox", "off") && self.settings.config.sandbox == SandboxMode::Off {
+            out::line("note: commands are not restricted (sandbox off)");
+        }
+    }
+
+    /// Shows a text of the look, on a line or several.
+    fn show_text(&self, text: &str) {
+        let spans = self.look.expand(text, &self.names());
+        if !spans.is_empty() && !self.args.quiet {
+            out::styled_line(&spans);
+        }
+    }
+}
+
+/// What may be meant by the text before the cursor: the name of a command, what is behind it, or a path.
+fn complete(
+    before: &str,
+    folder: &Path,
+    home: Option<&Path>,
+    conversations: &dyn Fn() -> Vec<String>,
+    models: &[String],
+) -> (usize, Vec<String>) {
+    let offer = |start: usize, words: Vec<String>| {
+        let begins = |word: &String| word.starts_with(&before[start..]);
+        (start, words.into_iter().filter(begins).collect())
+    };
+    let Some((command, argument)) = before.split_once(' ') else {
+        if before.starts_with('/') {
+            let names = COMMANDS.iter().flat_map(|command| command.names.iter());
+            let names: Vec<String> = names.map(|name| format!("/{name}")).collect();
+            if names.iter().any(|name| name.starts_with(before)) {
+                return offer(0, names);
+            }
+        }
+        return complete_path(before, folder, home);
+    };
+    match command {
+        "/load" | "/branch" | "/save" => offer(before.len() - argument.len(), conversations()),
+        "/model" => {
+            let start = before.rfind(' ').map_or(0, |at| at + 1);
+            offer(start, models.to_vec())
+        }
+        "/approve" => {
+            let names = [Approve::None, Approve::Shell, Approve::Ask].map(Approve::name);
+            offer(before.len() - argument.len(), names.map(str::to_owned).to_vec())
+        }
+        "/sandbox" => {
+            let names = SandboxMode::ALL.map(SandboxMode::name);
+            offer(before.len() - argument.len(), names.map(str::to_owned).to_vec())
+        }
+        _ => complete_path(before, folder, home),
+    }
+}
+
+/// The paths that the last word may be the beginning of.
+fn complete_path(before: &str, folder: &Path, home: Option<&Path>) -> (usize, Vec<String>) {
+    let start = before.rfind([' ', '\n', '"', '\'']).map_or(0, |at| at + 1);
+    let word = &before[start..];
+    let (parent, name) = word.rsplit_once('/').map_or(("", word), |(parent, name)| (parent, name));
+    let prefix = &word[..word.len() - name.len()];
+    let parent = if prefix == "/" { Path::new("/") } else { Path::new(parent) };
+    let parent = folder.join(crate::sys::names::expand_home(parent, home));
+    let names = fs::list_names(&parent).unwrap_or_default().into_iter();
+    let names = names.filter(|other| other.starts_with(name));
+    let names = names.filter(|other| name.starts_with('.') || !other.starts_with('.'));
+    let whole = |other: String| {
+        let end = if fs::is_folder(&parent.join(&other)) { "/" } else { "" };
+        format!("{prefix}{other}{end}")
+    };
+    (start, names.map(whole).collect())
+}

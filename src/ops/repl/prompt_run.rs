@@ -1,0 +1,205 @@
+//! One prompt: a run of `nagent --lines`, whose events are shown while they come, and whose questions a person answers.
+
+use std::ffi::OsString;
+
+use serde_json::{Map, Value, json};
+
+use super::{NAME, Next, Session};
+use crate::exit::{Exit, Signal};
+use crate::ops::question::{Reply, ask};
+use crate::ops::spinner::Spinner;
+use crate::out;
+use crate::problem::Problem;
+use crate::sys::foreground::{Conversing, Ended};
+use crate::sys::terminal;
+use crate::sys::tty::Tty;
+use crate::view::event::{RunEvent, Start};
+use crate::view::question::read_action;
+use crate::view::session::{SessionView, Shown};
+
+/// The most that is shown of what a run printed beside its events.
+const WORDS: usize = 400;
+
+/// How a run ended.
+struct RunEnd {
+    ended: Ended,
+    /// Its last line; `None` if it had none.
+    document: Option<Map<String, Value>>,
+    /// What it printed that is not an event.
+    words: String,
+    /// Whether nobody reads the answers any more.
+    is_unread: bool,
+}
+
+impl Session {
+    /// Runs a prompt, and shows the run.
+    pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<Next, Problem> {
+        let mut words = self.nagent_words("nagent")?;
+        words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
+        let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
+        if !self.is_interactive && self.count > 0 && !self.args.json {
+            out::piece("\n");
+        }
+        let columns = if terminal::stderr_is_terminal() { terminal::width() } else { usize::MAX };
+        let names = self.names();
+        let view =
+            SessionView::new(&self.look, names, columns, self.args.verbose, self.is_streaming);
+        let end = self.follow(&words, &line, view)?;
+        self.count += 1;
+        Ok(self.report_end(end))
+    }
+
+    /// Starts a run, and shows it to its end.
+    fn follow(
+        &self,
+        words: &[OsString],
+        prompt: &Value,
+        mut view: SessionView<'_>,
+    ) -> Result<RunEnd, Problem> {
+        view.shows_begin = self.count == 0 && self.look.figures;
+        let mut child = self.foreground.converse(words, &self.variables())?;
+        child.send(&prompt.to_string());
+        let spinner = Spinner::new(self.shows_lines());
+        let mut end = RunEnd {
+            ended: Ended::Code(0),
+            document: None,
+            words: String::new(),
+            is_unread: false,
+        };
+        while let Some(line) = child.next_line() {
+            let Some((children, event)) = RunEvent::from_line(&line) else {
+                spinner.stop();
+                match last_line(&line) {
+                    Some(document) => end.document = Some(document),
+                    None if end.words.len() < WORDS => end.words.push_str(&format!("{line} ")),
+                    None => {}
+                }
+                continue;
+            };
+            let shown = view.show(&children, &event);
+            if !shown.is_empty() || matches!(event, RunEvent::Decide(_) | RunEvent::Finish(_)) {
+                spinner.stop();
+            }
+            if !self.show(shown, &event) {
+                end.is_unread = true;
+                break;
+            }
+            match &event {
+                RunEvent::Decide(start) if children.is_empty() => {
+                    self.answer_question(start, &mut child);
+                }
+                RunEvent::Ask { .. } => spinner.start("model"),
+                RunEvent::Start(start) => {
+                    spinner.start(start.tag.trim_start_matches("nagent-"));
+                }
+                RunEvent::Check { .. } => spinner.start("check"),
+                _ => {}
+            }
+        }
+        drop(spinner);
+        end.ended = child.wait()?;
+        let document = end.document.clone().unwrap_or_default();
+        let shown: Vec<Shown> = view.end(&document);
+        end.is_unread |= !self.show(shown, &RunEvent::Ask { turn: 0 });
+        Ok(end)
+    }
+
+    /// Says what went wrong, if anything did, and what comes next.
+    fn report_end(&mut self, end: RunEnd) -> Next {
+        let mut document = end.document.unwrap_or_default();
+        let error = document.get("error").and_then(Value::as_str).map(str::to_owned);
+        let (code, error) = match (end.ended, document.is_empty()) {
+            (Ended::Code(code), false) => (code, error),
+            // A second Ctrl-C ends it at once.
+            (Ended::Code(130), true) => (130, None),
+            (ended, _) => {
+                let how = match ended {
+                    Ended::Code(code) => format!("with exit code {code}"),
+                    Ended::Signal(number) => format!("by signal {number}"),
+                };
+                let words = end.words.trim();
+                let words = if words.is_empty() {
+                    "it printed nothing".to_owned()
+                } else {
+                    format!("its words: {words}")
+                };
+                let message = format!("nagent ended {how} without a last line; {words}");
+                (1, Some(message))
+            }
+        };
+        if self.args.json {
+            document.remove("event");
+            self.documents.push(Value::Object(document));
+        }
+        if end.is_unread {
+            return Next::End;
+        }
+        if !self.is_interactive {
+            let exit = u64::try_from(code).ok().and_then(Exit::from_code).unwrap_or(Exit::Failed);
+            return if exit == Exit::Done { Next::Input } else { Next::Failed(exit, error) };
+        }
+        if code == i32::from(Exit::Signal(Signal::Int).code()) {
+            out::line("(interrupted)");
+        } else if let Some(error) = error.filter(|_| code != 0) {
+            out::line(&format!("{NAME}: {error}"));
+        }
+        if !self.args.quiet {
+            out::line("");
+        }
+        Next::Input
+    }
+
+    /// Whether lines beside the answers are shown.
+    fn shows_lines(&self) -> bool {
+        self.is_interactive && !self.args.quiet
+    }
+
+    /// Shows what an event has become. `false`: nobody reads the answers any more.
+    fn show(&self, shown: Vec<Shown>, event: &RunEvent) -> bool {
+        let is_note = matches!(event, RunEvent::Note { .. } | RunEvent::Wait { .. });
+        for one in shown {
+            match one {
+                Shown::Answer(_) if self.args.json => {}
+                Shown::Answer(text) => {
+                    if !out::piece(&text) {
+                        return false;
+                    }
+                }
+                Shown::Mark(spans) if self.shows_lines() => out::mark(&spans),
+                Shown::Line(spans) if self.shows_lines() => out::styled_line(&spans),
+                Shown::Line(spans) if is_note => {
+                    out::line(&format!("{NAME}: {}", out::styled(&spans, false, false)));
+                }
+                Shown::Mark(_) | Shown::Line(_) => {}
+            }
+        }
+        true
+    }
+
+    /// Asks the person on the terminal, and hands the answer on. Without a terminal every question is a no.
+    fn answer_question(&self, start: &Start, child: &mut Conversing<'_>) {
+        let (Some(action), Some(mut tty)) = (read_action(start), Tty::open()) else {
+            return child.close();
+        };
+        let folder = self.env.current_folder().unwrap_or_default();
+        let reply = ask(&mut tty, &action, &folder, &self.foreground.interrupts);
+        let mut decision = json!({ "decide": start.n, "allow": true });
+        match reply {
+            Reply::Once => {}
+            Reply::Always => decision["always"] = true.into(),
+            Reply::Edited(text) => decision["text"] = text.into(),
+            Reply::No(reason) => {
+                decision["allow"] = false.into();
+                decision["reason"] = reason.into();
+            }
+            Reply::None => decision["allow"] = false.into(),
+        }
+        child.send(&decision.to_string());
+    }
+}
+
+/// The document at the end of a run, if this is that line.
+fn last_line(line: &str) -> Option<Map<String, Value>> {
+    let document: Map<String, Value> = serde_json::from_str(line).ok()?;
+    (document.get("event").and_then(Value::as_str) == Some("end")).then_some(document)
+}

@@ -1,0 +1,154 @@
+//! The start of a session: its folder, look, credential, model and conversation, each checked before the first prompt.
+
+use std::path::{Path, PathBuf};
+
+use super::args::SessionArgs;
+use super::env_file::{OTHER_NAME, parse_credentials};
+use crate::exit::Exit;
+use crate::limits;
+use crate::llm::provider::{Provider, ollama_address};
+use crate::ops::call::Call;
+use crate::ops::connection::no_provider;
+use crate::ops::conversation_name::choose_name;
+use crate::ops::flags::{ConversationArgs, RunArgs};
+use crate::ops::settings::Settings;
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::root::explain_refusal;
+
+/// What a session begins with.
+pub(super) struct Start {
+    /// The flags of its runs.
+    pub(super) args: RunArgs,
+    /// The environment of its runs, with what env files give.
+    pub(super) env: Env,
+    /// The environment of the user's own commands.
+    pub(super) user_env: Env,
+    pub(super) settings: Settings,
+    /// The conversation.
+    pub(super) name: String,
+}
+
+/// Checks everything, and changes nothing but the working folder.
+pub(super) fn start(session: &SessionArgs) -> Result<Start, Problem> {
+    let user_env = match &session.cd {
+        Some(folder) => Env::enter(folder).map_err(|error| {
+            Problem::failed(format!("--cd {}: {error}; name a folder", folder.display()))
+        })?,
+        None => Env::read(),
+    };
+    user_env.current_folder()?;
+    let mut env = user_env.clone();
+    let mut args = session.run.clone();
+    if args.look.is_none() {
+        let look = Settings::resolve_run(&args, &env)?.config.look;
+        args.look = Some(look.unwrap_or_else(|| "plain".to_owned()));
+    }
+    add_credentials(&session.env_file, &args, &mut env)?;
+    let conversation = session.conversation.clone();
+    let which = ConversationArgs { conversation, ..ConversationArgs::default() };
+    let interrupts = Interrupts::without_handlers()?;
+    let call = Call::with("nagent-repl", &args, &which, env.clone(), interrupts)?;
+    let name = choose_name(&call)?;
+    let mut settings = call.settings.clone();
+    check_model(&mut settings, &env)?;
+    if settings.provider == Some(Provider::Ollama) {
+        args.model.provider = Some(Provider::Ollama.name().to_owned());
+        args.model.model.clone_from(&settings.config.model);
+    }
+    settings.root.prepare().map_err(|error| explain_refusal(&error))?;
+    Ok(Start { args, env, user_env, settings, name })
+}
+
+/// Checks that there is a credential, or that Ollama answers, and which model it has.
+fn check_model(settings: &mut Settings, env: &Env) -> Result<(), Problem> {
+    let is_guess = settings.provider.is_none();
+    let provider = *settings.provider.get_or_insert(Provider::Ollama);
+    let mut client = settings.source(env, true)?;
+    let interrupts = Interrupts::without_handlers()?;
+    if provider != Provider::Ollama {
+        settings.choose_model(&mut client, true, false, &interrupts)?;
+        settings.config.model = client.model_id;
+        return Ok(());
+    }
+    client.limit_time(limits::OLLAMA_PATIENCE);
+    let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
+    if client.list_models(&interrupts).is_err() {
+        if is_guess {
+            return Err(no_provider());
+        }
+        return Err(Problem::new(
+            Exit::Provider,
+            format!(
+                "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another provider \
+                 with --provider"
+            ),
+        ));
+    }
+    settings.choose_model(&mut client, true, is_guess, &interrupts)?;
+    settings.config.model = client.model_id;
+    Ok(())
+}
+
+/// Adds the credentials of env files: those that were named, else those of the look where no credential is set. What is set
+/// already stays.
+fn add_credentials(named: &[PathBuf], args: &RunArgs, env: &mut Env) -> Result<(), Problem> {
+    for path in named {
+        take_credentials(path, env)?.ok_or_else(|| missing(&[path.display().to_string()], ""))?;
+    }
+    let settings = Settings::resolve_run(args, env)?;
+    let files = settings.look.as_ref().map(|look| look.env_files.clone()).unwrap_or_default();
+    if files.is_empty() || settings.source(env, true).is_ok() {
+        return Ok(());
+    }
+    let mut tried = Vec::new();
+    let mut variable = String::new();
+    for file in files {
+        let path = match file.strip_prefix('$') {
+            Some(name) => {
+                variable = format!(", or set {name} to another one");
+                env.get(name).unwrap_or_default().to_owned()
+            }
+            None => file,
+        };
+        if path.is_empty() {
+            continue;
+        }
+        if take_credentials(Path::new(&path), env)?.is_some() {
+            return Ok(());
+        }
+        tried.push(path);
+    }
+    Err(missing(&tried, &variable))
+}
+
+fn missing(tried: &[String], or_else: &str) -> Problem {
+    Problem::usage(format!(
+        "no env file: {} is not there; create it{or_else}, with the line {OTHER_NAME}=your-key",
+        tried.join(", nor ")
+    ))
+}
+
+/// Takes the credentials from a file. `None`: there is no such file.
+fn take_credentials(path: &Path, env: &mut Env) -> Result<Option<()>, Problem> {
+    let shown = path.display();
+    let path = env.absolute_path(path)?;
+    let text = fs::read_text(&path, limits::ENV_FILE)
+        .map_err(|error| Problem::usage(format!("env file {shown}: {error:#}")))?;
+    let Some(text) = text else { return Ok(None) };
+    let found = parse_credentials(&text);
+    if found.is_empty() {
+        return Err(Problem::usage(format!(
+            "env file {shown} has no key; add the line {OTHER_NAME}=your-key, or that of another provider, as in \
+             OPENAI_API_KEY=your-key"
+        )));
+    }
+    for (name, value) in found {
+        if env.get(name).is_none() {
+            env.set(name, value);
+        }
+    }
+    Ok(Some(()))
+}

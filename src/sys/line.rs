@@ -1,0 +1,306 @@
+//! Reads what a person types at a prompt, a line or several: with an editor, history and completion where the terminal can do
+//! that, else as plain lines.
+//!
+//! The editor is rustyline. It leaves the terminal in its own modes while it reads, so signals are watched by
+//! [`super::foreground`].
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, bail};
+use rustyline::completion::Completer;
+use rustyline::config::{Behavior, CompletionType};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ColorMode, ConditionalEventHandler, Config, Context, Editor, Event, EventContext,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+
+use super::fs;
+use super::interrupt::Interrupts;
+use super::stdin;
+use crate::exit::Signal;
+use crate::format::harmless::is_hidden;
+use crate::limits;
+
+/// What was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// A line, or several.
+    Text(String),
+    /// Ctrl-C.
+    Interrupt {
+        /// Whether there was text, which is dropped.
+        had_text: bool,
+    },
+    /// Ctrl-D on an empty line, or the end of the input.
+    End,
+}
+
+/// Offers what the text before the cursor may end in: where the word begins, and the whole words.
+pub type Complete = Box<dyn Fn(&str) -> (usize, Vec<String>)>;
+
+/// The editor of a terminal.
+pub struct LineEditor {
+    editor: Editor<Assistant, FileHistory>,
+    history: Option<PathBuf>,
+    had_text: Arc<AtomicBool>,
+}
+
+impl LineEditor {
+    /// An editor that completes words and has no history yet.
+    ///
+    /// # Errors
+    /// The terminal could not be opened.
+    pub fn new(complete: Complete) -> Result<Self> {
+        let behavior = if super::terminal::stdout_is_terminal() {
+            Behavior::Stdio
+        } else {
+            // The prompt goes to the terminal, and the answers to wherever stdout leads.
+            Behavior::PreferTerm
+        };
+        let config = Config::builder()
+            .behavior(behavior)
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .max_history_size(limits::PROMPTS)?
+            // Without colours it would not ask what to show of a hidden character.
+            .color_mode(ColorMode::Enabled)
+            .build();
+        let mut editor = Editor::with_config(config).context("cannot use the terminal")?;
+        editor.set_helper(Some(Assistant { complete, joined: RefCell::default() }));
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        let had_text = Arc::new(AtomicBool::new(false));
+        let on_interrupt = NoteInterrupt(Arc::clone(&had_text));
+        editor
+            .bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(on_interrupt)));
+        Ok(Self { editor, history: None, had_text })
+    }
+
+    /// Takes the history from this file, and adds to it from now on.
+    ///
+    /// # Errors
+    /// The file cannot be used. It is left as it is, and nothing is added to it.
+    pub fn use_history(&mut self, path: PathBuf) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_private_folder(folder)?;
+        }
+        if fs::is_there(&path)? {
+            match fs::file_size(&path) {
+                None => bail!("{} is not a file", path.display()),
+                Some(bytes) if bytes > limits::PROMPT_HISTORY => {
+                    bail!("{} has over {} bytes", path.display(), limits::PROMPT_HISTORY)
+                }
+                Some(_) => {}
+            }
+            let cannot_read = || format!("cannot read {}", path.display());
+            self.editor.load_history(&path).with_context(cannot_read)?;
+        }
+        self.history = Some(path);
+        Ok(())
+    }
+
+    /// Reads what is typed behind a prompt, which is shown as `styled`.
+    ///
+    /// # Errors
+    /// The terminal failed.
+    pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
+        self.had_text.store(false, Ordering::Relaxed);
+        let result = self.editor.readline(&(prompt, styled));
+        let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
+        match result {
+            Ok(text) => Ok(Typed::Text(without_continuations(&text, &joined))),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Err(ReadlineError::Interrupted) => {
+                Ok(Typed::Interrupt { had_text: self.had_text.load(Ordering::Relaxed) })
+            }
+            // The terminal has gone away.
+            Err(ReadlineError::Io(_) | ReadlineError::Errno(_)) if !is_terminal_there() => {
+                Ok(Typed::End)
+            }
+            Err(error) => Err(error).context("cannot read from the terminal"),
+        }
+    }
+
+    /// Adds an entry to the history.
+    ///
+    /// # Errors
+    /// It could not be written; from now on nothing is.
+    pub fn remember(&mut self, entry: &str) -> Result<()> {
+        if entry.len() > limits::PROMPT_ENTRY || !self.editor.add_history_entry(entry)? {
+            return Ok(());
+        }
+        let Some(path) = self.history.clone() else { return Ok(()) };
+        self.editor.append_history(&path).map_err(|error| {
+            self.history = None;
+            anyhow::anyhow!("cannot write {}: {error}", path.display())
+        })
+    }
+
+    /// How many columns the terminal has.
+    pub fn columns(&self) -> usize {
+        super::terminal::width()
+    }
+}
+
+fn is_terminal_there() -> bool {
+    rustix::termios::tcgetattr(std::io::stdin()).is_ok()
+}
+
+/// Notes whether a line had text when it was interrupted.
+struct NoteInterrupt(Arc<AtomicBool>);
+
+impl ConditionalEventHandler for NoteInterrupt {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        self.0.store(!context.line().is_empty(), Ordering::Relaxed);
+        Some(Cmd::Interrupt)
+    }
+}
+
+/// Completes words, goes on behind a last backslash, and shows hidden characters.
+struct Assistant {
+    complete: Complete,
+    /// The texts that ended in a backslash when Enter was pressed.
+    joined: RefCell<Vec<String>>,
+}
+
+impl Helper for Assistant {}
+impl Hinter for Assistant {
+    type Hint = String;
+}
+
+impl Completer for Assistant {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let (start, words) = (self.complete)(&line[..pos]);
+        Ok((start, words.into_iter().filter(|word| !word.chars().any(is_hidden)).collect()))
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let input = context.input();
+        if !goes_on(input) {
+            return Ok(ValidationResult::Valid(None));
+        }
+        self.joined.borrow_mut().push(input.to_owned());
+        Ok(ValidationResult::Incomplete)
+    }
+}
+
+impl Highlighter for Assistant {
+    /// A hidden character, which could steer the terminal, is shown as one that stands for it.
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        let steers = |c: char| c != '\n' && is_hidden(c);
+        if !line.contains(steers) {
+            return Cow::Borrowed(line);
+        }
+        Cow::Owned(line.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect())
+    }
+
+    fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
+        line.chars().any(|c| c != '\n' && is_hidden(c))
+    }
+}
+
+/// Whether a text ends in a backslash that is not itself behind one.
+pub fn goes_on(text: &str) -> bool {
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    backslashes % 2 == 1
+}
+
+/// The text without the backslashes that Enter was pressed behind. Those of a text that was pasted stay.
+fn without_continuations(text: &str, joined: &[String]) -> String {
+    let mut text = text.to_owned();
+    let mut ends: Vec<usize> =
+        joined.iter().filter(|part| text.starts_with(*part)).map(String::len).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    for end in ends.into_iter().rev() {
+        text.remove(end - 1);
+    }
+    text
+}
+
+/// Lines of stdin, where there is no terminal or one without an editor.
+#[derive(Debug, Default)]
+pub struct PlainLines {
+    read: Vec<u8>,
+    is_over: bool,
+}
+
+impl PlainLines {
+    /// Reads the next line; those that end in a backslash are joined with the next.
+    ///
+    /// # Errors
+    /// Stdin cannot be read, or a line is too long.
+    pub fn read(&mut self, interrupts: &Interrupts) -> Result<Typed> {
+        let mut text = String::new();
+        loop {
+            let Some(line) = self.read_line(interrupts)? else {
+                let is_empty = text.is_empty();
+                return Ok(if is_empty { Typed::End } else { Typed::Text(text) });
+            };
+            let Ok(line) = line else {
+                return Ok(Typed::Interrupt { had_text: !text.is_empty() });
+            };
+            let line = line.strip_suffix('\r').unwrap_or(&line);
+            text.push_str(line);
+            if !goes_on(line) {
+                return Ok(Typed::Text(text));
+            }
+            text.pop();
+            text.push('\n');
+        }
+    }
+
+    fn read_line(&mut self, interrupts: &Interrupts) -> Result<Option<Result<String, Signal>>> {
+        while !self.is_over && !self.read.contains(&b'\n') {
+            match stdin::read_line(interrupts)? {
+                Ok(bytes) => {
+                    self.is_over = !bytes.contains(&b'\n');
+                    self.read.extend(bytes);
+                }
+                Err(signal) => return Ok(Some(Err(signal))),
+            }
+        }
+        if self.read.is_empty() {
+            return Ok(None);
+        }
+        let end = self.read.iter().position(|byte| *byte == b'\n').unwrap_or(self.read.len());
+        let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
+        self.read.drain(..(end + 1).min(self.read.len()));
+        Ok(Some(Ok(line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_backslashes_before_enter_are_left_out() {
+        let check = |text: &str, joined: &[&str], expect: &str| {
+            let joined: Vec<String> = joined.iter().map(|part| (*part).to_owned()).collect();
+            assert_eq!(without_continuations(text, &joined), expect);
+        };
+        check("a\\\nb\\\nc", &["a\\", "a\\\nb\\"], "a\nb\nc");
+        check("a\\\nb", &[], "a\\\nb");
+        check("x", &["a\\"], "x");
+        check("a\\\nb", &["a\\", "a\\"], "a\nb");
+        assert!(goes_on("a\\") && !goes_on("a\\\\") && !goes_on("a"));
+    }
+}

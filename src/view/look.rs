@@ -1,0 +1,281 @@
+//! How a session looks, as data: texts with placeholders, and the settings that come with them.
+//!
+//! ```text
+//! look   = a JSON object of the keys of [`Look`]
+//! text   = any text with {style} and {name} and {name:N}      {{ is a brace
+//! style  = bold dim red green yellow cyan, and off, which ends them
+//! name   = what the event is about, cut to N columns
+//! ```
+//! The looks that are built in are files beside this one. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::columns;
+use crate::format::harmless::escape_text;
+use crate::llm::provider::nearest;
+
+/// The looks that are built in, by name; the first is the default.
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("plain", include_str!("looks/plain.json")),
+    ("nano", include_str!("looks/nano.json")),
+    ("pair", include_str!("looks/pair.json")),
+    ("run", include_str!("looks/run.json")),
+];
+
+/// The settings that a look may bring. None of them names a program, an address or a credential.
+const SETTINGS: [&str; 15] = [
+    "provider",
+    "model",
+    "write",
+    "tags",
+    "approve",
+    "sandbox",
+    "no_network",
+    "redact",
+    "shell_timeout",
+    "max_turns",
+    "max_seconds",
+    "max_tokens",
+    "max_cost",
+    "max_output_tokens",
+    "quiet",
+];
+
+const STYLES: [(&str, u8); 7] =
+    [("bold", 1), ("dim", 2), ("red", 31), ("green", 32), ("yellow", 33), ("cyan", 36), ("off", 0)];
+
+/// The names of a session.
+const OF_SESSION: [&str; 7] =
+    ["conversation", "cwd", "model", "provider", "server", "version", "who"];
+/// The names of an action that starts or ends.
+const OF_ACTION: [&str; 14] = [
+    "change", "command", "exit", "failure", "glob", "here", "line", "more", "name", "path",
+    "pattern", "place", "size", "target",
+];
+
+/// The most bytes of a value that are shown.
+const LONGEST: usize = 10_000;
+
+/// A look.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    /// What is shown at the start.
+    pub banner: String,
+    /// What is before the text that a person types.
+    pub prompt: String,
+    /// What is before an answer.
+    pub say: String,
+    /// The line of an action that starts, by its tag without `nagent-`; `*` is for all others. Without one it is shown as
+    /// nagent shows it.
+    pub start: BTreeMap<String, String>,
+    /// The line of a result. Without it, it is shown as nagent shows it; empty, it is not shown.
+    pub finish: Option<String>,
+    /// The line of a result that is an error, where it differs.
+    pub failed: Option<String>,
+    /// What is shown when the conversation was put away for a new one.
+    pub cleared: String,
+    /// What is shown at the end.
+    pub bye: String,
+    /// What is at the end of a text that was cut.
+    pub ellipsis: String,
+    /// Whether the figures of a run are shown at its end.
+    pub figures: bool,
+    /// Whether a session begins with a new conversation.
+    pub fresh: bool,
+    /// Text that conversations start with.
+    pub context: String,
+    /// Settings, as the config has them.
+    pub settings: Map<String, Value>,
+    /// The variable that names the model.
+    pub model_variable: Option<String>,
+    /// Files with a credential, read where none is set; the first that is there counts.
+    pub env_files: Vec<String>,
+    /// Files that the model is shown with the first prompt, where they are there.
+    pub read: Vec<String>,
+}
+
+/// A piece of a line, with its style.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The numbers of its SGR sequence; none: as it is.
+    pub codes: Vec<u8>,
+    /// Its text.
+    pub text: String,
+}
+
+impl Look {
+    /// Reads a look.
+    ///
+    /// # Errors
+    /// What is wrong, with the key and the nearest that there is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let value: Map<String, Value> =
+            serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
+        let known = serde_json::to_value(Self::default()).unwrap_or_default();
+        let known = known.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        let known: Vec<&str> = known.collect();
+        for key in value.keys() {
+            check_word("key", key, &known)?;
+        }
+        let look: Self = serde_json::from_value(Value::Object(value))
+            .map_err(|error| format!("wrong value: {error}"))?;
+        for key in look.settings.keys() {
+            check_word("setting", key, &SETTINGS)
+                .map_err(|error| format!("{error}; a look brings no others"))?;
+        }
+        for text in [&look.banner, &look.prompt, &look.say, &look.cleared, &look.bye] {
+            parse_text(text, &OF_SESSION)?;
+        }
+        let lines = look.start.values().chain(&look.finish).chain(&look.failed);
+        for text in lines {
+            parse_text(text, &OF_ACTION)?;
+        }
+        Ok(look)
+    }
+
+    /// The text with what its names stand for, as pieces with styles. Nothing that a name stands for can hold a style or
+    /// leave its line.
+    pub fn expand(&self, text: &str, values: &BTreeMap<&str, String>) -> Vec<Span> {
+        let mut spans: Vec<Span> = vec![Span::default()];
+        let parts = parse_text(text, &[&OF_SESSION[..], &OF_ACTION[..]].concat());
+        for part in parts.unwrap_or_default() {
+            let codes = spans.last().map(|span| span.codes.clone()).unwrap_or_default();
+            match part {
+                Part::Style(0) => spans.push(Span::default()),
+                Part::Style(code) => {
+                    let codes = codes.into_iter().chain([code]).collect();
+                    spans.push(Span { codes, text: String::new() });
+                }
+                Part::Text(text) => push(&mut spans, text),
+                Part::Name(name, most) => {
+                    let value = values.get(name).map(String::as_str).unwrap_or_default();
+                    push(&mut spans, &self.cut(value, most));
+                }
+            }
+        }
+        spans.retain(|span| !span.text.is_empty());
+        spans
+    }
+
+    /// A value on one line, at most this wide.
+    fn cut(&self, value: &str, most: Option<usize>) -> String {
+        let value = &value[..value.floor_char_boundary(LONGEST)];
+        let line = escape_text(&value.trim_end().replace(['\n', '\t'], " "));
+        let Some(most) = most.filter(|most| columns::width(&line) > *most) else { return line };
+        let ellipsis = if self.ellipsis.is_empty() { "…" } else { &self.ellipsis };
+        let room = most.saturating_sub(columns::width(ellipsis)).max(1);
+        format!("{}{ellipsis}", columns::wrap(&line, room)[0])
+    }
+}
+
+fn push(spans: &mut [Span], text: &str) {
+    if let Some(span) = spans.last_mut() {
+        span.text.push_str(text);
+    }
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    Style(u8),
+    Name(&'a str, Option<usize>),
+}
+
+fn parse_text<'a>(text: &'a str, names: &[&str]) -> Result<Vec<Part<'a>>, String> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        parts.push(Part::Text(before));
+        if let Some(after) = from.strip_prefix("{{") {
+            parts.push(Part::Text("{"));
+            rest = after;
+            continue;
+        }
+        let (word, after) = from[1..]
+            .split_once('}')
+            .ok_or_else(|| format!("\"{text}\" has a {{ without a }}; {{{{ is a brace"))?;
+        parts.push(parse_name(word, names)?);
+        rest = after;
+    }
+    parts.push(Part::Text(rest));
+    Ok(parts)
+}
+
+fn parse_name<'a>(word: &'a str, names: &[&str]) -> Result<Part<'a>, String> {
+    if let Some((_, code)) = STYLES.iter().find(|(name, _)| *name == word) {
+        return Ok(Part::Style(*code));
+    }
+    let (name, most) = match word.split_once(':') {
+        Some((name, most)) => {
+            let most = most.parse().map_err(|_| format!("{{{word}}}: {most} is not a width"))?;
+            (name, Some(most))
+        }
+        None => (word, None),
+    };
+    let styles = STYLES.iter().map(|(name, _)| *name);
+    check_word("name", name, &names.iter().copied().chain(styles).collect::<Vec<_>>())?;
+    Ok(Part::Name(name, most))
+}
+
+fn check_word(kind: &str, word: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&word) {
+        return Ok(());
+    }
+    let known_words: BTreeSet<&str> = known.iter().copied().collect();
+    let near = nearest(word, known.iter().copied()).map_or_else(
+        || format!("there are {}", Vec::from_iter(known_words).join(", ")),
+        |near| format!("did you mean \"{near}\"?"),
+    );
+    Err(format!("unknown {kind} \"{}\"; {near}", word.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_looks_are_whole() {
+        for (name, text) in BUILT_IN {
+            let look = Look::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(!look.prompt.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_name_stands_for_stays_on_its_line_and_has_no_style() {
+        let look = Look { ellipsis: "...".into(), ..Look::default() };
+        let check = |text: &str, value: &str, expect: &[(&[u8], &str)]| {
+            let spans = look.expand(text, &BTreeMap::from([("path", value.to_owned())]));
+            let spans: Vec<(&[u8], &str)> =
+                spans.iter().map(|span| (&span.codes[..], span.text.as_str())).collect();
+            assert_eq!(spans, expect);
+        };
+        check("{green}⏺{off} {dim}{path}", "a", &[(&[32], "⏺"), (&[], " "), (&[2], "a")]);
+        check("{bold}{cyan}x", "", &[(&[1, 36], "x")]);
+        check("{path:6}{{", "{red}\x1b[7m", &[(&[], "{re...{")]);
+        check("{path:7}", "1234567", &[(&[], "1234567")]);
+        check("{path:7}", "12345678", &[(&[], "1234...")]);
+        check("{path}", "a\nb", &[(&[], "a b")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |text: &str, part: &str| {
+            let error = Look::parse(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check("[]", "JSON object");
+        check(r#"{"promt": ">"}"#, "did you mean \"prompt\"?");
+        check(r#"{"prompt": 1}"#, "wrong value");
+        check(r#"{"prompt": "{modl}"}"#, "did you mean \"model\"?");
+        check(r#"{"prompt": "{path}"}"#, "unknown name \"path\"");
+        check(r#"{"prompt": "{model"}"#, "without a }");
+        check(r#"{"finish": "{line:x}"}"#, "not a width");
+        check(r#"{"settings": {"base_url": "x"}}"#, "a look brings no others");
+        check(r#"{"settings": {"pass_env": ["X"]}}"#, "a look brings no others");
+    }
+}

@@ -1,0 +1,289 @@
+//! What a session shows of a run: the answer while it arrives, and a line for each action, as its look has it. What a look
+//! leaves open is shown as nagent shows it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::event::{Finish, RunEvent, Start, describe_target};
+use super::figures::{RunFigures, figures_line};
+use super::look::{Look, Span};
+use super::render::{Row, Style, render};
+
+/// Something to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// A piece of an answer.
+    Answer(String),
+    /// What a look has before an answer; a terminal alone gets it.
+    Mark(Vec<Span>),
+    /// A line beside the answers.
+    Line(Vec<Span>),
+}
+
+/// Turns the events of one run into what is shown.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is about another thing")]
+pub struct SessionView<'a> {
+    look: &'a Look,
+    /// What the names of the session stand for.
+    names: BTreeMap<&'a str, String>,
+    columns: usize,
+    shows_all: bool,
+    is_streaming: bool,
+    /// Whether it is shown which conversation goes on.
+    pub shows_begin: bool,
+    /// The answer of the last reply, as far as it was shown.
+    streamed: String,
+    /// Whether the last line of an answer has not ended.
+    is_open: bool,
+    child: Vec<String>,
+}
+
+impl<'a> SessionView<'a> {
+    /// A view of this many columns. `shows_all`: outputs and diffs are complete.
+    pub fn new(
+        look: &'a Look,
+        names: BTreeMap<&'a str, String>,
+        columns: usize,
+        shows_all: bool,
+        is_streaming: bool,
+    ) -> Self {
+        Self {
+            look,
+            names,
+            columns,
+            shows_all,
+            is_streaming,
+            shows_begin: false,
+            streamed: String::new(),
+            is_open: false,
+            child: Vec::new(),
+        }
+    }
+
+    /// What an event of the run, or of a child, is shown as.
+    pub fn show(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
+        match event {
+            RunEvent::Ask { .. } if children.is_empty() => {
+                self.streamed.clear();
+                Vec::new()
+            }
+            RunEvent::Text { text } if self.is_streaming => self.answer(text),
+            RunEvent::Say { text } if children.is_empty() => self.whole_answer(text),
+            RunEvent::Begin(_) if !self.shows_begin => Vec::new(),
+            RunEvent::Start(start) => match self.start_text(start) {
+                Some(text) => self.look_line(children, text, &start_values(start)),
+                None => self.own_lines(children, event),
+            },
+            RunEvent::Finish(finish) => {
+                let look = self.look;
+                let failed = look.failed.as_ref().filter(|_| finish.status != "ok");
+                match failed.or(look.finish.as_ref()) {
+                    Some(text) => self.look_line(children, text, &finish_values(finish)),
+                    None => self.own_lines(children, event),
+                }
+            }
+            _ => self.own_lines(children, event),
+        }
+    }
+
+    /// What the last document of a run is shown as: the rest of its answer, and its figures.
+    pub fn end(&mut self, document: &Map<String, Value>) -> Vec<Shown> {
+        let texts = document.get("responses").and_then(Value::as_array).into_iter().flatten();
+        let texts: Vec<&str> =
+            texts.filter_map(Value::as_str).map(|text| text.trim_end_matches('\n')).collect();
+        let mut shown = self.whole_answer(&texts.join("\n"));
+        if let Some(figures) = RunFigures::of_document(document).filter(|_| self.look.figures) {
+            shown.extend(self.line(vec![Span { codes: vec![2], text: figures_line(&figures) }]));
+        }
+        shown
+    }
+
+    /// Ends the line that an answer has left open.
+    pub fn close(&mut self) -> Option<Shown> {
+        std::mem::take(&mut self.is_open).then(|| Shown::Answer("\n".to_owned()))
+    }
+
+    fn answer(&mut self, text: &str) -> Vec<Shown> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let mut shown = Vec::new();
+        if self.streamed.is_empty() {
+            shown.extend(self.close());
+            let mark = self.look.expand(&self.look.say, &self.names);
+            shown.extend((!mark.is_empty()).then_some(Shown::Mark(mark)));
+        }
+        self.streamed.push_str(text);
+        self.is_open = !text.ends_with('\n');
+        shown.push(Shown::Answer(text.to_owned()));
+        shown
+    }
+
+    /// A text of which the beginning may have been shown while it arrived.
+    fn whole_answer(&mut self, text: &str) -> Vec<Shown> {
+        let text = text.trim_end_matches('\n');
+        let mut shown = match text.strip_prefix(self.streamed.as_str()) {
+            _ if text == self.streamed.trim_end_matches('\n') => Vec::new(),
+            Some(rest) => self.answer(rest),
+            None => {
+                self.streamed.clear();
+                self.answer(text)
+            }
+        };
+        shown.extend(self.close());
+        shown
+    }
+
+    fn start_text(&self, start: &Start) -> Option<&'a str> {
+        let kind = start.tag.trim_start_matches("nagent-");
+        self.look.start.get(kind).or_else(|| self.look.start.get("*")).map(String::as_str)
+    }
+
+    fn look_line(
+        &mut self,
+        children: &[String],
+        text: &str,
+        values: &BTreeMap<&str, String>,
+    ) -> Vec<Shown> {
+        let mut spans = self.look.expand(text, values);
+        if spans.iter().all(|span| span.text.trim().is_empty()) {
+            return Vec::new();
+        }
+        if !children.is_empty() {
+            spans.insert(0, Span { codes: Vec::new(), text: "  ".repeat(children.len()) });
+        }
+        self.line(spans)
+    }
+
+    /// The rows that nagent shows of an event.
+    fn own_lines(&mut self, children: &[String], event: &RunEvent) -> Vec<Shown> {
+        let columns = self.columns.saturating_sub(2 * children.len());
+        let mut rows = render(event, columns, self.shows_all);
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        if self.child != children {
+            self.child = children.to_vec();
+            if let Some(name) = children.last() {
+                rows.insert(0, Row::new(format!("[{name}]"), Style::Bold));
+            }
+        }
+        let indent = "  ".repeat(children.len());
+        let span = |row: Row| Span {
+            codes: row.style.code().into_iter().collect(),
+            text: format!("{indent}{}", row.text),
+        };
+        rows.into_iter().flat_map(|row| self.line(vec![span(row)])).collect()
+    }
+
+    fn line(&mut self, spans: Vec<Span>) -> Vec<Shown> {
+        self.close().into_iter().chain([Shown::Line(spans)]).collect()
+    }
+}
+
+/// What the names of an action that starts stand for.
+fn start_values(start: &Start) -> BTreeMap<&'static str, String> {
+    let get = |name: &str| start.attributes.get(name).map(String::as_str);
+    let body = start.body.as_deref().unwrap_or(&start.first_line);
+    let path = get("path").or(get("index")).unwrap_or(".");
+    let is_here = path == "." || path == "./";
+    let change = start.bytes_in.unwrap_or(start.bytes).cast_signed()
+        - start.bytes_out.unwrap_or(0).cast_signed();
+    let target = describe_target(&start.attributes);
+    BTreeMap::from([
+        ("name", capital(start.tag.trim_start_matches("nagent-"))),
+        ("path", path.to_owned()),
+        ("here", if is_here { " (current directory)".to_owned() } else { String::new() }),
+        ("place", if is_here { "current directory" } else { path }.to_owned()),
+        ("pattern", get("pattern").unwrap_or_default().to_owned()),
+        ("glob", get("glob").map(|glob| format!(" ({glob})")).unwrap_or_default()),
+        ("command", body.to_owned()),
+        ("target", if target.is_empty() { body.to_owned() } else { target }),
+        ("size", size(start.bytes)),
+        ("change", format!("{change:+}")),
+    ])
+}
+
+/// What the names of a result stand for.
+fn finish_values(finish: &Finish) -> BTreeMap<&'static str, String> {
+    let code = finish.figures.get("exit_code").and_then(Value::as_i64).unwrap_or(0);
+    let line = if finish.first_line.is_empty() { &finish.status } else { &finish.first_line };
+    let meaning = match code {
+        126 => " (not executable, or no permission)",
+        127 => " (no such command)",
+        _ => "",
+    };
+    let (exit, failure) = match (code, finish.status.as_str()) {
+        (0, "ok") => (String::new(), String::new()),
+        (0, "error") => (line.clone(), line.clone()),
+        (0, status) => (status.to_owned(), status.to_owned()),
+        (code, _) if finish.first_line.is_empty() => {
+            (format!("exit {code}"), format!("exit {code}{meaning}"))
+        }
+        (code, _) => (format!("exit {code}"), format!("exit {code}{meaning}: {line}")),
+    };
+    let more = (finish.more_lines > 0).then(|| format!(" … +{} lines", finish.more_lines));
+    BTreeMap::from([
+        ("name", capital(finish.tag.trim_start_matches("nagent-"))),
+        ("path", finish.path.clone().unwrap_or_default()),
+        ("line", line.clone()),
+        ("more", more.unwrap_or_default()),
+        ("exit", exit),
+        ("failure", failure),
+    ])
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// `51 bytes`, `42.5 KB`, `1.2 MB`
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{:.1} KB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(shown: Vec<Shown>) -> Vec<String> {
+        let text = |spans: &[Span]| spans.iter().map(|span| span.text.as_str()).collect::<String>();
+        let tell = |one: &Shown| match one {
+            Shown::Answer(text) => format!("a:{text}"),
+            Shown::Mark(spans) => format!("m:{}", text(spans)),
+            Shown::Line(spans) => format!("l:{}", text(spans)),
+        };
+        shown.iter().map(tell).collect()
+    }
+
+    #[test]
+    fn an_answer_is_shown_once() {
+        let look = Look { say: "> ".into(), ..Look::default() };
+        let check = |is_streaming, pieces: &[&str], answers: &[&str], expect: &[&str]| {
+            let mut view = SessionView::new(&look, BTreeMap::new(), 80, false, is_streaming);
+            let mut all = view.show(&[], &RunEvent::Ask { turn: 1 });
+            for piece in pieces {
+                all.extend(view.show(&[], &RunEvent::Text { text: (*piece).to_owned() }));
+            }
+            let document = json!({"responses": answers});
+            all.extend(view.end(document.as_object().unwrap()));
+            assert_eq!(texts(all), expect);
+        };
+        check(true, &["on", "e"], &["one"], &["m:> ", "a:on", "a:e", "a:\n"]);
+        check(true, &["one\n"], &["one\n"], &["m:> ", "a:one\n"]);
+        check(true, &["one"], &["one", "two"], &["m:> ", "a:one", "a:\ntwo", "a:\n"]);
+        check(false, &["one"], &["one"], &["m:> ", "a:one", "a:\n"]);
+        check(true, &[], &["one"], &["m:> ", "a:one", "a:\n"]);
+        check(true, &["half"], &["other"], &["m:> ", "a:half", "a:\n", "m:> ", "a:other", "a:\n"]);
+        check(true, &["half"], &[], &["m:> ", "a:half", "a:\n"]);
+    }
+}

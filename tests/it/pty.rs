@@ -1,0 +1,245 @@
+//! A terminal of its own for a program, and what it shows: keys go in, a screen comes out.
+//!
+//! The program gets the other end as stdin, stdout and stderr, and as its controlling terminal. The screen is made from what
+//! the program printed, by the few control sequences that a line editor and nagent use; any other fails the test.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::sandbox::wait_until;
+
+/// A program on a terminal.
+pub(crate) struct Pty {
+    master: File,
+    slave: OwnedFd,
+    child: Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+    columns: u16,
+}
+
+impl Pty {
+    /// Starts a program on a terminal with this many columns and 40 rows.
+    pub(crate) fn start(program: &Command, columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let open = || {
+            rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
+                .unwrap()
+        };
+        let slave = open();
+        let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&slave, size).unwrap();
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "--wait"]).arg(program.get_program()).args(program.get_args());
+        command.env_clear();
+        for (name, value) in program.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        let folder = program.get_current_dir().unwrap();
+        let child = command
+            .current_dir(folder)
+            .stdin(Stdio::from(open()))
+            .stdout(Stdio::from(open()))
+            .stderr(Stdio::from(open()))
+            .spawn()
+            .unwrap();
+        let shown = Arc::<Mutex<Vec<u8>>>::default();
+        let (into, mut from) = (Arc::clone(&shown), File::from(master.try_clone().unwrap()));
+        std::thread::spawn(move || {
+            let mut chunk = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                into.lock().unwrap().extend_from_slice(&chunk[..count]);
+            }
+        });
+        Self { master: File::from(master), slave, child, shown, columns }
+    }
+
+    /// The process of the program: `setsid` has become it, or waits for it.
+    pub(crate) fn pid(&self) -> Pid {
+        let own = Pid::from_child(&self.child);
+        let path = format!("/proc/{own}/task/{own}/children");
+        let children = std::fs::read_to_string(path).unwrap_or_default();
+        let name = std::fs::read_to_string(format!("/proc/{own}/comm")).unwrap_or_default();
+        let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        match first.filter(|_| name.trim() == "setsid") {
+            Some(pid) => Pid::from_raw(pid).unwrap(),
+            None => own,
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Types keys, as a terminal sends them: Enter is `\r`.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the program has printed this text, that many times.
+    #[track_caller]
+    pub(crate) fn expect_times(&self, text: &str, times: usize) {
+        let start = std::time::Instant::now();
+        while self.printed().matches(text).count() < times {
+            assert!(start.elapsed().as_secs() < 30, "no {text:?} in {:?}", self.printed());
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&self, text: &str) {
+        self.expect_times(text, 1);
+    }
+
+    /// Everything that was printed, byte for byte.
+    pub(crate) fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    /// The lines of the screen, with those that were scrolled away, without colours and blanks at their ends.
+    pub(crate) fn screen(&self) -> Vec<String> {
+        screen_of(&self.printed(), usize::from(self.columns))
+    }
+
+    pub(crate) fn resize(&mut self, columns: u16) {
+        self.columns = columns;
+        let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.slave, size).unwrap();
+    }
+
+    /// The modes of the terminal, as text that can be compared.
+    pub(crate) fn modes(&self) -> String {
+        let Termios { input_modes, output_modes, control_modes, local_modes, .. } =
+            tcgetattr(&self.slave).unwrap();
+        format!("{input_modes:?} {output_modes:?} {control_modes:?} {local_modes:?}")
+    }
+
+    /// Waits for the end of the program.
+    #[track_caller]
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        wait_until("the program has ended", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process(self.pid(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What a terminal of this many columns shows of some bytes.
+pub(crate) fn screen_of(printed: &str, columns: usize) -> Vec<String> {
+    let mut screen = Screen { columns, ..Screen::default() };
+    let mut rest = printed;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        if c != '\x1b' {
+            screen.put(c);
+            continue;
+        }
+        let from = rest.strip_prefix('[').unwrap_or_else(|| panic!("ESC {:?}", rest.get(..8)));
+        let end = from.find(|c: char| c.is_ascii_alphabetic()).expect("the end of a sequence");
+        let count = from[..end].parse().unwrap_or(1);
+        screen.control(&from[..=end], count);
+        rest = &from[end + 1..];
+    }
+    let rows = screen.rows.iter().map(|row| row.concat().trim_end().to_owned());
+    let mut rows: Vec<String> = rows.collect();
+    while rows.last().is_some_and(String::is_empty) {
+        rows.pop();
+    }
+    rows
+}
+
+#[derive(Default)]
+struct Screen {
+    columns: usize,
+    rows: Vec<Vec<String>>,
+    row: usize,
+    column: usize,
+}
+
+impl Screen {
+    fn put(&mut self, c: char) {
+        match c {
+            '\r' => self.column = 0,
+            '\n' => self.row += 1,
+            '\t' => self.column = (self.column / 8 + 1) * 8,
+            '\x07' => {}
+            '\x08' => self.column = self.column.saturating_sub(1),
+            c => self.draw(c),
+        }
+        self.grow();
+    }
+
+    fn draw(&mut self, c: char) {
+        let wide = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if self.column + wide > self.columns {
+            (self.row, self.column) = (self.row + 1, 0);
+        }
+        self.grow();
+        let row = &mut self.rows[self.row];
+        if wide == 0 {
+            row[self.column.saturating_sub(1)].push(c);
+            return;
+        }
+        row[self.column] = c.to_string();
+        if wide == 2 {
+            row[self.column + 1] = String::new();
+        }
+        self.column += wide;
+    }
+
+    fn grow(&mut self) {
+        while self.rows.len() <= self.row {
+            self.rows.push(vec![" ".to_owned(); self.columns]);
+        }
+    }
+
+    fn control(&mut self, sequence: &str, count: usize) {
+        self.grow();
+        match sequence.chars().last() {
+            Some('A') => self.row = self.row.saturating_sub(count),
+            Some('B') => self.row += count,
+            Some('C') => self.column += count,
+            Some('D') => self.column = self.column.saturating_sub(count),
+            Some('K') if sequence == "K" => self.rows[self.row][self.column..].fill(" ".into()),
+            Some('J') if sequence == "J" => {
+                self.rows[self.row][self.column..].fill(" ".into());
+                self.rows.truncate(self.row + 1);
+            }
+            // Colours, and the marks of what is pasted and of one picture.
+            Some('m') => {}
+            Some('h' | 'l')
+                if ["?2004", "?2026", "?25"].iter().any(|mode| sequence.starts_with(mode)) => {}
+            _ => panic!("ESC [{sequence}"),
+        }
+        self.grow();
+    }
+}
+
+#[test]
+fn the_screen_is_what_a_terminal_shows() {
+    let check = |printed: &str, expect: &[&str]| assert_eq!(screen_of(printed, 6), expect);
+    check("ab\r\n\x1b[31mcd\x1b[0m", &["ab", "cd"]);
+    check("abcdefgh", &["abcdef", "gh"]);
+    check("ab\rx", &["xb"]);
+    check("abc\r\x1b[Kd", &["d"]);
+    check("ab\r\ncd\x1b[A\x1b[1Dx", &["ax", "cd"]);
+    check("世界世界", &["世界世", "界"]);
+    check("e\u{301}x", &["e\u{301}x"]);
+}
