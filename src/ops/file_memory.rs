@@ -1,5 +1,5 @@
 //! Gathers what a file's own conversation learns of its file at its start: the history and a summary. It asks the model for
-//! summaries that are not cached, and prints nothing but a progress line on a terminal.
+//! summaries that are not cached, and prints nothing but a spinner on a terminal.
 //!
 //! A conversation that has the section already gets only what is new. Nothing here stops a run: what is missing is left out
 //! or said to be missing, with a note on stderr.

@@ -91,7 +91,7 @@ struct PromptLine {
 pub(super) fn refuse_unasked(call: &Call<'_>) -> Result<(), Problem> {
     let load = call.which.load_conversation.as_deref().map(Path::new);
     let is_named = reads_stdin(call.args) || load.is_some_and(is_stdin);
-    if call.args.lines && !is_named && terminal::stdin_has_input() {
+    if call.args.lines && !is_named && stdin::holds_words() {
         return Err(Problem::usage(
             "--lines: there is input on stdin that nothing asked for: a decision answers a decide event, and a prompt is either \
              words or the first line",

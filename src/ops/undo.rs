@@ -93,7 +93,6 @@ pub(super) fn start_log(call: &Call<'_>, conversation: &str) -> (String, ChangeL
 /// Takes back what the last runs of the call's conversation wrote, or of others that were started from its shell.
 pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
     refuse_within_run(call)?;
-    call.root().prepare()?;
     let read = || -> Result<Vec<FileChange>, Problem> {
         let mut changes = list_changes(&change_log::read_log(call.root())?);
         changes.retain(|change| change.of.contains(&call.name));
@@ -121,7 +120,9 @@ pub fn undo_runs(call: &Call<'_>, args: &UndoArgs) -> Result<Report, Problem> {
         changes.retain(|change| runs[..args.count()].contains(&change.run));
         place(call, changes, true)
     };
-    let mut journals = open_conversations(call, &chosen()?)?;
+    let found = chosen()?;
+    call.root().prepare()?;
+    let mut journals = open_conversations(call, &found)?;
     let _lock = lock::lock_index(call.root(), change_log::LOCK, call.index_wait())?;
     // Once more: a run or another undo may have come first.
     take_back(call, args, &mut journals, chosen()?, None)

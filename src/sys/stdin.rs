@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags};
 
 use super::interrupt::Interrupts;
+use super::terminal;
 use crate::exit::Signal;
 use crate::limits::{self, STDIN_PROMPT};
 
@@ -37,6 +38,20 @@ pub fn read_stream(
     interrupts: &Interrupts,
 ) -> Result<Result<Vec<u8>, Signal>> {
     read_until(stream, name, interrupts, |_| false)
+}
+
+/// Whether stdin holds more than white space by now. What it holds is read.
+pub fn holds_words() -> bool {
+    // As long as the buffer behind stdin at least, so that nothing stays there.
+    let mut chunk = vec![0; 64 << 10];
+    while terminal::stdin_has_input() {
+        match io::stdin().read(&mut chunk) {
+            Ok(count @ 1..) if chunk[..count].trim_ascii().is_empty() => {}
+            Ok(count) => return count > 0,
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 fn read_until(

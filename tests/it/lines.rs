@@ -135,12 +135,14 @@ fn the_end_comes_after_every_end() {
         let before = unasked.requests().len();
         check(run(&format!("{NAGENT} --lines -n x < in")), 2, "nothing asked for");
         assert_eq!(unasked.requests().len(), before);
-        // What a flag reads is no decision.
+        // What a flag reads is no decision, and neither is an empty line.
+        let blank = run(&format!("(sleep 0.3; echo) | {NAGENT} --lines -n --check 'sleep 0.6' x"));
+        assert_eq!(blank.code, 0, "{}", blank.stdout);
         let read = run(&format!("{NAGENT} --lines -n -f - x < in"));
         assert_eq!(read.code, 0, "{}", read.stdout);
         let late = format!("(sleep 0.4; cat in) | {NAGENT} --lines -n --check 'sleep 1' x");
         check(run(&late), 2, "nothing asked for");
-        assert_eq!(unasked.requests().len(), before + 2);
+        assert_eq!(unasked.requests().len(), before + 3);
     }
     sandbox.llm.push(Answer::error(400, "invalid_request_error"));
     check(sandbox.run(&["--lines", "x"]), 3, "the test server says no");
