@@ -149,9 +149,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
         let mut changes = changes.fold(Vec::new(), |mut later: Vec<FileChange>, it| {
             // Under an older name, whose content a later change found: the file was moved in between.
             let is_older = || {
-                let is_next = |later: &FileChange| {
-                    later.path == it.path || later.before.is_some() && later.before == it.after
-                };
+                let is_next = |later: &FileChange| later.path == it.path || goes_on(later, &it);
                 later.iter().any(is_next) && !fs::exists(Path::new(&it.path))
             };
             if is_meant(&it.conversation, &it.path, it.file_id.as_ref()) || is_older() {
@@ -239,11 +237,15 @@ fn find_file(change: &FileChange, anywhere: bool) -> PathBuf {
     change.file_id.as_ref().and_then(find).unwrap_or(path)
 }
 
+/// Whether a change found the content that another one has left. An empty file could be any.
+fn goes_on(later: &FileChange, earlier: &FileChange) -> bool {
+    let before = later.before.as_ref();
+    before.is_some_and(|hash| earlier.after.as_ref() == Some(hash) && *hash != fs::sha256(b""))
+}
+
 /// Where a file is that was moved between two runs: where a later run found the content that this one left.
 fn find_by_content(change: &FileChange, all: &[FileChange]) -> Option<PathBuf> {
-    let is_next = |later: &&FileChange| {
-        later.before.is_some() && later.before == change.after && later.path != change.path
-    };
+    let is_next = |later: &&FileChange| goes_on(later, change) && later.path != change.path;
     let later = all.iter().rev().find(is_next)?;
     Some(find_file(later, true)).filter(|path| fs::exists(path))
 }

@@ -185,6 +185,15 @@ fn what_was_done_to_a_file_under_older_names_is_undone_with_it() {
     assert_eq!(prompts, ["fourth", "third", "second", "first"]);
     sandbox.file_edit(&["c.txt", "--undo", "4"]).run().assert_exit(0);
     assert_eq!(sandbox.read("c.txt"), "one\ntwo\n");
+    // One empty file is not another.
+    run(&sandbox, "empty", write("e.txt", ""));
+    std::fs::remove_file(sandbox.work().join("e.txt")).unwrap();
+    sandbox.write("f.txt", "");
+    sandbox.llm.push(write("f.txt", "new\n"));
+    sandbox.llm.push(answer("done"));
+    sandbox.file_edit(&["--no-summaries", "f.txt", "fill"]).run().assert_exit(0);
+    let list = sandbox.file_edit(&["f.txt", "--undo", "--list", "--json"]).run().json();
+    assert_eq!(list["undoable"].as_array().unwrap().len(), 1, "{list}");
     // A copy is another file.
     run(&sandbox, "fifth", edit("c.txt", "one", "1"));
     std::fs::copy(sandbox.work().join("c.txt"), sandbox.work().join("d.txt")).unwrap();
