@@ -4,7 +4,7 @@
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
 TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
-	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-js
+	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-js nagent-think nagent-thought
 # Executables of their own: nagent-js alone has the JavaScript engine.
 OWN = nagent nagent-js
 # Where cargo puts what it builds, by CARGO_TARGET_DIR and its configuration. Asked once, by the first target that needs it.
@@ -50,6 +50,9 @@ install: build
 	install -d "$(BIN)" "$(MAN)" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)"
 	install -m 755 $(addprefix $(TARGET_DIR)/release/,$(OWN)) "$(BIN)"
 	for tool in $(filter-out $(OWN),$(TOOLS)); do ln -f "$(BIN)/nagent" "$(BIN)/$$tool" || exit; done
+	@for name in think thought; do \
+		command -v $$name >/dev/null || { ln -sf nagent-$$name "$(BIN)/$$name" && echo "$$name -> nagent-$$name"; }; \
+	done
 	install -m 644 man/*.1 "$(MAN)"
 	for tool in $(TOOLS); do \
 		NAGENT_COMPLETE=bash "$(BIN)/$$tool" > "$(BASH_COMPLETIONS)/$$tool" && \
@@ -60,6 +63,9 @@ install: build
 
 # Removes what install put there, and leaves ~/.nagent alone.
 uninstall:
+	@for name in think thought; do \
+		if test "$$(readlink "$(BIN)/$$name")" = nagent-$$name; then rm "$(BIN)/$$name"; fi; \
+	done
 	rm -f $(patsubst %,"$(BIN)/%",$(TOOLS)) $(patsubst %,"$(MAN)/%.1",$(TOOLS)) \
 		$(patsubst %,"$(BASH_COMPLETIONS)/%",$(TOOLS)) $(patsubst %,"$(ZSH_COMPLETIONS)/_%",$(TOOLS)) \
 		$(patsubst %,"$(FISH_COMPLETIONS)/%.fish",$(TOOLS))
@@ -92,6 +98,7 @@ bench: build
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-edits
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-conversations -- --bin $(TARGET_DIR)/release
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-stream -- --nagent $(TARGET_DIR)/release/nagent
+	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin nagent-bench-think -- --bin $(TARGET_DIR)/release
 
 # What the corpus of edits comes to, class by class; `make test` holds it to that.
 edits:

@@ -25,6 +25,7 @@
 //! - [`sandbox`]: the sandbox for commands: its policy, and what it is built from
 //! - [`policy`]: what a script in plain language may do: the file, and which of its entries decide
 //! - [`js`]: what such a script's JavaScript can call, and the lines between the engine and its parent
+//! - [`thought`]: scripts in plain language: their file, what their model reads
 //! - [`redact`]: credentials masked: by their values, by their shapes
 //! - [`view`]: what a run shows: its events as values, and as rows for a terminal
 //! - [`config`]: the config's text → its values, or what is wrong with it
@@ -72,5 +73,6 @@ pub mod redact;
 pub mod sandbox;
 pub mod segments;
 pub mod sys;
+pub mod thought;
 pub mod turn;
 pub mod view;

@@ -96,6 +96,10 @@ limits! {
         count JS_GLOB: usize = 10_000, "error in the script";
         /// A script's file
         bytes JS_SOURCE: u64 = 10 << 20, "error";
+        /// A script in plain language
+        bytes THOUGHT_SCRIPT: u64 = 1 << 20, "error";
+        /// Memories that a model reads at the start of a run
+        bytes MEMORIES: usize = 64 << 10, "only named";
         /// A policy's file
         bytes POLICY: u64 = 4 << 20, "counts as damaged: everything is asked";
     }

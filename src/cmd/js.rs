@@ -23,7 +23,8 @@ use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::js_worker::{Outcome, Ran, run_script};
 use crate::sys::permission::{Permissions, read_policy};
-use crate::sys::{fs, sandbox, thoughts};
+use crate::sys::thoughts::Home;
+use crate::sys::{fs, sandbox};
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -74,7 +75,7 @@ pub struct Args {
     words: Vec<String>,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
     seconds.ok_or_else(|| "give a number of seconds above 0".to_owned())
 }
@@ -145,7 +146,7 @@ impl Args {
     ) -> Result<Bridges<'a>, Problem> {
         let cwd = env.current_folder()?;
         let real = |path: &PathBuf| fs::real_path(path).unwrap_or_else(|| path.clone());
-        let home = thoughts::find_home(env)?;
+        let home = Home::find(env)?.folder;
         let root = find_root(None, env)?.0.folder;
         let places = Places {
             cwd: real(&cwd),

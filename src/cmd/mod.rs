@@ -17,6 +17,8 @@ pub mod llm_upload;
 pub mod nagent;
 pub mod repl;
 pub mod sandbox;
+pub mod think;
+pub mod thought;
 
 /// Makes the list of commands and `main` from one table of the tools.
 macro_rules! tools {
@@ -30,6 +32,9 @@ macro_rules! tools {
         pub fn main() -> ExitCode {
             match env::called_as().as_deref() {
                 $(Some($name) => cli::main::<$args>(),)*
+                // The names that the public runtime has.
+                Some("think") => cli::main::<think::Args>(),
+                Some("thought") => cli::main::<thought::Args>(),
                 _ => cli::main::<nagent::Args>(),
             }
         }
@@ -49,4 +54,6 @@ tools! {
     "nagent-sandbox" => sandbox::Args,
     "nagent-conversations" => conversations::Args,
     "nagent-js" => js::Args,
+    "nagent-think" => think::Args,
+    "nagent-thought" => thought::Args,
 }

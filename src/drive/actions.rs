@@ -82,6 +82,8 @@ impl Runner<'_> {
             Action::List { .. } | Action::Glob { .. } | Action::Grep { .. } => {
                 self.search(block, action)?
             }
+            Action::Script { code } => self.run_script(block, code)?,
+            Action::Stdout { text } => self.write_stdout(block, text),
             // Conversations are run in groups, by super::children.
             Action::Conversation { .. } | Action::Wrong { .. } => {
                 error(block, "a conversation cannot be run as a plain action")

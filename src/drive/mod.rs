@@ -19,6 +19,8 @@ pub mod result_block;
 mod run;
 pub mod run_context;
 pub mod runner;
+pub mod script_host;
+mod scripts;
 pub mod truncate;
 
 pub use commands::ShellRules;

@@ -9,6 +9,7 @@ use super::commands::Commands;
 use super::file_guard::FileGuard;
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
+use super::script_host::ScriptHost;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 
@@ -26,6 +27,8 @@ pub struct Runner<'a> {
     pub children: Children,
     /// Decides whether actions are done.
     pub approval: Approval<'a>,
+    /// Runs the model's scripts, in a run of a script in plain language.
+    pub scripts: Option<Box<dyn ScriptHost + 'a>>,
     /// What all actions share.
     pub context: RunContext<'a>,
     /// Measures the time since the run began.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::flags::{ConversationArgs, Invocation, RunArgs};
+use super::script_setup::ScriptSetup;
 use super::settings::Settings;
 use crate::out;
 use crate::problem::Problem;
@@ -30,6 +31,8 @@ pub struct Call<'a> {
     pub parents: Vec<String>,
     /// Files that the model is shown before the prompt.
     pub reads: Vec<PathBuf>,
+    /// What runs the model's scripts, in a run of a script in plain language.
+    pub(super) scripts: Option<&'a dyn ScriptSetup>,
     /// Whether no progress is shown.
     pub quiet: bool,
 }
@@ -74,6 +77,7 @@ impl<'a> Call<'a> {
             settings,
             name: String::new(),
             parents,
+            scripts: None,
         };
         for note in &call.settings.notes {
             call.print_note(note);

@@ -303,6 +303,11 @@ fn parse_amount(text: &str) -> Result<f64, String> {
 }
 
 impl RunArgs {
+    /// The arguments of a call that is about a model and nothing else.
+    pub fn for_model(model: ModelArgs) -> Self {
+        Self { model, ..Self::default() }
+    }
+
     /// Which model, and where things are.
     pub fn model_args(&self) -> &ModelArgs {
         &self.model

@@ -104,6 +104,15 @@ pub(super) fn gather_facts(
     Ok((facts, boundary, sandbox))
 }
 
+/// The boundary of a run whose tags write nothing.
+pub(super) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
+    let folder = call.env.current_folder()?;
+    let home = call.env.home();
+    let root = call.root().path();
+    let places = Places { cwd: &folder, toplevel: None, home: home.as_deref(), root, tmpdir: None };
+    Ok(Boundary::for_main(places).0)
+}
+
 /// Files with instructions, in the working folder and at the top of its repository.
 fn find_instructions(folder: &Path, toplevel: Option<&Path>) -> Vec<String> {
     let mut paths = vec![folder.join(INSTRUCTIONS)];

@@ -116,7 +116,11 @@ impl<'a> Progress<'a> {
             }
             ProgressEvent::Asking(turn) => {
                 self.streamed.clear();
-                self.spinner.start("model");
+                self.spinner.start(if self.tool == "nagent-think" {
+                    "Thinking..."
+                } else {
+                    "model"
+                });
                 self.emit(|_| RunEvent::Ask { turn });
             }
             ProgressEvent::ReplyBytes(bytes) => self.spinner.set_bytes(bytes),

@@ -14,7 +14,7 @@ use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
 use crate::client::{ModelClient, RequestError};
-use crate::context;
+use crate::context::{self, Facts};
 use crate::drive::asker::{Asker, with_advice};
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
@@ -161,7 +161,10 @@ fn run_loop(
     check_price(call, &model_id, price.as_ref())?;
     let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
-    let (mut facts, mut boundary, sandbox) = gather_facts(call, &mut progress)?;
+    let (mut facts, mut boundary, sandbox) = match call.scripts {
+        None => gather_facts(call, &mut progress)?,
+        Some(_) => (Facts::default(), opening::make_boundary(call)?, None),
+    };
     let redactor = redactor(call)?;
     let redact = |text: String| redactor.redact_text(text).0;
     let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
@@ -205,12 +208,17 @@ fn run_loop(
             args.check.clone(),
         ),
         approval,
+        scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         watch,
         on_progress: &mut on_progress,
     };
     start_recording(call, &mut runner)?;
-    let opening = opening::make_blocks(call, &mut runner, &context::sections(&facts), text)?;
+    let sections = match call.scripts {
+        None => context::sections(&facts),
+        Some(scripts) => scripts.sections(),
+    };
+    let opening = opening::make_blocks(call, &mut runner, &sections, text)?;
     if args.show_request {
         return show_request(&runner, &opening);
     }

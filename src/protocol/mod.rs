@@ -88,6 +88,12 @@ pub enum Action {
         from: Option<String>,
         file: Option<String>,
     },
+    Stdout {
+        text: String,
+    },
+    Script {
+        code: String,
+    },
     /// A tag whose form is right and one of whose values is not. Its result is an error that says why.
     Wrong {
         kind: TagKind,
@@ -110,6 +116,8 @@ impl Action {
             Self::Shell { .. } => TagKind::Shell,
             Self::Next { .. } => TagKind::Next,
             Self::Conversation { .. } => TagKind::Conversation,
+            Self::Stdout { .. } => TagKind::Stdout,
+            Self::Script { .. } => TagKind::Script,
             Self::Wrong { kind, .. } => *kind,
         }
     }

@@ -469,6 +469,8 @@ fn build(values: &Values, body: String) -> Item {
             keep: values.optional("keep"),
         },
         TagKind::Next => Action::Next { prompt: body },
+        TagKind::Stdout => Action::Stdout { text: body },
+        TagKind::Script => Action::Script { code: body },
         TagKind::Conversation => Action::Conversation {
             prompt: body,
             name: values.optional("name"),

@@ -19,6 +19,8 @@ pub enum TagKind {
     Shell,
     Next,
     Conversation,
+    Stdout,
+    Script,
 }
 
 /// A tag: its form and its meaning.
@@ -249,6 +251,22 @@ pub const TAGS: &[Tag] = &[
         result: Some("nagent-conversation-result"),
         meaning: "start a child conversation that sees only PROMPT, or the saved one and PROMPT; you get its answer. Neighbouring ones run at once. The same name continues that child",
     },
+    Tag {
+        kind: TagKind::Stdout,
+        name: "nagent-stdout",
+        attributes: &[],
+        body: Body::Raw { placeholder: "TEXT", may_be_empty: true, trim: Trim::First },
+        result: Some("nagent-stdout-result"),
+        meaning: "write to stdout; a line break right after > is dropped",
+    },
+    Tag {
+        kind: TagKind::Script,
+        name: "nagent-script",
+        attributes: &[],
+        body: prose("CODE"),
+        result: Some("nagent-script-result"),
+        meaning: "run JavaScript; the result is the value of its last statement, and the console",
+    },
 ];
 
 /// The attribute that every tag with a body takes: the body then ends only at `</name WORD>`.
@@ -289,8 +307,13 @@ impl Default for TagSet {
 }
 
 impl TagSet {
-    /// Every tag there is.
-    pub const ALL: Self = Self(u32::MAX);
+    /// Every tag but those of scripts.
+    pub const ALL: Self = Self(!(1 << TagKind::Stdout as u32 | 1 << TagKind::Script as u32));
+
+    /// The tags of scripts in plain language.
+    pub const SCRIPTS: Self = Self(
+        1 << TagKind::Response as u32 | 1 << TagKind::Stdout as u32 | 1 << TagKind::Script as u32,
+    );
 
     /// Reads the names of tags, with or without `nagent-`.
     ///
@@ -301,7 +324,7 @@ impl TagSet {
         for name in names {
             let bare = name.trim().trim_start_matches("nagent-");
             let Some(tag) = find_tag(&format!("nagent-{bare}")) else {
-                let known: Vec<&str> = TAGS.iter().map(Tag::short_name).collect();
+                let known: Vec<&str> = Self::ALL.tags().map(Tag::short_name).collect();
                 return Err(format!(
                     "there is no tag \"{}\"; the tags are {}",
                     bare.escape_debug(),
@@ -407,7 +430,8 @@ mod tests {
     fn every_kind_finds_its_row() {
         for tag in TAGS {
             assert_eq!(tag.kind.tag().name, tag.name);
-            assert!(find_tag(tag.name).is_some_and(|found| found.kind == tag.kind));
+            let found = find_tag(tag.name).or_else(|| TagSet::SCRIPTS.find(tag.name));
+            assert!(found.is_some_and(|found| found.kind == tag.kind));
         }
     }
 
@@ -462,6 +486,8 @@ mod tests {
                 r#"<nagent-next>PROMPT</nagent-next>"#,
                 r#"<nagent-conversation [name="N"] [from="SAVED"]>PROMPT</nagent-conversation>"#,
                 r#"<nagent-conversation file="P">PROMPT</nagent-conversation>"#,
+                r#"<nagent-stdout>TEXT</nagent-stdout>"#,
+                r#"<nagent-script>CODE</nagent-script>"#,
             ]
         );
     }

@@ -63,13 +63,7 @@ impl AskTty {
     }
 
     /// Asks whether `who` may do something.
-    pub(super) fn ask(
-        &mut self,
-        who: &str,
-        label: &str,
-        detail: &str,
-        interrupts: &Interrupts,
-    ) -> Answer {
+    pub fn ask(&mut self, who: &str, label: &str, detail: &str, interrupts: &Interrupts) -> Answer {
         // Until it is dropped, this process alone asks on this terminal.
         let _lock = self.lock(interrupts);
         let (columns, has_colours) = self.tty.look();

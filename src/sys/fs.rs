@@ -28,7 +28,9 @@ mod private; // folders for their owner alone
 
 pub use super::durable::sync_folder;
 pub(super) use private::make_folders;
-pub use private::{check_folder_owner, check_owner, create_private_folder, keep_private};
+pub use private::{
+    check_folder_owner, check_owner, create_private_folder, keep_private, make_executable,
+};
 
 /// Whether there is anything at the path, a dangling link included.
 pub fn exists(path: &Path) -> bool {

@@ -208,11 +208,37 @@ pub fn wait_lock(
     report_after: Duration,
     report: &mut dyn FnMut(),
 ) -> Result<bool, LockError> {
+    wait_lock_as(LockMode::Exclusive, file, path, patience, interrupts, report_after, report)
+}
+
+/// Who else may have a lock at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// All others that share it.
+    Shared,
+    /// Nobody.
+    Exclusive,
+}
+
+/// Like [`wait_lock`], for a lock that may be shared.
+pub fn wait_lock_as(
+    mode: LockMode,
+    file: &File,
+    path: &Path,
+    patience: Duration,
+    interrupts: &Interrupts,
+    report_after: Duration,
+    report: &mut dyn FnMut(),
+) -> Result<bool, LockError> {
     let watch = Stopwatch::start();
     let mut is_reported = false;
     let mut pause = Duration::from_millis(1);
     loop {
-        match file.try_lock() {
+        let locked = match mode {
+            LockMode::Shared => file.try_lock_shared(),
+            LockMode::Exclusive => file.try_lock(),
+        };
+        match locked {
             Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {

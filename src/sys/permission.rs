@@ -2,6 +2,7 @@
 //! stored in the thought's own policy.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -220,6 +221,13 @@ fn describe(wish: Wish<'_>) -> (Kind, &'static str, String) {
 /// It is damaged, or cannot be read.
 pub fn read_policy(path: &Path) -> Result<Policy> {
     let Some(text) = fs::read_text(path, limits::POLICY)? else { return Ok(Policy::default()) };
+    let owner = std::fs::metadata(path).map_or(0, |metadata| metadata.uid());
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        anyhow::bail!(
+            "{} belongs to the user with id {owner}, and decides nothing here",
+            shown(path)
+        );
+    }
     Policy::parse(&text).map_err(|error| {
         anyhow::anyhow!(
             "{} is damaged: {error}; fix it, or move it away to be asked again",

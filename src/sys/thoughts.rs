@@ -1,20 +1,319 @@
-//! The home of thoughts, `~/.thinkingscript`: where it is.
+//! The home of scripts in plain language, `~/.thinkingscript`: their folders, settings, locks, and what memory.js was made
+//! for. Its layout is that of the public runtime, whose homes are used as they are.
 
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::atomic_file::AtomicFile;
 use super::env::Env;
+use super::fs;
+use super::interrupt::Interrupts;
+use super::lock::{LockError, LockMode, wait_lock_as};
+use crate::limits;
+use crate::policy::{Approval, Kind, NewEntry, Policy};
 use crate::problem::Problem;
+use crate::thought::script::thought_name;
 
-/// The home of all thoughts: `THINKINGSCRIPT_HOME`, else `~/.thinkingscript`.
-///
-/// # Errors
-/// No home folder is known.
-pub fn find_home(env: &Env) -> Result<PathBuf, Problem> {
-    let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
-    if let Some(named) = named {
-        return env.absolute_path(&named);
+/// The home of all thoughts.
+#[derive(Debug, Clone)]
+pub struct Home {
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// What `config.json` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct HomeConfig {
+    /// The name of an agent.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The most tokens of a reply.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// The most requests of a run.
+    #[serde(default)]
+    pub max_iterations: Option<u64>,
+}
+
+/// What a file in `agents/` says. What else is in it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    /// The provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Its credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// Its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_base: Option<String>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Which script a thought belongs to, and which text of it memory.js was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The script's path without links, or its address.
+    pub place: String,
+    /// The SHA-256 of the text that memory.js was made for; `None`: it is older than this note.
+    pub sha256: Option<String>,
+}
+
+/// The most that a settings file has, in bytes.
+const SETTINGS: u64 = 1 << 20;
+
+impl Home {
+    /// The home: `THINKINGSCRIPT_HOME`, else `~/.thinkingscript`.
+    ///
+    /// # Errors
+    /// No home folder is known.
+    pub fn find(env: &Env) -> Result<Self, Problem> {
+        let named = env.get_os("THINKINGSCRIPT_HOME").map(PathBuf::from);
+        let folder = match named {
+            Some(named) => env.absolute_path(&named)?,
+            None => env.home().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
+                Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
+            })?,
+        };
+        Ok(Self { folder })
     }
-    env.home().map(|home| home.join(".thinkingscript")).ok_or_else(|| {
-        Problem::failed("the home folder is not known; set HOME or THINKINGSCRIPT_HOME")
-    })
+
+    /// Makes the folders, for their owner alone.
+    ///
+    /// # Errors
+    /// They cannot be made, or belong to somebody else.
+    pub fn prepare(&self) -> Result<(), Problem> {
+        let prepare = || {
+            fs::check_folder_owner(&self.folder)?;
+            for name in ["", "agents", "bin", "cache", "thoughts", "locks"] {
+                fs::create_private_folder(&self.folder.join(name))?;
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        prepare().map_err(|error| {
+            Problem::failed(format!("{error:#}; THINKINGSCRIPT_HOME names another folder"))
+        })
+    }
+
+    /// The folder of a thought.
+    pub fn thought(&self, name: &str) -> PathBuf {
+        self.folder.join("thoughts").join(name)
+    }
+
+    /// An installed script.
+    pub fn installed(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
+    /// The policy of a thought, or the one for all.
+    pub fn policy(&self, thought: Option<&str>) -> PathBuf {
+        thought.map_or_else(|| self.folder.clone(), |name| self.thought(name)).join("policy.json")
+    }
+
+    /// The names of all thoughts that have a folder.
+    pub fn list_thoughts(&self) -> Result<Vec<String>> {
+        fs::list_names(&self.folder.join("thoughts"))
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn read_config(&self) -> Result<HomeConfig, Problem> {
+        Ok(read_settings(&self.folder.join("config.json"))?.unwrap_or_default())
+    }
+
+    /// The settings of an agent. `None`: it has no file.
+    ///
+    /// # Errors
+    /// The file is damaged, or the name is no name of a file.
+    pub fn read_agent(&self, name: &str) -> Result<Option<Agent>, Problem> {
+        read_settings(&self.agent_path(name)?)
+    }
+
+    /// The file of an agent.
+    ///
+    /// # Errors
+    /// The name is no name of a file.
+    pub fn agent_path(&self, name: &str) -> Result<PathBuf, Problem> {
+        if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
+            return Err(Problem::usage(format!(
+                "\"{}\" is not the name of an agent",
+                name.escape_debug()
+            )));
+        }
+        Ok(self.folder.join("agents").join(format!("{name}.json")))
+    }
+
+    /// Writes the settings of an agent, for its owner alone.
+    pub fn write_agent(&self, name: &str, agent: &Agent) -> Result<PathBuf, Problem> {
+        let path = self.agent_path(name)?;
+        let text = serde_json::to_string_pretty(agent).map_err(anyhow::Error::from)?;
+        AtomicFile::new(&path).write(format!("{text}\n").as_bytes())?;
+        Ok(path)
+    }
+
+    /// The name of the thought of a script, and a note where another script has its plain name.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn choose_thought(&self, place: &str, sha256: &str) -> Result<(String, Option<String>)> {
+        let name = thought_name(place);
+        let Some(origin) = self.read_origin(&name)? else { return Ok((name, None)) };
+        if origin.place == place || origin.sha256.as_deref() == Some(sha256) {
+            return Ok((name, None));
+        }
+        let own = format!("{name}-{}", &fs::sha256(place.as_bytes())[..8]);
+        let note =
+            format!("the thought {name} belongs to {}; this script's is {own}", origin.place);
+        Ok((own, Some(note)))
+    }
+
+    /// Which script a thought belongs to, where that is noted.
+    ///
+    /// # Errors
+    /// The note cannot be read.
+    pub fn read_origin(&self, name: &str) -> Result<Option<Origin>> {
+        let path = self.thought(name).join("origin");
+        let text = fs::read_text(&path, SETTINGS)?;
+        // A damaged note is worth as much as none.
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Notes which script a thought belongs to.
+    pub fn write_origin(&self, name: &str, origin: &Origin) -> Result<()> {
+        let text = serde_json::to_string(origin)?;
+        AtomicFile::new(&self.thought(name).join("origin")).write(format!("{text}\n").as_bytes())
+    }
+
+    /// The folder in the cache of a script.
+    pub fn cache(&self, place: &str) -> PathBuf {
+        self.folder.join("cache").join(&fs::sha256(place.as_bytes())[..32])
+    }
+
+    /// The SHA-256 of the script that was last run from a place.
+    pub fn read_fingerprint(&self, place: &str) -> Option<String> {
+        let text = fs::read_text(&self.cache(place).join("fingerprint"), SETTINGS).ok()??;
+        Some(text.trim().to_owned())
+    }
+
+    /// Notes the SHA-256 of a script.
+    pub fn write_fingerprint(&self, place: &str, sha256: &str) -> Result<()> {
+        if self.read_fingerprint(place).as_deref() == Some(sha256) {
+            return Ok(());
+        }
+        fs::create_private_folder(&self.cache(place))?;
+        AtomicFile::new(&self.cache(place).join("fingerprint"))
+            .without_sync()
+            .write(sha256.as_bytes())
+    }
+
+    /// Makes the folders of a thought, and at first its policy.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn prepare_thought(&self, name: &str, created: &str) -> Result<()> {
+        let folder = self.thought(name);
+        for below in ["workspace", "memories"] {
+            fs::create_private_folder(&folder.join(below))?;
+        }
+        let path = self.policy(Some(name));
+        if fs::exists(&path) {
+            return Ok(());
+        }
+        let mut policy = Policy::default();
+        for (below, approval) in [
+            ("workspace", Approval::Allow),
+            ("memories", Approval::Allow),
+            ("policy.json", Approval::Deny),
+        ] {
+            let subject = folder.join(below).display().to_string();
+            let kind = Kind::Path;
+            policy.add(&NewEntry {
+                kind,
+                subject: &subject,
+                mode: "rwd",
+                approval,
+                source: "default",
+                created,
+            });
+        }
+        AtomicFile::new(&path).write(policy.format().as_bytes())
+    }
+
+    /// Locks a thought until the file is dropped: shared while memory.js runs, exclusive while it may be changed.
+    ///
+    /// # Errors
+    /// Another run has it for longer than `patience`.
+    pub fn lock_thought(
+        &self,
+        name: &str,
+        mode: LockMode,
+        patience: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<File, LockError> {
+        let path = self.folder.join("locks").join(format!("thought-{name}.lock"));
+        let mut options = OpenOptions::new();
+        let opened =
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = opened.with_context(|| format!("cannot open the lock {}", path.display()))?;
+        if wait_lock_as(mode, &file, &path, patience, interrupts, patience, &mut || {})? {
+            return Ok(file);
+        }
+        Err(LockError::Busy(format!(
+            "thought {name} is in use by another run; it did not come free in {} s (--lock-timeout S waits longer)",
+            patience.as_secs_f64()
+        )))
+    }
+
+    /// Moves something to the trash of the home.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub fn discard(&self, path: &Path) -> Result<PathBuf> {
+        let folder = self.folder.join("trash").join(uuid::Uuid::new_v4().simple().to_string());
+        fs::create_private_folder(&folder)?;
+        let target = folder.join(path.file_name().unwrap_or_default());
+        fs::rename_file(path, &target)?;
+        Ok(target)
+    }
+}
+
+/// The memories of a thought, the newest first: name and text of those that fit, the names of the others.
+pub fn read_memories(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
+    let names = fs::list_names(folder).unwrap_or_default();
+    let mut dated: Vec<(u64, String)> =
+        names.into_iter().map(|name| (fs::modified_seconds(&folder.join(&name)), name)).collect();
+    dated.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    let (mut shown, mut others, mut left) = (Vec::new(), Vec::new(), limits::MEMORIES);
+    for (_, name) in dated {
+        match fs::read_text(&folder.join(&name), left as u64) {
+            Ok(Some(text)) => {
+                left -= text.len();
+                shown.push((name, text));
+            }
+            _ => others.push(name),
+        }
+    }
+    (shown, others)
+}
+
+fn read_settings<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Problem> {
+    let wrong = |error: String| Problem::usage(format!("{} is damaged: {error}", path.display()));
+    let text =
+        fs::read_text(path, SETTINGS).map_err(|error| Problem::usage(format!("{error:#}")))?;
+    text.map(|text| serde_json::from_str(&text).map_err(|error| wrong(error.to_string())))
+        .transpose()
 }

@@ -23,7 +23,7 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 12] = [
+pub const TOOLS: [&str; 14] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
@@ -36,6 +36,8 @@ pub const TOOLS: [&str; 12] = [
     "nagent-sandbox",
     "nagent-conversations",
     "nagent-js",
+    "nagent-think",
+    "nagent-thought",
 ];
 
 /// Why a file is not a tool that nobody can run.

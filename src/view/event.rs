@@ -145,7 +145,10 @@ impl RunEvent {
         };
         let is_shown = matches!(
             action,
-            Action::Shell { .. } | Action::Next { .. } | Action::Conversation { .. }
+            Action::Shell { .. }
+                | Action::Next { .. }
+                | Action::Conversation { .. }
+                | Action::Script { .. }
         );
         Self::Start(Start {
             n,
@@ -289,6 +292,8 @@ pub fn split_action(action: &Action) -> (BTreeMap<String, String>, &str) {
             commands
         }
         Action::Next { prompt } => prompt,
+        Action::Script { code } => code,
+        Action::Stdout { text } => text,
         Action::Wrong { .. } => "",
         Action::Conversation { prompt, name, from, file } => {
             set("name", name.as_deref());

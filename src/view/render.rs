@@ -31,19 +31,40 @@ pub enum Style {
     Added,
     /// The place of a change.
     Place,
+    /// A script's memory.js.
+    Memory,
+    /// The agent of a script.
+    Agent,
+    /// A script of the agent.
+    Script,
+    /// What memory.js asked for.
+    Asked,
+    /// What failed in memory.js.
+    Failed,
 }
 
 impl Style {
-    /// The number of its SGR sequence.
-    pub fn code(self) -> Option<u8> {
+    /// The numbers of its SGR sequence.
+    pub fn codes(self) -> &'static [u8] {
         match self {
-            Self::Plain => None,
-            Self::Dim => Some(2),
-            Self::Bold => Some(1),
-            Self::Removed => Some(31),
-            Self::Added => Some(32),
-            Self::Place => Some(36),
+            Self::Plain => &[],
+            Self::Dim => &[2],
+            Self::Bold => &[1],
+            Self::Removed => &[31],
+            Self::Added => &[32],
+            Self::Place => &[36],
+            Self::Memory => &[38, 5, 82],
+            Self::Agent => &[38, 5, 213],
+            Self::Script => &[38, 5, 39],
+            Self::Asked => &[38, 5, 214],
+            Self::Failed => &[38, 5, 196],
         }
+    }
+
+    /// The numbers, as a sequence has them. `None`: it has none.
+    pub fn code(self) -> Option<String> {
+        let codes: Vec<String> = self.codes().iter().map(u8::to_string).collect();
+        (!codes.is_empty()).then(|| codes.join(";"))
     }
 }
 
@@ -135,8 +156,16 @@ fn begin_rows(begin: &Begin, columns: usize) -> Vec<Row> {
 fn start_rows(start: &Start, columns: usize) -> Vec<Row> {
     let kind = start.tag.trim_start_matches("nagent-");
     let body = start.body.as_deref().unwrap_or_default();
-    if kind == "shell" {
-        return barred(kind, body, columns);
+    match kind {
+        "shell" => return barred(kind, body, columns),
+        "script" => {
+            let head = Row::new("  ▸ script", Style::Script);
+            let code = plain(body.trim_matches(['\r', '\n']), "    ", columns);
+            let code = code.into_iter().map(|row| Row { style: Style::Dim, ..row });
+            return std::iter::once(head).chain(code).collect();
+        }
+        "stdout" => return Vec::new(),
+        _ => {}
     }
     let mut what = describe_target(&start.attributes);
     if kind == "write" {

@@ -172,7 +172,7 @@ impl<'a> SessionView<'a> {
         }
         let indent = "  ".repeat(children.len());
         let span = |row: Row| Span {
-            codes: row.style.code().into_iter().collect(),
+            codes: row.style.codes().to_vec(),
             text: format!("{indent}{}", row.text),
         };
         rows.into_iter().flat_map(|row| self.line(vec![span(row)])).collect()

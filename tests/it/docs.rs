@@ -26,7 +26,7 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 16] = [
+const WRITTEN: [&str; 17] = [
     "SECURITY.md",
     "CHANGELOG.md",
     "README.md",
@@ -43,6 +43,7 @@ const WRITTEN: [&str; 16] = [
     "docs/policy.md",
     "docs/protocol.md",
     "docs/recipes.md",
+    "docs/think.md",
 ];
 
 fn top() -> &'static Path {
@@ -104,13 +105,22 @@ fn help_of(command: clap::Command) -> String {
 /// The verbs of a tool that has some, with their help.
 fn verbs_of(mut command: clap::Command) -> Vec<(String, String)> {
     command.build();
-    let verbs = command.get_subcommands().cloned();
-    verbs.map(|verb| (verb.get_bin_name().unwrap().to_owned(), help_of(verb))).collect()
+    let below = |verb: &clap::Command| {
+        let verbs = verb.get_subcommands().filter(|verb| verb.get_name() != "help").cloned();
+        verbs.collect::<Vec<_>>()
+    };
+    let mut verbs = Vec::new();
+    for verb in command.get_subcommands() {
+        verbs.push(verb.clone());
+        verbs.extend(below(verb));
+    }
+    verbs.into_iter().map(|verb| (verb.get_bin_name().unwrap().to_owned(), help_of(verb))).collect()
 }
 
 /// The flags of a tool, those of its verbs too.
-fn arguments(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
-    command.get_arguments().chain(command.get_subcommands().flat_map(clap::Command::get_arguments))
+fn arguments(command: &clap::Command) -> Vec<&clap::Arg> {
+    let below = command.get_subcommands().flat_map(arguments);
+    command.get_arguments().chain(below).collect()
 }
 
 fn man_page(mut command: clap::Command) -> String {
@@ -250,7 +260,9 @@ fn flags_that_are_named_exist() {
     // Of other programs.
     let mut known: BTreeSet<String> = ["test", "help", "version"].map(str::to_owned).into();
     for command in cmd::all() {
-        known.extend(arguments(&command).filter_map(|a| a.get_long()).map(str::to_owned));
+        known.extend(
+            arguments(&command).into_iter().filter_map(|a| a.get_long()).map(str::to_owned),
+        );
     }
     let flag = Regex::new(r#"(?m)(?:^|[\s`'"(|])--([a-z][a-z-]*)"#).unwrap();
     let mut wrong = Vec::new();

@@ -44,6 +44,7 @@ mod imports; // which file of src needs which: no cycles, layers that point one 
 mod injections; // what instructions in documents achieve, without the sandbox
 mod interrupts; // a signal at each stage of a run
 mod js; // nagent-js: the language, limits, files, the network, what is refused
+mod js_engine; // a process in the engine's place that keeps to nothing
 mod js_questions; // what a script is asked about on a terminal, and what is stored
 mod large; // the tags for large files: segments, and which files a patch may write
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
@@ -80,6 +81,8 @@ mod split; // splitting large files: all bytes kept, no edited segment lost
 mod summarize; // summaries: what is asked, cached, joined, refused
 mod summarize_input; // summaries of empty, binary, wide, odd or unreadable files
 mod terminal; // what reaches a terminal, whoever wrote it
+mod think; // nagent-think: memory.js first, then a model; what it is told, what it may do
+mod thought; // nagent-thought: every verb, the lines about policies
 mod tidy; // head comments, sizes, leftovers
 mod undo; // what nagent --undo takes back: all files of a run or none; what both undos see
 mod upload; // files sent to providers: routes, refusals, removal

@@ -65,6 +65,8 @@ fn parts(item: &Item) -> (TagKind, Vec<Pair>, &str) {
         }
         Action::Wrong { .. } => (Vec::new(), ""),
         Action::Next { prompt } => (Vec::new(), prompt.as_str()),
+        Action::Stdout { text } => (Vec::new(), text.as_str()),
+        Action::Script { code } => (Vec::new(), code.as_str()),
         Action::Conversation { prompt, name, from, file } => (
             vec![("name", name.clone()), ("from", from.clone()), ("file", file.clone())],
             prompt.as_str(),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::tags::{TAGS, TagSet};
+use super::super::tags::TagSet;
 use super::super::{ParsedReply, gbnf, lark, parse_reply};
 use super::{BAD, format, parser_only, plain};
 
@@ -233,7 +233,7 @@ fn grammars_accept_what_the_parser_accepts() {
             let formatted = format(&items);
             assert_eq!(grammar.accepts(&formatted), !formatted.contains(" fence="), "{formatted}");
         }
-        for tag in TAGS {
+        for tag in TagSet::ALL.tags() {
             for shape in tag.shapes() {
                 let reply = shape
                     .replace(['[', ']'], "")

@@ -1,6 +1,6 @@
 //! The parser against the tables, and every tag and attribute of the description.
 
-use super::super::tags::{self, BLOCKS, Body, FENCE, TAGS, Value};
+use super::super::tags::{self, BLOCKS, Body, FENCE, Value};
 use super::super::{Malformed, ParsedReply, parse_reply};
 use super::{Action, BAD, Item, WRONG_VALUES, parser_only, plain, prose, read, say, shell};
 use crate::limits;
@@ -162,7 +162,7 @@ fn minimal(tag: &tags::Tag) -> (String, String) {
 
 #[test]
 fn every_tag_of_the_table() {
-    for tag in TAGS {
+    for tag in tags::TagSet::ALL.tags() {
         let (start, end) = minimal(tag);
         let items = whole(&format!("{start}{end}"));
         let kind = match &items[..] {
@@ -207,7 +207,7 @@ fn every_tag_of_the_table() {
 
 #[test]
 fn every_attribute_of_the_table() {
-    for tag in TAGS {
+    for tag in tags::TagSet::ALL.tags() {
         for (place, attribute) in tag.attributes.iter().enumerate() {
             let name = attribute.name;
             let (_, end) = minimal(tag);

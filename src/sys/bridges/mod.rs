@@ -54,6 +54,14 @@ impl<'a> Bridges<'a> {
     }
 }
 
+impl Bridges<'_> {
+    /// Makes room for what the next script writes.
+    pub fn begin(&mut self) {
+        self.console.clear();
+        self.stdout_bytes = 0;
+    }
+}
+
 impl Host for Bridges<'_> {
     fn call(
         &mut self,

@@ -73,7 +73,10 @@ impl Bridges<'_> {
     }
 
     /// Sends a request, and follows redirects.
-    pub(super) fn follow(
+    ///
+    /// # Errors
+    /// A host is not allowed, or a request failed.
+    pub fn follow(
         &mut self,
         mut request: FetchRequest,
         deadline: Option<Instant>,

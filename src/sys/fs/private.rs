@@ -57,6 +57,11 @@ pub fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<()> {
     )
 }
 
+/// Lets the owner run a file, and others read and run it.
+pub fn make_executable(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
 /// Refuses a folder of another user. A missing one is fine.
 pub fn check_folder_owner(folder: &Path) -> Result<()> {
     fs::metadata(folder).map_or(Ok(()), |metadata| check_owner(folder, &metadata))

@@ -1,0 +1,124 @@
+//! `nagent-think`: runs scripts in plain language, by `#!/usr/bin/env nagent-think`.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser, ValueHint};
+
+use crate::cli::Tool;
+use crate::ops::flags::{LimitArgs, ModelArgs};
+use crate::ops::think::{ThinkRequest, run_thought};
+use crate::out::Report;
+use crate::problem::Problem;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  printf '%s\\n' '#!/usr/bin/env nagent-think' 'Print the weekday of the date in the first argument.' > weekday
+  chmod +x weekday && ./weekday 2026-11-23
+  git log --oneline -20 | nagent-think summary.md
+
+Exit codes: 0 done, 1 script or home, 2 wrong usage or no credential, 3 provider
+failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
+
+/// Run a script in plain language, which learns to run by itself
+///
+/// The first run has a model do what the script says; it leaves memory.js, JavaScript that does it without a model, and the next
+/// run needs none. The model acts through scripts that reach only what the policy or you allow; it has no shell. Stdout holds
+/// the script's result and nothing else.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub struct Args {
+    /// Do not run memory.js; let the model do the task
+    #[arg(long)]
+    fresh: bool,
+    /// Run memory.js although the script has changed since
+    #[arg(long)]
+    keep_memory: bool,
+    /// Show what would run, the policy in force and the first request; run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Run a script from the web as it is today, without a question
+    #[arg(long)]
+    yes: bool,
+    /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
+    #[arg(long, value_name = "S", value_parser = super::js::parse_seconds)]
+    timeout: Option<f64>,
+    /// Wait up to S seconds for another run of this script
+    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    lock_timeout: f64,
+    /// Print one JSON document instead of the script's output
+    #[arg(long)]
+    json: bool,
+    /// Print no progress and no answer on stderr
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// The script, a file or an address, and its arguments
+    #[arg(last = true, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    words: Vec<OsString>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-think";
+    const DESCRIPTION: &'static str = "Runs a script in plain language: a text file that says what is to be done. Call it as \
+        nagent-think SCRIPT ARG…; stdin is passed on. The first run asks a model, later ones run the memory.js that it left. \
+        Stdout has the result; --json prints exit_code, mode, stdout, error and token counts.";
+
+    /// What follows the script is the script's.
+    fn prepare(words: Vec<OsString>) -> Vec<OsString> {
+        let takes_value = |word: &str| {
+            let command = Self::command();
+            let mut flags = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+            flags.any(|arg| {
+                let is_long =
+                    arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
+                let short = arg.get_short().map(|short| format!("-{short}"));
+                is_long || short.as_deref() == Some(word)
+            })
+        };
+        let mut at = 1;
+        while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
+            if word == "--" {
+                return words;
+            }
+            if !word.starts_with('-') || word == "-" {
+                let (before, after) = words.split_at(at);
+                return [before, &[OsString::from("--")], after].concat();
+            }
+            at += if takes_value(&word) { 2 } else { 1 };
+        }
+        words
+    }
+
+    fn run(self) -> Result<Report, Problem> {
+        let mut words = self.words.into_iter();
+        let script = words.next().ok_or_else(|| {
+            Problem::usage("there is no script: nagent-think SCRIPT [ARG…] (--help shows all)")
+        })?;
+        let text = |word: OsString| {
+            word.into_string()
+                .map_err(|word| Problem::usage(format!("{} is not UTF-8 text", word.display())))
+        };
+        run_thought(
+            Self::NAME,
+            &ThinkRequest {
+                script: text(script)?,
+                args: words.map(text).collect::<Result<_, _>>()?,
+                fresh: self.fresh,
+                keep_memory: self.keep_memory,
+                dry_run: self.dry_run,
+                yes: self.yes,
+                quiet: self.quiet,
+                json: self.json,
+                timeout: self.timeout,
+                lock_timeout: self.lock_timeout,
+                model: self.model,
+                limits: self.limits,
+            },
+        )
+    }
+}

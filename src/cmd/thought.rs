@@ -1,0 +1,281 @@
+//! `nagent-thought`: looks after scripts in plain language: installs them, shows and clears what they remember, edits what
+//! they may do.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::cli::Tool;
+use crate::ops::flags::ModelArgs;
+use crate::ops::thoughts::{self, PolicyEdit, Reset};
+use crate::out::Report;
+use crate::policy::{Approval, Kind};
+use crate::problem::Problem;
+
+/// What a newcomer needs, below the flags.
+const AFTER_HELP: &str = "\
+Examples:
+  nagent-thought install weather.md && nagent-thought run weather Berlin
+  nagent-thought policy add host weather api.example.com
+  nagent-thought reset weather
+
+Exit codes: 0 done, 1 failed, 2 wrong usage; run: those of the script";
+
+/// Look after scripts in plain language: install, show, reset them, and edit what they may do
+///
+/// A script is named by its file, where the name has a / or begins with a dot, by its address on the web, or by the name that
+/// it was installed under. Its data are in ~/.thinkingscript, or where THINKINGSCRIPT_HOME says.
+#[derive(Debug, Clone, Parser)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// List the installed scripts
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Show what there is of a script
+    Info {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Run a script
+    Run {
+        /// The script: its file, address or installed name
+        script: String,
+        /// What the script finds in process.args
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Install a script under its name
+    Install {
+        /// The script: its file or address
+        #[arg(value_name = "FILE|URL")]
+        script: String,
+    },
+    /// Remove an installed script
+    #[command(visible_alias = "remove")]
+    Rm {
+        /// The name it was installed under
+        script: String,
+        /// Remove its data, too
+        #[arg(long, short)]
+        force: bool,
+    },
+    /// Print the prompt of a script
+    Cat {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Print where a script is
+    Bin {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Print where its data are
+    #[command(visible_alias = "dir")]
+    Path {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Print its SHA-256
+    #[command(visible_aliases = ["fingerprint", "hash"])]
+    Digest {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Open the folder of its data
+    Open {
+        /// The script: its file, address or installed name
+        script: String,
+    },
+    /// Remove its memory.js and workspace
+    Reset {
+        /// The script: its file, address or installed name
+        script: String,
+        /// Remove all its data
+        #[arg(long, short)]
+        all: bool,
+        /// Remove its memories, too
+        #[arg(long)]
+        memories: bool,
+        /// Remove its policy, too
+        #[arg(long)]
+        policy: bool,
+    },
+    /// What scripts remember
+    #[command(visible_alias = "mem")]
+    Memory {
+        #[command(subcommand)]
+        verb: MemoryVerb,
+    },
+    /// Print or clear the cache of a script
+    Cache {
+        /// The script: its file, address or installed name
+        script: Option<String>,
+        /// Clear it
+        #[arg(long)]
+        clear: bool,
+        /// Clear that of all scripts
+        #[arg(long, conflicts_with_all = ["script", "clear"])]
+        clear_all: bool,
+    },
+    /// Write a script that can be executed
+    Build {
+        /// The script
+        #[arg(value_name = "IN")]
+        input: PathBuf,
+        /// Where to
+        #[arg(long, short, value_name = "OUT")]
+        output: PathBuf,
+    },
+    /// Check that a model answers, and say what to set
+    Setup {
+        /// Store a key, which is read from stdin, for the agent of this name
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "anthropic")]
+        store: Option<String>,
+        #[command(flatten)]
+        model: Box<ModelArgs>,
+    },
+    /// What scripts may do
+    Policy {
+        #[command(subcommand)]
+        verb: PolicyVerb,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum MemoryVerb {
+    /// List the memories of a script, or of all
+    #[command(visible_alias = "list")]
+    Ls {
+        /// The script: its file, address or installed name
+        script: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum PolicyVerb {
+    /// Print the policy of a script; without one, the global policy
+    #[command(visible_alias = "ls")]
+    List {
+        /// The script: its file, address or installed name
+        script: Option<String>,
+    },
+    /// Add an entry
+    Add {
+        #[command(flatten)]
+        entry: EntryArgs,
+        /// For a path: some of rwd (read, write, delete)
+        #[arg(long, default_value = "rwd")]
+        mode: String,
+        /// What it says: allow, deny, prompt
+        #[arg(long, default_value = "allow", value_parser = Approval::parse)]
+        approval: Approval,
+    },
+    /// Remove the entries for a path, variable or host
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[command(flatten)]
+        entry: EntryArgs,
+    },
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct EntryArgs {
+    /// What it is about
+    kind: KindWord,
+    /// The script, unless --global is given, and the path, variable or host
+    #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+    /// Edit the global policy
+    #[arg(long)]
+    global: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KindWord {
+    Path,
+    Env,
+    Host,
+}
+
+impl EntryArgs {
+    fn into_edit(self) -> Result<PolicyEdit, Problem> {
+        let kind = match self.kind {
+            KindWord::Path => Kind::Path,
+            KindWord::Env => Kind::Env,
+            KindWord::Host => Kind::Host,
+        };
+        let mut words = self.words;
+        let value = words.pop().unwrap_or_default();
+        let script = words.pop();
+        if script.is_some() == self.global {
+            let advice = if self.global {
+                "--global takes no script"
+            } else {
+                "name the script, or give --global"
+            };
+            return Err(Problem::usage(format!(
+                "{advice}: nagent-thought policy add {} SCRIPT VALUE",
+                kind.name()
+            )));
+        }
+        Ok(PolicyEdit { kind, script, value })
+    }
+}
+
+impl Tool for Args {
+    const NAME: &'static str = "nagent-thought";
+    const DESCRIPTION: &'static str = "Looks after scripts in plain language: nagent-thought ls, info, install, run, reset, \
+        memory, policy. Call it as nagent-thought policy add host NAME HOST to allow a script a host.";
+
+    /// What follows the script of `run` is the script's.
+    fn prepare(mut words: Vec<OsString>) -> Vec<OsString> {
+        let verb = words.iter().skip(1).position(|word| !word.to_string_lossy().starts_with('-'));
+        if let Some(at) = verb.map(|at| at + 1)
+            && words[at] == "run"
+            && words.len() > at + 2
+        {
+            words.insert(at + 2, "--".into());
+        }
+        words
+    }
+
+    fn run(self) -> Result<Report, Problem> {
+        match self.verb {
+            Verb::Ls => thoughts::list(),
+            Verb::Info { script } => thoughts::describe(&script),
+            Verb::Run { script, args } => thoughts::run(&script, &args),
+            Verb::Install { script } => thoughts::install(&script),
+            Verb::Rm { script, force } => thoughts::remove(&script, force),
+            Verb::Cat { script } => thoughts::print_prompt(&script),
+            Verb::Bin { script } => thoughts::print_place(&script),
+            Verb::Path { script } => thoughts::print_folder(&script),
+            Verb::Digest { script } => thoughts::print_digest(&script),
+            Verb::Open { script } => thoughts::open_folder(&script),
+            Verb::Reset { script, all, memories, policy } => {
+                thoughts::reset(&script, Reset { memories: memories || all, policy: policy || all })
+            }
+            Verb::Memory { verb: MemoryVerb::Ls { script } } => {
+                thoughts::list_memories(script.as_deref())
+            }
+            Verb::Cache { script, clear, clear_all } => {
+                thoughts::cache(script.as_deref(), clear, clear_all)
+            }
+            Verb::Build { input, output } => thoughts::build(&input, &output),
+            Verb::Setup { store, model } => thoughts::setup(store.as_deref(), &model),
+            Verb::Policy { verb } => match verb {
+                PolicyVerb::List { script } => thoughts::list_policy(script.as_deref()),
+                PolicyVerb::Add { entry, mode, approval } => {
+                    thoughts::add_entry(&entry.into_edit()?, &mode, approval)
+                }
+                PolicyVerb::Remove { entry } => thoughts::remove_entry(&entry.into_edit()?),
+            },
+        }
+    }
+}

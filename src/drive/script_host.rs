@@ -1,0 +1,26 @@
+//! What runs the scripts of the model in a run of a script in plain language, and has its stdout.
+
+use anyhow::Result;
+
+/// What a script of the model came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScriptResult {
+    /// Its value, or what went wrong.
+    pub value: Result<String, String>,
+    /// What it wrote to the console.
+    pub console: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+/// Runs the scripts of the model, and has the stdout of the run.
+pub trait ScriptHost {
+    /// Runs a script.
+    ///
+    /// # Errors
+    /// No script can be run at all.
+    fn run_script(&mut self, code: &str) -> Result<ScriptResult>;
+
+    /// Writes text to stdout, byte for byte.
+    fn write_stdout(&mut self, text: &str);
+}

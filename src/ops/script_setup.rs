@@ -1,0 +1,14 @@
+//! What a run of the loop gets from a script in plain language.
+
+use crate::context::Section;
+use crate::drive::script_host::ScriptHost;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+
+/// What a run of the loop gets from a thought.
+pub(super) trait ScriptSetup {
+    /// The first context.
+    fn sections(&self) -> Vec<Section>;
+    /// What runs the model's scripts.
+    fn host<'a>(&'a self, env: &'a Env, interrupts: &'a Interrupts) -> Box<dyn ScriptHost + 'a>;
+}

@@ -1,0 +1,106 @@
+//! What the scripts of a thought reach: its bridges, and what they wrote.
+
+use std::rc::Rc;
+
+use anyhow::Result;
+
+use super::thought::{Thought, refuse_unsafe};
+use crate::context::Section;
+use crate::drive::script_host::{ScriptHost, ScriptResult};
+use crate::js::wire::End;
+use crate::ops::script_setup::ScriptSetup;
+use crate::sys::ask_tty::AskTty;
+use crate::sys::bridges::{Bridges, Output};
+use crate::sys::env::{self, Env};
+use crate::sys::interrupt::Interrupts;
+use crate::sys::js_worker::{Outcome, run_script};
+use crate::sys::permission::Permissions;
+use crate::sys::thoughts::read_memories;
+use crate::thought::context::{ThoughtFacts, sections};
+
+/// The side of the parent for the scripts of a thought.
+pub(super) fn bridges<'a>(
+    thought: &'a Thought,
+    env: &'a Env,
+    interrupts: &'a Interrupts,
+) -> Bridges<'a> {
+    let mut permissions =
+        Permissions::new(thought.places.clone(), thought.layers.clone(), interrupts);
+    permissions.own_file = thought.stores_answers.then(|| thought.home.policy(Some(&thought.name)));
+    permissions.name = Some(thought.name.clone());
+    permissions.asker = AskTty::open(thought.home.folder.join("locks"));
+    let (written, screen) = (Rc::clone(&thought.written), &thought.screen);
+    let on_output = Box::new(move |output: Output<'_>| match output {
+        Output::Console(text) => screen.show_console(text),
+        Output::Stdout(text) => written.borrow_mut().write(text),
+    });
+    Bridges::new(permissions, env, thought.cwd.clone(), on_output)
+}
+
+struct ThoughtHost<'a> {
+    thought: &'a Thought,
+    env: &'a Env,
+    interrupts: &'a Interrupts,
+    bridges: Bridges<'a>,
+}
+
+impl ScriptSetup for Thought {
+    fn sections(&self) -> Vec<Section> {
+        let (memories, more_memories) = if self.temporary.is_some() {
+            Default::default()
+        } else {
+            read_memories(&self.folder.join("memories"))
+        };
+        sections(&ThoughtFacts {
+            cwd: self.cwd.display().to_string(),
+            folder: self.folder.display().to_string(),
+            memories,
+            more_memories,
+            host: env::describe_host(),
+        })
+    }
+
+    fn host<'a>(&'a self, env: &'a Env, interrupts: &'a Interrupts) -> Box<dyn ScriptHost + 'a> {
+        Box::new(ThoughtHost {
+            thought: self,
+            env,
+            interrupts,
+            bridges: bridges(self, env, interrupts),
+        })
+    }
+}
+
+impl ScriptHost for ThoughtHost<'_> {
+    fn run_script(&mut self, code: &str) -> Result<ScriptResult> {
+        let thought = self.thought;
+        let start = thought.start(code.to_owned(), "script");
+        self.bridges.begin();
+        let ran = run_script(self.env, &start, thought.limit, self.interrupts, &mut self.bridges)?;
+        thought.written.borrow_mut().add_denied(&self.bridges.permissions.denied);
+        let value = match ran.outcome {
+            Outcome::End(End::Value(value)) => Ok(value.unwrap_or_default()),
+            Outcome::End(End::Exit(code)) => Ok(format!("process.exit({code})")),
+            Outcome::End(End::Threw { message, line }) => {
+                let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+                Err(format!("{line}{message}"))
+            }
+            Outcome::End(End::Resumed(context)) => Err(format!(
+                "agent.resume was called here, which is for memory.js; its context: {}",
+                context.unwrap_or_default()
+            )),
+            Outcome::TimedOut => {
+                let seconds = thought.limit.unwrap_or_default().as_secs_f64();
+                Err(format!("the script took longer than {seconds} s"))
+            }
+            Outcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
+            Outcome::Broken(why) | Outcome::End(End::Memory(why)) => Err(why),
+            Outcome::Unsafe(why) => anyhow::bail!("{}", refuse_unsafe(&why).message),
+        };
+        let console = std::mem::take(&mut self.bridges.console);
+        Ok(ScriptResult { value, console, seconds: ran.took.as_secs_f64() })
+    }
+
+    fn write_stdout(&mut self, text: &str) {
+        self.thought.written.borrow_mut().write(text);
+    }
+}

@@ -1,0 +1,288 @@
+//! Runs scripts in plain language: `memory.js` first, without a model; then, where that does not do it, the loop, which
+//! leaves a better `memory.js`.
+
+mod agent;
+mod host;
+mod request;
+mod screen;
+mod source;
+mod thought;
+mod written;
+
+use serde_json::Value;
+
+use self::agent::AgentSettings;
+use self::host::bridges;
+use self::thought::{Thought, keeps_data, open_thought, refuse_unsafe};
+use super::call::Call;
+use super::flags::{ConversationArgs, RunArgs};
+use super::run::run_call;
+use crate::js::wire::End;
+use crate::limits;
+use crate::out::{self, Report};
+use crate::policy::Kind;
+use crate::problem::Problem;
+use crate::protocol::TagSet;
+use crate::sys::atomic_file::AtomicFile;
+use crate::sys::env::Env;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::js_worker::{Outcome, run_script};
+use crate::sys::lock::LockMode;
+use crate::sys::thoughts::{Home, HomeConfig};
+use crate::sys::{fs, root, stdin, terminal};
+use crate::thought::context::Resume;
+use crate::thought::script::Script;
+use std::time::Duration;
+
+pub use self::agent::choose_agent;
+pub use self::request::ThinkRequest;
+pub use self::source::read_place;
+
+/// Runs a script.
+///
+/// # Errors
+/// It cannot be read or run.
+pub fn run_thought(tool: &'static str, request: &ThinkRequest) -> Result<Report, Problem> {
+    let interrupts = Interrupts::install()?;
+    let env = Env::read();
+    let home = Home::find(&env)?;
+    let config = home.read_config()?;
+    let is_kept = keeps_data(&env)?;
+    let source = source::read_source(request, &env, &home, &interrupts)?;
+    let script = Script::parse(&source.bytes)
+        .map_err(|error| Problem::usage(format!("{}: {error}", request.script)))?;
+    let input = read_stdin(&interrupts)?;
+    let thought = open_thought(tool, request, &env, home, source, is_kept)?;
+    let patience = Duration::try_from_secs_f64(request.lock_timeout).unwrap_or(Duration::MAX);
+    if request.dry_run {
+        return thought.show_plan(tool, request, &config, &script, env, interrupts, &input);
+    }
+    let mut runs_memory = !request.fresh && is_kept;
+    let mut resume = (Resume::Unused, thought.read_memory().ok().flatten());
+    if runs_memory {
+        let _lock =
+            thought.home.lock_thought(&thought.name, LockMode::Shared, patience, &interrupts)?;
+        match thought.run_memory(request, &env, &interrupts)? {
+            Memory::Done => return Ok(thought.report(Report::done(""), "memory", None)),
+            Memory::Resume(why, source) => resume = (why, source),
+        }
+        runs_memory = matches!(resume.0, Resume::First);
+    }
+    let _lock =
+        thought.home.lock_thought(&thought.name, LockMode::Exclusive, patience, &interrupts)?;
+    // While this run waited for its turn another one may have written it.
+    if runs_memory && fs::exists(&thought.memory_path()) {
+        match thought.run_memory(request, &env, &interrupts)? {
+            Memory::Done => return Ok(thought.report(Report::done(""), "memory", None)),
+            Memory::Resume(why, source) => resume = (why, source),
+        }
+    }
+    let settings = AgentSettings::resolve(&thought.home, &config, &script, request, &env)?;
+    let prompt = thought.prompt(&script, &input, &resume)?;
+    let before = thought.memory_hash();
+    let report = thought.run_agent(tool, request, settings, env, interrupts, prompt);
+    if is_kept {
+        thought.note_origin(before.as_deref())?;
+    }
+    report.map(|report| thought.report(report, "agent", Some(&resume.0)))
+}
+
+/// What memory.js came to.
+enum Memory {
+    /// It did the task.
+    Done,
+    /// The model is needed: why, and what memory.js is.
+    Resume(Resume, Option<String>),
+}
+
+impl Thought {
+    fn run_memory(
+        &self,
+        request: &ThinkRequest,
+        env: &Env,
+        interrupts: &Interrupts,
+    ) -> Result<Memory, Problem> {
+        let code = match self.read_memory() {
+            Ok(Some(code)) => code,
+            Ok(None) => return Ok(Memory::Resume(Resume::First, None)),
+            Err(error) => return Ok(Memory::Resume(Resume::Failed(format!("{error:#}")), None)),
+        };
+        let origin = self.home.read_origin(&self.name)?;
+        let made_for = origin.and_then(|origin| origin.sha256);
+        if made_for.is_some_and(|made_for| made_for != self.source.sha256) && !request.keep_memory {
+            return Ok(Memory::Resume(Resume::Changed, Some(code)));
+        }
+        self.screen.begin_memory(&self.name);
+        let start = self.start(code.clone(), "memory.js");
+        let mut bridges = bridges(self, env, interrupts);
+        let ran = run_script(env, &start, self.limit, interrupts, &mut bridges)?;
+        self.screen.end_memory();
+        self.written.borrow_mut().add_denied(&bridges.permissions.denied);
+        let resume = match ran.outcome {
+            Outcome::End(End::Value(value)) => {
+                self.written.borrow_mut().write(&value.unwrap_or_default());
+                return Ok(Memory::Done);
+            }
+            Outcome::End(End::Exit(0)) => return Ok(Memory::Done),
+            Outcome::End(End::Exit(code)) => Resume::Exited(code),
+            Outcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
+            Outcome::End(End::Resumed(context)) => Resume::Asked(context),
+            Outcome::TimedOut => {
+                let seconds = self.limit.unwrap_or_default().as_secs_f64();
+                Resume::Failed(format!("it took longer than {seconds} s"))
+            }
+            Outcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
+            Outcome::Broken(why) | Outcome::End(End::Memory(why)) => Resume::Failed(why),
+            Outcome::Unsafe(why) => return Err(refuse_unsafe(&why)),
+        };
+        self.screen.show_resume(&resume);
+        Ok(Memory::Resume(resume, Some(code)))
+    }
+
+    /// What the model is asked: the script, its input and arguments, and why it is needed.
+    fn prompt(
+        &self,
+        script: &Script,
+        input: &str,
+        (why, memory): &(Resume, Option<String>),
+    ) -> Result<String, Problem> {
+        let mut text = script.prompt.clone();
+        if !input.is_empty() {
+            if input.len() > limits::RESULT_WHOLE {
+                let path = self.folder.join("workspace/stdin.txt");
+                fs::create_private_folder(&self.folder.join("workspace"))?;
+                AtomicFile::new(&path).without_sync().write(input.as_bytes())?;
+                let head = &input[..input.floor_char_boundary(2000)];
+                text.push_str(&format!(
+                    "\n\nStdin: {} bytes, in {}. It begins:\n{head}",
+                    input.len(),
+                    path.display()
+                ));
+            } else {
+                text.push_str(&format!("\n\nStdin:\n{input}"));
+            }
+        }
+        if !self.args.is_empty() {
+            let quoted: Vec<String> =
+                self.args.iter().map(|arg| Value::from(arg.as_str()).to_string()).collect();
+            text.push_str(&format!("\n\nArguments: {}", quoted.join(" ")));
+        }
+        let printed = self.written.borrow().head();
+        text.push_str(&format!("\n\nmemory.js: {}", why.text(memory.as_deref(), &printed)));
+        Ok(text)
+    }
+
+    fn run_agent(
+        &self,
+        tool: &'static str,
+        request: &ThinkRequest,
+        settings: AgentSettings,
+        mut env: Env,
+        interrupts: Interrupts,
+        prompt: String,
+    ) -> Result<Report, Problem> {
+        let mut limits = request.limits.clone();
+        limits.max_turns = limits.max_turns.or(settings.max_iterations);
+        let args = RunArgs {
+            prompt: vec![prompt],
+            // Stdout is the script's: the answer is in the report.
+            json: true,
+            quiet: request.quiet,
+            show_request: request.dry_run,
+            model: settings.model_args(&request.model),
+            limits,
+            lock_timeout: Some(request.lock_timeout),
+            ..RunArgs::default()
+        };
+        let id = uuid::Uuid::new_v4().simple();
+        let name = format!("thought-{}-{id}", root::name_part(&self.name));
+        let which =
+            ConversationArgs { conversation: Some(name.clone()), ..ConversationArgs::default() };
+        settings.set_key(&mut env);
+        let mut call = Call::with(tool, &args, &which, env, interrupts)?;
+        call.name = name;
+        call.settings.tags = TagSet::SCRIPTS;
+        call.settings.config.approve = crate::approve::Approve::None;
+        let config = &mut call.settings.config;
+        config.max_output_tokens = settings.max_tokens.or(config.max_output_tokens).or(Some(4096));
+        call.scripts = Some(self);
+        self.screen.begin_agent(&self.name);
+        let mut report = run_call(&mut call, false, "")?;
+        if !request.dry_run {
+            let answer = std::mem::take(&mut report.text);
+            if !request.quiet && !answer.trim().is_empty() {
+                out::line(answer.trim_end());
+            }
+        }
+        Ok(report)
+    }
+
+    /// What `--dry-run` shows.
+    #[expect(clippy::too_many_arguments, reason = "a run needs no less")]
+    fn show_plan(
+        &self,
+        tool: &'static str,
+        request: &ThinkRequest,
+        config: &HomeConfig,
+        script: &Script,
+        env: Env,
+        interrupts: Interrupts,
+        input: &str,
+    ) -> Result<Report, Problem> {
+        let memory = self.read_memory().ok().flatten();
+        let origin = self.home.read_origin(&self.name)?.and_then(|origin| origin.sha256);
+        let is_changed =
+            origin.is_some_and(|origin| origin != self.source.sha256) && !request.keep_memory;
+        let why = match &memory {
+            None => Resume::First,
+            Some(_) if is_changed => Resume::Changed,
+            Some(_) => Resume::Unused,
+        };
+        let runs = if memory.is_some() && !is_changed && !request.fresh {
+            "memory.js"
+        } else {
+            "the agent"
+        };
+        let mut text = format!(
+            "thought: {}\nfolder: {}\nwould run: {runs}\n",
+            self.name,
+            self.folder.display()
+        );
+        for (whose, policy) in [("own", &self.layers.own), ("global", &self.layers.global)] {
+            text.push_str(&format!("{whose} policy:\n{}", policy.format()));
+        }
+        let settings = AgentSettings::resolve(&self.home, config, script, request, &env)?;
+        let prompt = self.prompt(script, input, &(why, memory))?;
+        let plan = self.run_agent(tool, request, settings, env, interrupts, prompt)?;
+        text.push_str(&format!("first request to a model:\n{}", plan.text));
+        let counts = [Kind::Path, Kind::Env, Kind::Host].map(|kind| self.layers.own.count(kind).0);
+        Ok(Report { text, ..plan }
+            .with("thought", self.name.clone())
+            .with("would_run", runs)
+            .with("allowed", counts.to_vec()))
+    }
+
+    /// The report of a run, with what a script's user wants to know of it.
+    fn report(&self, report: Report, mode: &str, resume: Option<&Resume>) -> Report {
+        let written = self.written.borrow();
+        let resumed = match resume {
+            Some(Resume::Asked(context)) => Some(context.clone().unwrap_or_default()),
+            _ => None,
+        };
+        report
+            .with("mode", mode)
+            .with("thought", self.name.clone())
+            .with("stdout", written.all.clone())
+            .with("resumed", resumed)
+            .with("denied", written.denied.iter().cloned().map(Value::from).collect::<Value>())
+    }
+}
+
+/// What is piped in, as text.
+fn read_stdin(interrupts: &Interrupts) -> Result<String, Problem> {
+    if terminal::stdin_is_terminal() {
+        return Ok(String::new());
+    }
+    let bytes = stdin::read_to_end(interrupts)?.map_err(Problem::interrupted)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

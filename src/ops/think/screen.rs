@@ -1,0 +1,69 @@
+//! What a terminal on stderr shows of a run: a shape and a colour for each of memory.js, the agent and scripts.
+
+use std::cell::RefCell;
+
+use crate::format::harmless::escape_text;
+use crate::ops::spinner::Spinner;
+use crate::out;
+use crate::sys::terminal;
+use crate::thought::context::Resume;
+use crate::view::render::{Row, Style};
+
+/// The lines of a run on stderr.
+pub(super) struct Screen {
+    /// Whether stderr is a terminal, and progress is wanted.
+    is_shown: bool,
+    spinner: RefCell<Option<Spinner>>,
+}
+
+impl Screen {
+    pub(super) fn new(is_quiet: bool) -> Self {
+        let is_shown = !is_quiet && terminal::stderr_is_terminal();
+        Self { is_shown, spinner: RefCell::new(None) }
+    }
+
+    fn row(&self, text: String, style: Style) {
+        if self.is_shown {
+            out::row(&Row::new(text, style), "");
+        }
+    }
+
+    pub(super) fn begin_memory(&self, name: &str) {
+        self.row(format!("■ {name} memory.js"), Style::Memory);
+    }
+
+    pub(super) fn end_memory(&self) {
+        self.spinner.borrow_mut().take();
+    }
+
+    pub(super) fn show_resume(&self, resume: &Resume) {
+        let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        match resume {
+            Resume::Asked(None) => self.row("  ↳ resumed".to_owned(), Style::Asked),
+            Resume::Asked(Some(context)) => {
+                self.row(format!("  ↳ resumed: {}", first_line(context)), Style::Asked);
+            }
+            Resume::Threw { message, .. } | Resume::Failed(message) => {
+                self.row(format!("  ↳ error: {}", first_line(message)), Style::Failed);
+            }
+            Resume::Exited(code) => {
+                self.row(format!("  ↳ error: process.exit({code})"), Style::Failed);
+            }
+            Resume::First | Resume::Unused | Resume::Changed => {}
+        }
+    }
+
+    pub(super) fn begin_agent(&self, name: &str) {
+        self.row(String::new(), Style::Plain);
+        self.row(format!("● {name} agent"), Style::Agent);
+    }
+
+    /// A line of a script's console: also where stderr is no terminal.
+    pub(super) fn show_console(&self, text: &str) {
+        if self.is_shown {
+            self.row(format!("    {}", escape_text(text)), Style::Dim);
+        } else {
+            out::line(text);
+        }
+    }
+}

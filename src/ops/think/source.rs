@@ -1,0 +1,157 @@
+//! Reads a script: a file, or a page of the web, which is shown and asked about when it is new or has changed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::request::ThinkRequest;
+use crate::limits;
+use crate::out;
+use crate::policy::places::Places;
+use crate::policy::{Approval, Kind, Layers, NewEntry};
+use crate::problem::Problem;
+use crate::sys::ask_tty::{Answer, AskTty};
+use crate::sys::bridges::Bridges;
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::http::fetch::FetchRequest;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::permission::{Permissions, read_policy};
+use crate::sys::thoughts::Home;
+use crate::thought::script::is_url;
+
+/// A script's text, and where it is.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Its path without links, or its address.
+    pub place: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Their SHA-256.
+    pub sha256: String,
+}
+
+/// How long reading a page may take.
+const TIME: Duration = Duration::from_secs(30);
+
+/// Reads a script, wherever it is.
+pub(super) fn read_source(
+    request: &ThinkRequest,
+    env: &Env,
+    home: &Home,
+    interrupts: &Interrupts,
+) -> Result<Source, Problem> {
+    let place = &request.script;
+    let source = read_place(place, env, home, interrupts)?;
+    if is_url(place) && !request.dry_run {
+        confirm_page(&source, request.yes, home, interrupts)?;
+    }
+    Ok(source)
+}
+
+/// Reads a script's file or page.
+///
+/// # Errors
+/// It is not there, too large, or cannot be read.
+pub fn read_place(
+    place: &str,
+    env: &Env,
+    home: &Home,
+    interrupts: &Interrupts,
+) -> Result<Source, Problem> {
+    let bytes;
+    let place = if is_url(place) {
+        bytes = fetch_page(place, env, home, interrupts)?;
+        place.to_owned()
+    } else {
+        let path = env.absolute_path(Path::new(place))?;
+        let limit = limits::THOUGHT_SCRIPT;
+        if fs::file_size(&path).is_some_and(|size| size > limit) {
+            return Err(Problem::usage(format!("{place}: a script has at most {limit} bytes")));
+        }
+        bytes = fs::read_bytes(&path, limit)?.ok_or_else(|| {
+            let near = crate::sys::names::suggest_paths(&path);
+            Problem::failed(format!("{place}: no such script{near}"))
+        })?;
+        fs::real_path(&path).unwrap_or(path).display().to_string()
+    };
+    let sha256 = fs::sha256(&bytes);
+    Ok(Source { place, bytes, sha256 })
+}
+
+/// Fetches a page. Its host is one that the user named; others, to which it is redirected, must be allowed.
+fn fetch_page(
+    place: &str,
+    env: &Env,
+    home: &Home,
+    interrupts: &Interrupts,
+) -> Result<Vec<u8>, Problem> {
+    let url = Url::parse(place).map_err(|error| Problem::usage(format!("{place}: {error}")))?;
+    let host = url.host_str().unwrap_or_default().to_owned();
+    let mut layers =
+        Layers { global: read_policy(&home.policy(None)).unwrap_or_default(), ..Layers::default() };
+    let (kind, approval) = (Kind::Host, Approval::Allow);
+    layers.own.add(&NewEntry {
+        kind,
+        subject: &host,
+        mode: "",
+        approval,
+        source: "cli",
+        created: "",
+    });
+    let permissions = Permissions::new(Places::default(), layers, interrupts);
+    let mut bridges = Bridges::new(permissions, env, PathBuf::new(), Box::new(|_| ()));
+    let request = FetchRequest {
+        method: "GET".to_owned(),
+        url,
+        headers: vec![("accept".to_owned(), "text/markdown, text/plain, */*".to_owned())],
+        body: Vec::new(),
+        is_private_allowed: false,
+        time: TIME,
+        limit: limits::THOUGHT_SCRIPT,
+    };
+    let fetched = bridges.follow(request, None);
+    if let Some(signal) = interrupts.pending() {
+        return Err(Problem::interrupted(signal));
+    }
+    let fetched = fetched.map_err(|error| Problem::failed(format!("{place}: {error}")))?;
+    if fetched.status != 200 {
+        return Err(Problem::failed(format!(
+            "{place}: the server answered with status {}",
+            fetched.status
+        )));
+    }
+    Ok(fetched.body)
+}
+
+/// Shows a page that is new or has changed, and asks whether it may run.
+fn confirm_page(
+    source: &Source,
+    is_taken: bool,
+    home: &Home,
+    interrupts: &Interrupts,
+) -> Result<(), Problem> {
+    let known = home.read_fingerprint(&source.place);
+    home.prepare()?;
+    if is_taken || known.as_deref() == Some(source.sha256.as_str()) {
+        return Ok(home.write_fingerprint(&source.place, &source.sha256)?);
+    }
+    let what = if known.is_some() { "has changed" } else { "was never run here" };
+    let Some(mut asker) = AskTty::open(home.folder.join("locks")) else {
+        return Err(Problem::failed(format!(
+            "{} {what}, and nobody is there to ask; look at it, then run it with --yes",
+            source.place
+        )));
+    };
+    out::line(&format!("{} {what}:\n{}", source.place, String::from_utf8_lossy(&source.bytes)));
+    match asker.ask("nagent-think", "RUN", &source.place, interrupts) {
+        Answer::Allow => Ok(home.write_fingerprint(&source.place, &source.sha256)?),
+        Answer::Once => Ok(()),
+        Answer::Deny => Err(Problem::failed(format!("{}: you said no", source.place))),
+        Answer::Interrupted => {
+            let signal = interrupts.pending().unwrap_or(crate::exit::Signal::Int);
+            Err(Problem::interrupted(signal))
+        }
+    }
+}

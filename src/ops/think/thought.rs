@@ -1,0 +1,177 @@
+//! The thought of a script: its folders, its policies, what its run has written.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::request::ThinkRequest;
+use super::screen::Screen;
+use super::source::Source;
+use super::written::Written;
+use crate::exit::Exit;
+use crate::js::wire::Start;
+use crate::limits;
+use crate::ops::find_root::find_root;
+use crate::out;
+use crate::policy::places::Places;
+use crate::policy::{Layers, Policy};
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::permission::read_policy;
+use crate::sys::thoughts::{Home, Origin};
+use crate::sys::tty::Tty;
+use crate::sys::{clock, fs, sandbox};
+use crate::thought::script::is_url;
+
+/// A thought that is run.
+pub(super) struct Thought {
+    pub(super) home: Home,
+    pub(super) name: String,
+    /// Its data: in a temporary folder where nothing is to be kept.
+    pub(super) folder: PathBuf,
+    /// The temporary folder, removed when this is dropped.
+    pub(super) temporary: Option<TempDir>,
+    pub(super) source: Source,
+    pub(super) places: Places,
+    pub(super) layers: Layers,
+    /// Whether answers are stored: not in a policy that is damaged.
+    pub(super) stores_answers: bool,
+    pub(super) cwd: PathBuf,
+    pub(super) args: Vec<String>,
+    pub(super) limit: Option<Duration>,
+    pub(super) written: Rc<RefCell<Written>>,
+    pub(super) screen: Screen,
+}
+
+impl Thought {
+    pub(super) fn memory_path(&self) -> PathBuf {
+        self.folder.join("memory.js")
+    }
+
+    pub(super) fn memory_hash(&self) -> Option<String> {
+        fs::read_bytes(&self.memory_path(), limits::JS_SOURCE).ok()?.map(|bytes| fs::sha256(&bytes))
+    }
+
+    /// The text of memory.js.
+    pub(super) fn read_memory(&self) -> anyhow::Result<Option<String>> {
+        fs::read_text(&self.memory_path(), limits::JS_SOURCE)
+    }
+
+    /// A script for the engine.
+    pub(super) fn start(&self, code: String, file: &str) -> Start {
+        Start {
+            code,
+            file: file.to_owned(),
+            base: self.folder.display().to_string(),
+            args: self.args.clone(),
+            cwd: self.cwd.display().to_string(),
+            memory: limits::JS_MEMORY,
+        }
+    }
+
+    /// Notes which script the thought belongs to, and that memory.js was made for this text of it, if it was changed.
+    pub(super) fn note_origin(&self, before: Option<&str>) -> Result<(), Problem> {
+        let after = self.memory_hash();
+        let old = self.home.read_origin(&self.name)?;
+        let is_new = after.as_deref() != before && after.is_some();
+        if old.is_some() && !is_new {
+            return Ok(());
+        }
+        let sha256 = if is_new { Some(self.source.sha256.clone()) } else { None };
+        let place = self.source.place.clone();
+        Ok(self.home.write_origin(&self.name, &Origin { place, sha256 })?)
+    }
+}
+
+/// Finds the thought of a script, and makes its folders where they are missing.
+pub(super) fn open_thought(
+    tool: &str,
+    request: &ThinkRequest,
+    env: &Env,
+    home: Home,
+    source: Source,
+    is_kept: bool,
+) -> Result<Thought, Problem> {
+    let cwd = env.current_folder()?;
+    home.prepare()?;
+    let (name, note) = home.choose_thought(&source.place, &source.sha256)?;
+    if let Some(note) = note {
+        out::line(&format!("{tool}: {note}"));
+    }
+    home.prepare_thought(&name, &clock::now())?;
+    if is_kept && home.read_origin(&name)?.is_none() {
+        home.write_origin(&name, &Origin { place: source.place.clone(), sha256: None })?;
+    }
+    // That of a page is what was agreed to.
+    if !is_url(&source.place) {
+        home.write_fingerprint(&source.place, &source.sha256)?;
+    }
+    let temporary = if is_kept { None } else { Some(fs::empty_folder()?) };
+    let folder =
+        temporary.as_ref().map_or_else(|| home.thought(&name), |folder| folder.path().to_owned());
+    for below in ["workspace", "memories"] {
+        fs::create_private_folder(&folder.join(below))?;
+    }
+    let mut stores_answers = true;
+    let mut read_or_ask = |path: &Path| {
+        read_policy(path).unwrap_or_else(|error| {
+            out::line(&format!("{tool}: {error:#}; until then everything is asked"));
+            stores_answers = false;
+            Policy::default()
+        })
+    };
+    let layers = Layers {
+        own: read_or_ask(&home.policy(Some(&name))),
+        global: read_or_ask(&home.policy(None)),
+    };
+    let root = find_root(request.model.root.as_deref(), env)?.0.folder;
+    let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
+    let places = Places {
+        cwd: real(&cwd),
+        user_home: env.home().as_deref().map(real),
+        home: real(&home.folder),
+        thought: Some(real(&folder)),
+        root: Some(real(&root)),
+        hidden: sandbox::credential_paths(&root, env),
+    };
+    let limit = request.timeout.map(Duration::from_secs_f64);
+    let limit = limit.or_else(|| Tty::open().is_none().then_some(limits::JS_TIME));
+    Ok(Thought {
+        name,
+        folder: real(&folder),
+        temporary,
+        source,
+        places,
+        layers,
+        stores_answers,
+        cwd,
+        args: request.args.clone(),
+        limit,
+        written: Rc::new(RefCell::new(Written::new(request.json))),
+        screen: Screen::new(request.quiet),
+        home,
+    })
+}
+
+/// Whether what a run leaves is kept, by `THINKINGSCRIPT__CACHE`.
+pub(super) fn keeps_data(env: &Env) -> Result<bool, Problem> {
+    match env.get("THINKINGSCRIPT__CACHE").unwrap_or("persist").to_ascii_lowercase().as_str() {
+        "persist" => Ok(true),
+        "ephemeral" | "off" => Ok(false),
+        other => Err(Problem::usage(format!(
+            "THINKINGSCRIPT__CACHE is \"{}\"; it is persist, ephemeral or off",
+            other.escape_debug()
+        ))),
+    }
+}
+
+/// Why nothing of a run is done where scripts cannot be kept in.
+pub(super) fn refuse_unsafe(why: &str) -> Problem {
+    Problem::new(
+        Exit::Failed,
+        format!("the sandbox for scripts cannot be built, so nothing ran: {why}"),
+    )
+}

@@ -1,0 +1,130 @@
+//! Where a call of `nagent-thought` takes place, and which script it is about.
+
+use std::path::{Path, PathBuf};
+
+use crate::llm::provider::nearest;
+use crate::ops::think::read_place;
+use crate::problem::Problem;
+use crate::sys::env::Env;
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+use crate::sys::thoughts::Home;
+use crate::thought::script::is_url;
+
+/// Where a call takes place.
+pub(super) struct Desk {
+    pub(super) env: Env,
+    pub(super) home: Home,
+    pub(super) interrupts: Interrupts,
+}
+
+/// A script that was named.
+pub(super) struct Target {
+    /// The name of its thought.
+    pub(super) name: String,
+    /// The file or address; `None`: there are only data of that name.
+    pub(super) place: Option<String>,
+}
+
+impl Desk {
+    pub(super) fn new() -> Result<Self, Problem> {
+        let env = Env::read();
+        let home = Home::find(&env)?;
+        home.prepare()?;
+        Ok(Self { env, home, interrupts: Interrupts::install()? })
+    }
+
+    /// Finds a script by its address, its file, or the name it was installed under.
+    pub(super) fn find(&self, script: &str) -> Result<Target, Problem> {
+        if is_url(script) {
+            return self.target(script.to_owned());
+        }
+        let path = self.env.absolute_path(Path::new(script))?;
+        if script.contains('/') || script.starts_with('.') {
+            let real = fs::real_path(&path)
+                .ok_or_else(|| Problem::failed(format!("{script}: no such script")))?;
+            return self.target(real.display().to_string());
+        }
+        let installed = self.home.installed(script);
+        match (fs::exists(&installed), fs::file_size(&path).is_some()) {
+            (true, true) => Err(Problem::usage(format!(
+                "{script} is both an installed script and a file here: write {} or ./{script}",
+                installed.display()
+            ))),
+            (true, false) => self.target(installed.display().to_string()),
+            (false, true) => {
+                self.target(fs::real_path(&path).unwrap_or(path).display().to_string())
+            }
+            (false, false) if fs::exists(&self.home.thought(script)) => {
+                Ok(Target { name: script.to_owned(), place: None })
+            }
+            (false, false) => {
+                let names = self.home.list_thoughts()?;
+                let near = nearest(script, names.iter().map(String::as_str));
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                Err(Problem::failed(format!(
+                    "{script}: no script is installed under that name, and no file here has it{near}"
+                )))
+            }
+        }
+    }
+
+    /// The script at a place.
+    pub(super) fn target(&self, place: String) -> Result<Target, Problem> {
+        let sha256 = match self.home.read_fingerprint(&place) {
+            Some(known) if is_url(&place) => known,
+            _ if is_url(&place) => String::new(),
+            _ => fs::sha256(&self.read(&place)?),
+        };
+        let (name, _) = self.home.choose_thought(&place, &sha256)?;
+        Ok(Target { name, place: Some(place) })
+    }
+
+    pub(super) fn read(&self, place: &str) -> Result<Vec<u8>, Problem> {
+        Ok(read_place(place, &self.env, &self.home, &self.interrupts)?.bytes)
+    }
+
+    /// The script's place; data alone are not enough.
+    pub(super) fn find_place(&self, script: &str) -> Result<String, Problem> {
+        let target = self.find(script)?;
+        target.place.ok_or_else(|| {
+            Problem::failed(format!(
+                "{script}: there are data of that name, and no script; install it first"
+            ))
+        })
+    }
+
+    /// The folder of a script's data, which must be there.
+    pub(super) fn find_data(&self, script: &str) -> Result<(String, PathBuf), Problem> {
+        let name = self.find(script)?.name;
+        let folder = self.home.thought(&name);
+        if fs::exists(&folder) {
+            return Ok((name, folder));
+        }
+        Err(Problem::failed(format!(
+            "{name} has no data yet; {} is made by its first run",
+            folder.display()
+        )))
+    }
+
+    pub(super) fn policy_path(
+        &self,
+        script: Option<&str>,
+    ) -> Result<(Option<String>, PathBuf), Problem> {
+        // A policy may be made before the first run.
+        let name = match script {
+            None => None,
+            Some(script) => Some(match self.find(script) {
+                Ok(target) => target.name,
+                Err(_)
+                    if !script.contains('/') && !script.starts_with('.') && !script.is_empty() =>
+                {
+                    script.to_owned()
+                }
+                Err(problem) => return Err(problem),
+            }),
+        };
+        let path = self.home.policy(name.as_deref());
+        Ok((name, path))
+    }
+}

@@ -1,0 +1,297 @@
+//! Looks after scripts in plain language. Nothing here asks a model but `setup`.
+
+mod desk;
+mod policy;
+mod setup;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use self::desk::Desk;
+use super::think::read_place;
+use crate::exit::Exit;
+use crate::out::{self, Report};
+use crate::policy::Kind;
+use crate::problem::Problem;
+use crate::sys::atomic_file::AtomicFile;
+use crate::sys::permission::read_policy;
+use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+use crate::sys::thoughts::Origin;
+use crate::sys::{fs, process};
+use crate::thought::script::{Script, thought_name};
+
+pub use self::policy::{PolicyEdit, add_entry, list_policy, remove_entry};
+pub use self::setup::setup;
+
+/// The first line that a script gets which has none.
+const SHEBANG: &str = "#!/usr/bin/env nagent-think\n";
+
+/// What a reset removes besides memory.js and the workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct Reset {
+    /// The memories.
+    pub memories: bool,
+    /// The policy.
+    pub policy: bool,
+}
+
+/// Lists the installed scripts, and thoughts that are not installed.
+pub fn list() -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let names = fs::list_names(&desk.home.folder.join("bin"))?;
+    let mut text = String::new();
+    let mut rows = Vec::new();
+    for name in &names {
+        let has_data = fs::exists(&desk.home.thought(&thought_name(name)));
+        text.push_str(&format!("{name}{}\n", if has_data { "" } else { " (no data)" }));
+        rows.push(serde_json::json!({ "name": name, "has_data": has_data }));
+    }
+    if names.is_empty() {
+        out::line("no script is installed; nagent-thought install FILE installs one");
+    }
+    let others = desk.home.list_thoughts()?;
+    Ok(Report::done(text).with("scripts", rows).with("thoughts", others))
+}
+
+/// Shows what there is of a script.
+pub fn describe(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let target = desk.find(script)?;
+    let folder = desk.home.thought(&target.name);
+    let count = |below: &str| fs::list_names(&folder.join(below)).map(|names| names.len());
+    let place = target.place.clone().unwrap_or_else(|| "none".to_owned());
+    let bytes = target.place.as_ref().and_then(|place| fs::file_size(Path::new(place)));
+    let memory = fs::file_size(&folder.join("memory.js"));
+    let (workspace, memories) = (count("workspace")?, count("memories")?);
+    let policy = read_policy(&desk.home.policy(Some(&target.name)));
+    let policy = policy.map_err(|error| Problem::failed(format!("{error:#}")))?;
+    let allowed = [Kind::Path, Kind::Env, Kind::Host].map(|kind| {
+        let (allow, deny) = policy.count(kind);
+        format!("{} {allow} allowed, {deny} denied", kind.name())
+    });
+    let size = |bytes: Option<u64>| {
+        bytes.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes"))
+    };
+    let text = format!(
+        "Name: {}\nScript: {place} ({})\nData: {}\nmemory.js: {}\nWorkspace: {workspace} entries, {} bytes\n\
+         Memories: {memories}\nPolicy: {}\n",
+        target.name,
+        size(bytes),
+        folder.display(),
+        size(memory),
+        fs::bytes_below(&folder.join("workspace")),
+        allowed.join("; ")
+    );
+    Ok(Report::done(text)
+        .with("name", target.name)
+        .with("script", target.place)
+        .with("folder", folder.display().to_string())
+        .with("memory_bytes", memory)
+        .with("memories", memories)
+        .with("policy", allowed.to_vec()))
+}
+
+/// Runs a script, with the streams of this process.
+pub fn run(script: &str, args: &[OsString]) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let place = desk.find_place(script)?;
+    let mut command = vec![desk.env.tool("nagent-think").into_os_string(), place.into()];
+    command.extend(args.iter().cloned());
+    let cwd = desk.env.current_folder()?;
+    let mut job = Job::new(command, cwd, desk.env.for_children(&[]));
+    (job.stdin, job.output) = (Stdin::Inherited, Output::Inherited);
+    let finished =
+        process::run(job, &desk.interrupts).map_err(|error| Problem::failed(error.to_string()))?;
+    let exit = match finished.outcome {
+        Outcome::Ended { code } => Exit::Command(u8::try_from(code & 0xff).unwrap_or(1)),
+        Outcome::Killed { signal } => Exit::Command(u8::try_from(128 + signal).unwrap_or(1)),
+        Outcome::Interrupted(signal) => Exit::Signal(signal),
+        Outcome::TimedOut | Outcome::TooMuch | Outcome::Stopped => Exit::Failed,
+    };
+    Ok(Report { exit, ..Report::done("") })
+}
+
+/// Installs a script.
+pub fn install(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let source = read_place(script, &desk.env, &desk.home, &desk.interrupts)?;
+    Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
+    let name = thought_name(script);
+    let path = desk.home.installed(&name);
+    let bytes = with_shebang(&source.bytes);
+    // What the script has learned where it was goes on.
+    let old = desk.home.read_origin(&name)?;
+    let goes_on = old.as_ref().is_some_and(|origin| origin.place == source.place);
+    write_executable(&path, &bytes)?;
+    if let Some(old) = old.filter(|_| goes_on) {
+        let place = fs::real_path(&path).unwrap_or_else(|| path.clone()).display().to_string();
+        let sha256 = old
+            .sha256
+            .map(|sha256| if sha256 == source.sha256 { fs::sha256(&bytes) } else { sha256 });
+        desk.home.write_origin(&name, &Origin { place, sha256 })?;
+    }
+    let bin = desk.home.folder.join("bin");
+    let is_in_path = desk
+        .env
+        .get_os("PATH")
+        .is_some_and(|path| std::env::split_paths(path).any(|folder| folder == bin));
+    if !is_in_path {
+        out::line(&format!("add {} to your PATH, or use nagent-thought run {name}", bin.display()));
+    }
+    let other = desk.env.program(&name);
+    if fs::exists(&other) && !other.starts_with(&bin) {
+        out::line(&format!("note: there is another {name}: {}", other.display()));
+    }
+    let path = path.display().to_string();
+    Ok(Report::done(path.clone()).with("installed", path))
+}
+
+/// Removes an installed script.
+pub fn remove(script: &str, force: bool) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let path = desk.home.installed(script);
+    if script.contains('/') || !fs::exists(&path) {
+        return Err(Problem::failed(format!(
+            "{script} is not installed; rm removes scripts that install installed"
+        )));
+    }
+    let target = desk.find(script)?;
+    let mut kept = vec![desk.home.discard(&path)?];
+    let data = desk.home.thought(&target.name);
+    if force && fs::exists(&data) {
+        kept.push(desk.home.discard(&data)?);
+    } else if fs::exists(&data) {
+        out::line(&format!("its data stay in {}; --force removes them, too", data.display()));
+    }
+    Ok(report_removed(&kept))
+}
+
+fn report_removed(kept: &[PathBuf]) -> Report {
+    let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
+    let text: String = kept.iter().map(|path| format!("moved to {path}\n")).collect();
+    Report::done(text).with("moved", kept)
+}
+
+/// Prints the prompt of a script.
+pub fn print_prompt(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let place = desk.find_place(script)?;
+    let script = Script::parse(&desk.read(&place)?)
+        .map_err(|error| Problem::usage(format!("{script}: {error}")))?;
+    Ok(Report::done(script.prompt.clone()).with("prompt", script.prompt))
+}
+
+/// Prints where a script is.
+pub fn print_place(script: &str) -> Result<Report, Problem> {
+    let place = Desk::new()?.find_place(script)?;
+    Ok(Report::done(place.clone()).with("script", place))
+}
+
+/// Prints where a script's data are.
+pub fn print_folder(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let folder = desk.home.thought(&desk.find(script)?.name).display().to_string();
+    Ok(Report::done(folder.clone()).with("folder", folder))
+}
+
+/// Prints the SHA-256 of a script.
+pub fn print_digest(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let digest = fs::sha256(&desk.read(&desk.find_place(script)?)?);
+    Ok(Report::done(digest.clone()).with("sha256", digest))
+}
+
+/// Opens the folder of a script's data; where that cannot be done, prints it.
+pub fn open_folder(script: &str) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let (_, folder) = desk.find_data(script)?;
+    let folder = folder.display().to_string();
+    let opener = desk.env.program("xdg-open");
+    let has_screen = desk.env.get("DISPLAY").or_else(|| desk.env.get("WAYLAND_DISPLAY")).is_some();
+    if !has_screen || !fs::is_executable(&opener) {
+        return Ok(Report::done(folder.clone()).with("folder", folder));
+    }
+    let argv = vec![opener.into_os_string(), folder.clone().into()];
+    let job = Job::new(argv, desk.env.current_folder()?, desk.env.for_children(&[]));
+    process::run(job, &desk.interrupts).map_err(|error| Problem::failed(error.to_string()))?;
+    Ok(Report::done("").with("folder", folder))
+}
+
+/// Removes memory.js and the workspace of a script, and more where that is asked for.
+pub fn reset(script: &str, what: Reset) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let (_, folder) = desk.find_data(script)?;
+    let mut names = vec!["memory.js", "workspace"];
+    names.extend(what.memories.then_some("memories"));
+    names.extend(what.policy.then_some("policy.json"));
+    let mut kept = Vec::new();
+    for name in names {
+        if fs::exists(&folder.join(name)) {
+            kept.push(desk.home.discard(&folder.join(name))?);
+        }
+    }
+    Ok(report_removed(&kept))
+}
+
+/// Lists the files of memories.
+pub fn list_memories(script: Option<&str>) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let names = match script {
+        Some(script) => vec![desk.find(script)?.name],
+        None => desk.home.list_thoughts()?,
+    };
+    let mut paths = Vec::new();
+    for name in names {
+        let folder = desk.home.thought(&name).join("memories");
+        paths.extend(
+            fs::list_names(&folder)?.iter().map(|name| folder.join(name).display().to_string()),
+        );
+    }
+    let text: String = paths.iter().map(|path| format!("{path}\n")).collect();
+    Ok(Report::done(text).with("memories", paths))
+}
+
+/// Prints or clears the cache.
+pub fn cache(script: Option<&str>, clear: bool, clear_all: bool) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    if clear_all {
+        let folder = desk.home.folder.join("cache");
+        let mut kept = Vec::new();
+        for name in fs::list_names(&folder)? {
+            kept.push(desk.home.discard(&folder.join(name))?);
+        }
+        return Ok(report_removed(&kept));
+    }
+    let script = script.ok_or_else(|| Problem::usage("name a script, or give --clear-all"))?;
+    let folder = desk.home.cache(&desk.find_place(script)?);
+    if !clear {
+        let folder = folder.display().to_string();
+        return Ok(Report::done(folder.clone()).with("cache", folder));
+    }
+    let kept = if fs::exists(&folder) { vec![desk.home.discard(&folder)?] } else { Vec::new() };
+    Ok(report_removed(&kept))
+}
+
+/// Writes a script that can be executed.
+pub fn build(input: &Path, output: &Path) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    let script = input.display().to_string();
+    let source = read_place(&script, &desk.env, &desk.home, &desk.interrupts)?;
+    Script::parse(&source.bytes).map_err(|error| Problem::usage(format!("{script}: {error}")))?;
+    let path = desk.env.absolute_path(output)?;
+    write_executable(&path, &with_shebang(&source.bytes))?;
+    let output = output.display().to_string();
+    Ok(Report::done(output.clone()).with("output", output))
+}
+
+fn with_shebang(bytes: &[u8]) -> Vec<u8> {
+    if bytes.starts_with(b"#!") { bytes.to_vec() } else { [SHEBANG.as_bytes(), bytes].concat() }
+}
+
+fn write_executable(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+    AtomicFile::new(path).write(bytes)?;
+    Ok(fs::make_executable(path)
+        .with_context(|| format!("cannot make {} executable", path.display()))?)
+}

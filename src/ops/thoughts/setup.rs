@@ -1,0 +1,67 @@
+//! Checks that a model answers scripts, and stores its key.
+
+use super::desk::Desk;
+use crate::client::RequestError;
+use crate::exit::Exit;
+use crate::llm::{ChatRequest, Message, Role};
+use crate::ops::flags::{ModelArgs, RunArgs};
+use crate::ops::settings::Settings;
+use crate::ops::think::choose_agent;
+use crate::out::{self, Report};
+use crate::problem::Problem;
+use crate::sys::thoughts::Agent;
+use crate::sys::{stdin, terminal};
+
+/// Checks that the model of scripts answers; with `store`, stores its key first.
+pub fn setup(store: Option<&str>, given: &ModelArgs) -> Result<Report, Problem> {
+    let desk = Desk::new()?;
+    if let Some(name) = store {
+        if terminal::stdin_is_terminal() {
+            out::line("paste the key, then Enter and Ctrl-D:");
+        }
+        let key = stdin::read_to_end(&desk.interrupts)?.map_err(Problem::interrupted)?;
+        let key = String::from_utf8_lossy(&key).trim().to_owned();
+        if key.is_empty() || key.contains(char::is_whitespace) {
+            return Err(Problem::usage(
+                "stdin has no key: printf %s KEY | nagent-thought setup --store",
+            ));
+        }
+        let mut agent = desk.home.read_agent(name)?.unwrap_or(Agent {
+            provider: given.provider.clone(),
+            model: given.model.clone(),
+            api_base: given.base_url.clone(),
+            ..Agent::default()
+        });
+        agent.api_key = Some(key);
+        let path = desk.home.write_agent(name, &agent)?;
+        out::line(&format!("stored in {}", path.display()));
+    }
+    let mut env = desk.env.clone();
+    let model = choose_agent(&desk.home, given, &mut env)?;
+    let settings = Settings::resolve_run(&RunArgs::for_model(model), &env)?;
+    let Some(provider) = settings.provider else {
+        return Err(Problem::usage(
+            "no provider is set up: set THINKINGSCRIPT__ANTHROPIC__API_KEY, or the variable of another provider (nagent --list-providers)",
+        ));
+    };
+    let mut client = settings.source(&env, true)?;
+    let model_id = client.model_id.clone().unwrap_or_default();
+    let request = ChatRequest {
+        max_output: Some(16),
+        ..settings.build_request(
+            &model_id,
+            None,
+            vec![Message { role: Role::User, parts: vec!["Say ok."] }],
+        )
+    };
+    match client.ask(&request, &mut |_| (), &desk.interrupts) {
+        Ok(_) => {
+            let text = format!("{} answers, with model {model_id}", provider.name());
+            Ok(Report::done(text).with("provider", provider.name()).with("model", model_id))
+        }
+        Err(RequestError::Interrupted(signal)) => Err(Problem::interrupted(signal)),
+        Err(RequestError::Api(error)) => {
+            Err(Problem::new(Exit::Provider, client.explain(&error, &model_id)))
+        }
+    }
+}

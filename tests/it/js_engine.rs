@@ -1,0 +1,56 @@
+//! A process in the engine's place that keeps to nothing: what it sends is data, and it never keeps a run waiting.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::sandbox::{NAGENT, Sandbox, answer};
+
+/// What a run whose engine is this shell script tells the model.
+fn told(engine: &str) -> String {
+    let sandbox = Sandbox::new().file("hello.md", "Print hello.");
+    let bin = sandbox.base().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let think = bin.join("nagent-think");
+    fs::hard_link(NAGENT, &think).or_else(|_| fs::copy(NAGENT, &think).map(drop)).unwrap();
+    fs::write(bin.join("nagent-js"), format!("#!/bin/sh\n{engine}\n")).unwrap();
+    fs::set_permissions(bin.join("nagent-js"), fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = sandbox.home().join(".thinkingscript/thoughts/hello");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("memory.js"), "'never'").unwrap();
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.program(think.to_str().unwrap(), &["--timeout", "1", "hello.md"]).run();
+    run.assert_exit(0).no_stdout().within(20.0);
+    assert_eq!(sandbox.processes(), Vec::<String>::new());
+    let requests = sandbox.requests();
+    requests[0].user()
+}
+
+#[test]
+fn whatever_the_engine_sends_is_no_more_than_an_error() {
+    const READY: &str = "echo '{\"ready\":true}'; read start;";
+    for (engine, part) in [
+        ("exit 0", "broke its protocol"),
+        ("echo rubbish", "broke its protocol"),
+        ("echo '{\"value\":\"early\"}'", "broke its protocol"),
+        (&format!("{READY} echo '{{\"call\":\"fs.delete\"}}'"), "broke its protocol"),
+        (
+            &format!("{READY} printf '{{\"value\":\"a\"}}\\n{{\"value\":\"b\"}}\\n'"),
+            "broke its protocol",
+        ),
+        (&format!("{READY} head -c 100000000 /dev/zero"), "broke its protocol"),
+        (&format!("{READY} kill -9 $$"), "killed by signal 9"),
+        (&format!("{READY} sleep 30"), "took longer than 1 s"),
+        (
+            &format!(
+                "{READY} while :; do echo '{{\"call\":\"no.such\",\"args\":[]}}'; read answer; done"
+            ),
+            "took longer than 1 s",
+        ),
+    ] {
+        let told = told(engine);
+        assert!(
+            told.contains("did not come to its end") && told.contains(part),
+            "{engine}: {told}"
+        );
+    }
+}

@@ -1,0 +1,414 @@
+//! `nagent-think`: scripts that a model runs first and memory.js from then on; what reaches stdout, what the model is told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::answers::Answer;
+use crate::process_under_test::Run;
+use crate::sandbox::{Sandbox, answer};
+
+pub(crate) const THINK: &str = env!("CARGO_BIN_EXE_nagent-think");
+
+pub(crate) fn think(sandbox: &Sandbox, words: &[&str]) -> Run {
+    sandbox.program(THINK, words).run()
+}
+
+/// A world with a script `hello.md`.
+fn world() -> Sandbox {
+    Sandbox::new().file("hello.md", "#!/usr/bin/env nagent-think\nPrint hello.\n")
+}
+
+pub(crate) fn home(sandbox: &Sandbox) -> PathBuf {
+    sandbox.home().join(".thinkingscript")
+}
+
+fn thought(sandbox: &Sandbox, name: &str) -> PathBuf {
+    home(sandbox).join("thoughts").join(name)
+}
+
+/// Puts a memory.js there, as the public runtime left it.
+fn remember(sandbox: &Sandbox, code: &str) {
+    fs::create_dir_all(thought(sandbox, "hello")).unwrap();
+    fs::write(thought(sandbox, "hello").join("memory.js"), code).unwrap();
+}
+
+pub(crate) fn script(code: &str) -> String {
+    format!("<nagent-script>{code}</nagent-script>")
+}
+
+/// The prompt of the last request.
+fn prompt(sandbox: &Sandbox) -> String {
+    let requests = sandbox.requests();
+    requests.last().unwrap().user()
+}
+
+#[test]
+fn the_first_run_leaves_a_memory_and_the_second_asks_no_model() {
+    let sandbox = world();
+    let memory = thought(&sandbox, "hello").join("memory.js");
+    let write = script(&format!(
+        "fs.writeFile({:?}, \"'hello ' + process.args\\n\")",
+        memory.display().to_string()
+    ));
+    sandbox.llm.push(format!("{}<nagent-stdout>\nhello\n\n</nagent-stdout>", script("1 + 1")));
+    sandbox.llm.push(write + &answer("done"));
+    sandbox.llm.push(answer("left memory.js"));
+    let run = think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("hello\n\n");
+    assert!(run.stderr.contains("left memory.js"), "{}", run.stderr);
+    let results: Vec<_> =
+        sandbox.blocks().into_iter().filter(|block| block.name.ends_with("-result")).collect();
+    assert_eq!((results[0].get("status"), results[0].body.as_str()), ("ok", "2"));
+    assert_eq!((results[1].name.as_str(), results[1].get("bytes")), ("nagent-stdout-result", "7"));
+    assert!(sandbox.conversation_path().to_string_lossy().contains("conversations/thought-hello-"));
+    let requests = sandbox.requests().len();
+    let again = think(&sandbox, &["hello.md", "--json", "x"]).assert_exit(0);
+    assert_eq!((again.stdout.as_str(), again.stderr.as_str()), ("hello --json,x", ""));
+    assert_eq!(sandbox.requests().len(), requests);
+    let json = think(&sandbox, &["--json", "hello.md", "y"]).json();
+    assert_eq!(
+        (&json["mode"], &json["stdout"], &json["thought"]),
+        (&json!("memory"), &json!("hello y"), &json!("hello"))
+    );
+    // No key is needed for it.
+    let bare = Sandbox::new().no_config().env("OPENAI_API_KEY", "").file("hello.md", "hi");
+    remember(&bare, "process.stdout.write('a'); process.exit(0)");
+    think(&bare, &["hello.md"]).assert_exit(0).stdout_is("a").no_stderr();
+    think(&bare, &["--fresh", "hello.md"]).assert_exit(2).no_stdout();
+}
+
+#[test]
+fn what_the_model_is_told_when_memory_does_not_do_it() {
+    for (code, part) in [
+        ("1;\nnull.x", "memory.js threw (line 2): TypeError"),
+        ("(", "memory.js threw (line 1): SyntaxError"),
+        ("process.exit(3)", "process.exit(3)"),
+        ("agent.resume({need: 'help'})", "with this context:\n{\"need\":\"help\"}"),
+        ("try { agent.resume() } catch (e) { 1 } finally { 2 }", "called agent.resume()"),
+        (
+            "process.stdout.write('half'); throw 1",
+            "to stdout before, so do not write it again:\nhalf",
+        ),
+        ("while (true) {}", "took longer than 0.3 s"),
+    ] {
+        let sandbox = world();
+        remember(&sandbox, code);
+        sandbox.llm.push(answer("I did it"));
+        think(&sandbox, &["--timeout", "0.3", "hello.md"]).assert_exit(0);
+        let prompt = prompt(&sandbox);
+        assert!(prompt.contains("Print hello.") && prompt.contains(part), "{code}: {prompt}");
+        assert!(prompt.contains(&format!("memory.js is:\n{code}")), "{prompt}");
+    }
+    let sandbox = world();
+    sandbox.llm.push(answer("done"));
+    let json = think(&sandbox, &["--json", "hello.md"]).json();
+    assert!(prompt(&sandbox).contains("There is no memory.js yet"));
+    assert_eq!(
+        (&json["mode"], &json["turn_count"], &json["stdout"]),
+        (&json!("agent"), &json!(1), &json!(""))
+    );
+    let large = world();
+    remember(&large, &"x".repeat((10 << 20) + 1));
+    large.llm.push(answer("done"));
+    think(&large, &["hello.md"]).assert_exit(0);
+    assert!(prompt(&large).contains("over the limit"));
+}
+
+#[test]
+fn a_script_that_changed_goes_back_to_the_model() {
+    let sandbox = world();
+    let memory = thought(&sandbox, "hello").join("memory.js").display().to_string();
+    sandbox.llm.push(script(&format!("fs.writeFile({memory:?}, \"'one'\")")));
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0);
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("one");
+    sandbox.write("hello.md", "Print hello twice.");
+    think(&sandbox, &["--keep-memory", "hello.md"]).assert_exit(0).stdout_is("one");
+    sandbox.llm.push(script(&format!("fs.writeFile({memory:?}, \"'two'\")")));
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
+    assert!(
+        sandbox.requests()[2].user().contains("The script has changed since memory.js was written")
+    );
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("two");
+    let requests = sandbox.requests().len();
+    let plan = think(&sandbox, &["--dry-run", "hello.md"]).assert_exit(0);
+    assert!(
+        plan.stdout.contains("would run: memory.js") && plan.stdout.contains("\"version\": 1"),
+        "{}",
+        plan.stdout
+    );
+    let plan = think(&sandbox, &["--dry-run", "--fresh", "hello.md"]).assert_exit(0);
+    assert!(
+        plan.stdout.contains("would run: the agent") && plan.stdout.contains("Print hello twice."),
+        "{}",
+        plan.stdout
+    );
+    assert_eq!(sandbox.requests().len(), requests);
+}
+
+#[test]
+fn stdin_arguments_and_front_matter() {
+    let sandbox = Sandbox::new().file(
+        "a.thought",
+        "#!/usr/bin/env think\n---\nmodel: other-model\nmax_tokens: 77\n---\n\nCount.\n",
+    );
+    sandbox.llm.push(answer("done"));
+    sandbox
+        .program(THINK, &["a.thought", "one two", "--fresh"])
+        .stdin("some\ninput\n")
+        .run()
+        .assert_exit(0);
+    let requests = sandbox.requests();
+    let user = requests[0].user();
+    assert!(user.contains("Count.\n\nStdin:\nsome\ninput\n"), "{user}");
+    assert!(user.contains("Arguments: \"one two\" \"--fresh\""), "{user}");
+    let body = requests[0].json();
+    assert_eq!(body["model"], "other-model");
+    assert!(body.to_string().contains(":77"), "{body}");
+    sandbox.llm.push(answer("done"));
+    sandbox.program(THINK, &["a.thought"]).stdin("x".repeat(100_000)).run().assert_exit(0);
+    assert!(prompt(&sandbox).contains("Stdin: 100000 bytes, in "));
+    assert_eq!(
+        fs::read(thought(&sandbox, "a").join("workspace/stdin.txt")).unwrap().len(),
+        100_000
+    );
+    for (text, word) in [
+        ("", "no prompt"),
+        ("---\nmodle: x\n---\nhi", "did you mean model?"),
+        ("---\nmodel: [\n---\nhi", "not YAML (line"),
+        ("---\nagent: anthropc\n---\nhi", "did you mean anthropic?"),
+    ] {
+        sandbox.write("b.md", text);
+        think(&sandbox, &["b.md"]).assert_exit(2).no_stdout().stderr_has(&[word]);
+    }
+    sandbox.write("c.md", [0xff, 0xfe, b'h', 0]);
+    think(&sandbox, &["c.md"]).assert_exit(2).stderr_has(&["not UTF-8"]);
+    sandbox.write("d.md", "x".repeat((1 << 20) + 1));
+    think(&sandbox, &["d.md"]).assert_exit(2).stderr_has(&["at most 1048576 bytes"]);
+    think(&sandbox, &["none.md"]).assert_exit(1).stderr_has(&["none.md: no such script"]);
+    think(&sandbox, &[]).assert_exit(2).stderr_has(&["there is no script"]);
+    think(&sandbox, &["--frsh", "b.md"]).assert_exit(2).stderr_has(&["--fresh"]);
+    let wrong = sandbox.program(THINK, &["a.thought"]).env("THINKINGSCRIPT__CACHE", "maybe").run();
+    wrong.assert_exit(2).stderr_has(&["persist, ephemeral or off"]);
+    fs::write(home(&sandbox).join("config.json"), "{\n,").unwrap();
+    think(&sandbox, &["a.thought"])
+        .assert_exit(2)
+        .stderr_has(&["config.json is damaged", "line 2"]);
+}
+
+#[test]
+fn scripts_of_one_name_have_thoughts_of_their_own() {
+    let sandbox = world();
+    sandbox.write("other/hello.md", "Print bye.");
+    remember(&sandbox, "'mine'");
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("mine");
+    sandbox.llm.push(answer("done"));
+    let run = think(&sandbox, &["other/hello.md"]).assert_exit(0).no_stdout();
+    assert!(
+        run.stderr.contains("the thought hello belongs to") && run.stderr.contains("hello-"),
+        "{}",
+        run.stderr
+    );
+    // The same text at another place is the same script.
+    fs::copy(sandbox.work().join("hello.md"), sandbox.work().join("other/hello.txt")).unwrap();
+    let names = fs::read_dir(home(&sandbox).join("thoughts")).unwrap().count();
+    assert_eq!(names, 2);
+}
+
+#[test]
+fn nothing_is_kept_without_a_cache() {
+    for mode in ["ephemeral", "off"] {
+        let sandbox = world();
+        remember(&sandbox, "'kept'");
+        sandbox.llm.push(script("fs.writeFile(process.args[0] ?? 'x', '1')"));
+        sandbox.llm.push(answer("done"));
+        let run = sandbox.program(THINK, &["hello.md"]).env("THINKINGSCRIPT__CACHE", mode).run();
+        run.assert_exit(0).no_stdout();
+        assert_eq!(
+            fs::read_to_string(thought(&sandbox, "hello").join("memory.js")).unwrap(),
+            "'kept'"
+        );
+        assert!(!fs::read_dir(sandbox.tmp()).is_ok_and(|mut left| left.next().is_some()), "{mode}");
+    }
+}
+
+#[test]
+fn the_kernel_starts_a_script_and_pipes_carry_it() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.write("up", format!("#!{THINK}\nUpper-case.\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(thought(&sandbox, "up")).unwrap();
+    fs::write(
+        thought(&sandbox, "up").join("memory.js"),
+        "process.args.join(' ').toUpperCase() + '\\n'",
+    )
+    .unwrap();
+    let run = sandbox.program("sh", &["-c", "echo ignored | ./up a -b | tr A x | cat"]).run();
+    run.assert_exit(0).stdout_is("x -B\n").no_stderr();
+}
+
+#[test]
+fn what_a_script_may_do_and_what_it_is_refused() {
+    let sandbox = world().file("data.txt", "seen");
+    let folder = thought(&sandbox, "hello");
+    let at = |name: &str| folder.join(name).display().to_string();
+    sandbox.llm.push(
+        script("fs.readFile('data.txt')")
+            + &script(&format!("fs.writeFile({:?}, 'note')", at("memories/a.md")))
+            + &script(
+                &format!(
+                    "fs.writeFile({:?}, 'x'); require('./workspace/m').y",
+                    at("workspace/m.js")
+                )
+                .replace("'x'", "'exports.y = 5'"),
+            )
+            + &script("fs.writeFile('data.txt', '')")
+            + &script(&format!("fs.writeFile({:?}, '{{}}')", at("policy.json")))
+            + &script(&format!("fs.move({:?}, '/tmp/stolen')", folder.display().to_string()))
+            + &script("net.fetch('https://api.example.com/')")
+            + &script("env.get('OPENAI_API_KEY')")
+            + &script("console.log('seen by the model'); agent.resume('no')"),
+    );
+    sandbox.llm.push(answer("done"));
+    let json = think(&sandbox, &["--json", "hello.md"]).assert_exit(0).json();
+    let results: Vec<String> = sandbox
+        .blocks_of("nagent-script-result")
+        .iter()
+        .map(|block| format!("{}: {}", block.get("status"), block.body))
+        .collect();
+    assert_eq!(results[..3], ["ok: seen", "ok: ", "ok: 5"]);
+    for (result, word) in results[3..].iter().zip([
+        "nagent-thought policy add path hello",
+        "what it may do",
+        "what it may do",
+        "nagent-thought policy add host hello api.example.com",
+        "nagent-thought policy add env hello OPENAI_API_KEY",
+        "console:\nseen by the model",
+    ]) {
+        assert!(result.starts_with("error: ") && result.contains(word), "{word}: {result}");
+    }
+    assert_eq!(json["denied"].as_array().unwrap().len(), 5, "{json}");
+    assert_eq!(sandbox.read("data.txt"), "seen");
+    let policy = fs::read_to_string(folder.join("policy.json")).unwrap();
+    assert!(
+        policy.contains("\"source\": \"default\"")
+            && !policy.contains("prompt\",\n        \"created"),
+        "{policy}"
+    );
+    // A memory is told to the next run.
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0);
+    assert!(sandbox.requests().last().unwrap().system().contains("### a.md\nnote"));
+    // A deny beats a free place.
+    let deny = json!({"version": 1, "paths": {"entries": [{"path": sandbox.work().join("data.txt"), "mode": "r", "approval": "deny"}]}});
+    fs::write(home(&sandbox).join("policy.json"), deny.to_string()).unwrap();
+    remember(&sandbox, "fs.readFile('data.txt')");
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
+    assert!(prompt(&sandbox).contains("the policy says no"));
+    fs::write(home(&sandbox).join("policy.json"), "{").unwrap();
+    think(&sandbox, &["hello.md"])
+        .assert_exit(0)
+        .stdout_is("seen")
+        .stderr_has(&["policy.json is damaged"]);
+}
+
+#[test]
+fn a_key_of_an_agents_file_goes_to_the_provider_and_nowhere_else() {
+    const KEY: &str = "sk-canary-4f8a2b9c1d7e6f3a5b8c";
+    let sandbox = Sandbox::new().no_config().file("hello.md", "---\nagent: local\n---\nhi");
+    let agents = home(&sandbox).join("agents");
+    fs::create_dir_all(&agents).unwrap();
+    let base = format!("{}/v1", sandbox.llm.origin());
+    let agent =
+        json!({"version": 1, "provider": "openai", "api_key": KEY, "api_base": base, "model": "m"});
+    fs::write(agents.join("local.json"), agent.to_string()).unwrap();
+    sandbox.llm.push(
+        script(&format!("fs.readFile({:?})", agents.join("local.json").display().to_string()))
+            + &script("env.get('OPENAI_API_KEY')"),
+    );
+    sandbox.llm.push(answer("done"));
+    let run = think(&sandbox, &["--json", "hello.md"]).assert_exit(0);
+    let requests = sandbox.requests();
+    assert_eq!(requests[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    assert!(!run.stdout.contains(KEY) && !run.stderr.contains(KEY));
+    assert!(!requests.iter().any(|request| request.text().contains(KEY)));
+    fs::remove_dir_all(&agents).unwrap();
+    assert!(!sandbox.everything_at_home().contains(KEY));
+}
+
+#[test]
+fn a_script_from_the_web_is_taken_by_its_digest() {
+    let sandbox = Sandbox::new();
+    let text = std::sync::Arc::new(std::sync::Mutex::new("Print one.".to_owned()));
+    let served = std::sync::Arc::clone(&text);
+    sandbox.llm.beside(move |request| match request.path.as_str() {
+        "/joke.md" => Some(Answer::raw(200, "text/markdown", served.lock().unwrap().clone())),
+        "/gone.md" => Some(Answer::raw(404, "text/plain", "no")),
+        _ => None,
+    });
+    let url = format!("{}/joke.md", sandbox.llm.origin());
+    let refused = ["never run here", "--yes"];
+    think(&sandbox, &[&url]).assert_exit(1).no_stdout().stderr_has(&refused);
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["--yes", &url]).assert_exit(0);
+    assert!(prompt(&sandbox).contains("Print one."));
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &[&url]).assert_exit(0);
+    *text.lock().unwrap() = "Print two.".to_owned();
+    think(&sandbox, &[&url]).assert_exit(1).stderr_has(&["has changed"]);
+    let gone = format!("{}/gone.md", sandbox.llm.origin());
+    think(&sandbox, &["--yes", &gone]).assert_exit(1).stderr_has(&["status 404"]);
+}
+
+#[test]
+fn ways_to_end() {
+    let sandbox = world();
+    fs::create_dir_all(home(&sandbox)).unwrap();
+    fs::write(home(&sandbox).join("config.json"), json!({"max_iterations": 2}).to_string())
+        .unwrap();
+    sandbox.llm.push(script("1"));
+    sandbox.llm.push(script("2"));
+    think(&sandbox, &["hello.md"]).assert_exit(5).no_stdout();
+    for _ in 0..3 {
+        sandbox.llm.push("what?");
+    }
+    think(&sandbox, &["--max-turns", "9", "hello.md"]).assert_exit(4).no_stdout();
+    sandbox.llm.push(Answer::error(400, "bad"));
+    think(&sandbox, &["hello.md"]).assert_exit(3).no_stdout();
+    // The tags of other runs are none here, and the other way round.
+    for _ in 0..3 {
+        sandbox.llm.push("<nagent-shell>touch x</nagent-shell>");
+    }
+    think(&sandbox, &["hello.md", "--max-turns", "9"]).assert_exit(5);
+    assert!(!sandbox.work().join("x").exists());
+    let plain = Sandbox::new();
+    plain.llm.push(script("1"));
+    plain.llm.push(answer("done"));
+    plain.run(&["task"]).assert_exit(0);
+    assert!(plain.requests()[1].last().contains("nagent-script"), "{}", plain.requests()[1].last());
+}
+
+#[test]
+fn runs_side_by_side_take_turns_and_the_second_needs_no_model() {
+    let sandbox = world();
+    let memory = thought(&sandbox, "hello").join("memory.js").display().to_string();
+    let latch = crate::answers::Latch::default();
+    sandbox
+        .llm
+        .push(Answer::held(&latch, script(&format!("fs.writeFile({memory:?}, \"'done'\")"))));
+    sandbox.llm.push(answer("done"));
+    let first = sandbox.program(THINK, &["hello.md"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    let busy = think(&sandbox, &["--lock-timeout", "0.2", "hello.md"]);
+    busy.assert_exit(1).stderr_has(&["thought hello is in use", "--lock-timeout"]);
+    let second = sandbox.program(THINK, &["hello.md"]).spawn();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    latch.release();
+    first.wait().assert_exit(0).no_stdout();
+    second.wait().assert_exit(0).stdout_is("done");
+    assert_eq!(sandbox.requests().len(), 2);
+}

@@ -1,0 +1,201 @@
+//! `nagent-thought`: every verb, every way to name a script, the lines of the seed about policies.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use crate::process_under_test::Run;
+use crate::sandbox::{Sandbox, answer};
+use crate::think::{home, think};
+
+const THOUGHT: &str = env!("CARGO_BIN_EXE_nagent-thought");
+
+fn thought(sandbox: &Sandbox, words: &[&str]) -> Run {
+    sandbox.program(THOUGHT, words).run()
+}
+
+/// A world with a script that has run, and has a memory.js, a memory and a file of its own.
+fn world() -> Sandbox {
+    let sandbox = Sandbox::new().file("weather.md", "---\nmodel: m\n---\nTell the weather.\n");
+    let folder = home(&sandbox).join("thoughts/weather");
+    for below in ["workspace", "memories"] {
+        fs::create_dir_all(folder.join(below)).unwrap();
+    }
+    fs::write(folder.join("memory.js"), "'sunny ' + process.args + '\\n'").unwrap();
+    fs::write(folder.join("memories/a.md"), "likes Celsius").unwrap();
+    fs::write(folder.join("workspace/m.js"), "1").unwrap();
+    think(&sandbox, &["weather.md"]).assert_exit(0).stdout_is("sunny \n");
+    sandbox
+}
+
+#[test]
+fn the_policy_lines_of_the_seed() {
+    let sandbox = world();
+    for line in [
+        "policy list weather",
+        "policy add path weather /Users/brad/data --mode rwd",
+        "policy add env weather HOME",
+        "policy add host weather *.github.com",
+    ] {
+        thought(&sandbox, &line.split(' ').collect::<Vec<_>>()).assert_exit(0);
+    }
+    let list = || thought(&sandbox, &["policy", "list", "weather"]).assert_exit(0).json();
+    let policy = list();
+    let entry = policy["paths"]["entries"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        (&entry["path"], &entry["mode"], &entry["source"]),
+        (&json!("/Users/brad/data"), &json!("rwd"), &json!("cli"))
+    );
+    assert_eq!(policy["env"]["entries"][0]["name"], "HOME");
+    assert_eq!(policy["net"]["hosts"]["entries"][0]["host"], "*.github.com");
+    for line in [
+        "policy remove path weather /Users/brad/data",
+        "policy remove env weather HOME",
+        "policy remove host weather *.github.com",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        thought(&sandbox, &words).assert_exit(0);
+        thought(&sandbox, &words).assert_exit(2).stderr_has(&["there is no entry"]);
+    }
+    let policy = list();
+    assert_eq!(
+        (&policy["env"]["entries"], &policy["net"]["hosts"]["entries"]),
+        (&json!([]), &json!([]))
+    );
+    let global = thought(&sandbox, &["policy", "list"]).assert_exit(0).json();
+    assert_eq!(
+        (&global["version"], &global["net"]["listen"]["default"]),
+        (&json!(1), &json!("deny"))
+    );
+    thought(&sandbox, &["policy", "add", "env", "--global", "LANG", "--approval", "deny"])
+        .assert_exit(0);
+    let global = thought(&sandbox, &["policy", "list"]).json();
+    assert_eq!(global["env"]["entries"][0]["approval"], "deny");
+    for (words, part) in [
+        (&["add", "path", "weather", "/x", "--mode", "rx"][..], "not a mode"),
+        (&["add", "env", "weather", "A B"], "name of a variable"),
+        (&["add", "host", "weather", "a/b"], "is not a host"),
+        (&["add", "host", "weather", "x", "--approval", "yes"], "allow, deny or prompt"),
+        (&["add", "host", "example.com"], "--global"),
+        (&["add", "port", "weather", "1"], "path, env, host"),
+    ] {
+        thought(&sandbox, &[&["policy"], words].concat())
+            .assert_exit(2)
+            .no_stdout()
+            .stderr_has(&[part]);
+    }
+    fs::write(home(&sandbox).join("thoughts/weather/policy.json"), "{\n  \"version\": 1,\n}")
+        .unwrap();
+    thought(&sandbox, &["policy", "add", "env", "weather", "HOME"])
+        .assert_exit(1)
+        .stderr_has(&["is damaged", "line 3"]);
+}
+
+#[test]
+fn an_installed_script_keeps_what_it_has_learned() {
+    let sandbox = world();
+    thought(&sandbox, &["ls"]).assert_exit(0).no_stdout().stderr_has(&["no script is installed"]);
+    let run = thought(&sandbox, &["install", "weather.md"]).assert_exit(0);
+    let path = home(&sandbox).join("bin/weather");
+    assert_eq!(run.stdout.trim_end(), path.display().to_string());
+    assert!(fs::read_to_string(&path).unwrap().starts_with("#!/usr/bin/env nagent-think\n---\n"));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+    thought(&sandbox, &["ls"]).assert_exit(0).stdout_is("weather\n");
+    let run = thought(&sandbox, &["run", "weather", "--json", "x y"]).assert_exit(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("sunny --json,x y\n", ""));
+    thought(&sandbox, &["cat", "weather"]).assert_exit(0).stdout_is("Tell the weather.\n");
+    thought(&sandbox, &["bin", "weather"])
+        .assert_exit(0)
+        .stdout_is(&format!("{}\n", path.display()));
+    let folder = home(&sandbox).join("thoughts/weather").display().to_string();
+    for verb in ["path", "open"] {
+        thought(&sandbox, &[verb, "weather"]).assert_exit(0).stdout_is(&format!("{folder}\n"));
+    }
+    let digest = thought(&sandbox, &["digest", "./weather.md"]).assert_exit(0).stdout;
+    assert_eq!(digest.trim_end().len(), 64);
+    let info = thought(&sandbox, &["info", "weather"]).assert_exit(0).stdout;
+    for part in [
+        "Name: weather",
+        "memory.js: 30 bytes",
+        "Workspace: 1 entries",
+        "Memories: 1",
+        "path 2 allowed, 1 denied",
+    ] {
+        assert!(info.contains(part), "{part}: {info}");
+    }
+    let list = thought(&sandbox, &["memory", "ls", "weather"]).assert_exit(0).stdout;
+    assert_eq!(list, format!("{folder}/memories/a.md\n"));
+    thought(&sandbox, &["mem", "ls"]).assert_exit(0).stdout_is(&list);
+    thought(&sandbox, &["rm", "weather"])
+        .assert_exit(0)
+        .stderr_has(&["its data stay in", "--force"]);
+    assert!(!path.exists() && fs::exists(&folder).unwrap());
+    thought(&sandbox, &["rm", "weather"]).assert_exit(1).stderr_has(&["is not installed"]);
+    let trash = fs::read_dir(home(&sandbox).join("trash")).unwrap().count();
+    assert_eq!(trash, 1);
+}
+
+#[test]
+fn names_of_scripts() {
+    let sandbox = world().file("tool", "Do it.");
+    thought(&sandbox, &["install", "tool"]).assert_exit(0);
+    let both = thought(&sandbox, &["digest", "tool"]).assert_exit(2);
+    assert!(both.stderr.contains("bin/tool or ./tool"), "{}", both.stderr);
+    thought(&sandbox, &["digest", "./tool"]).assert_exit(0);
+    thought(&sandbox, &["digest", "./none"]).assert_exit(1).stderr_has(&["no such script"]);
+    thought(&sandbox, &["path", "wether"]).assert_exit(1).stderr_has(&["did you mean weather?"]);
+    thought(&sandbox, &["run", "weather"]).assert_exit(1).stderr_has(&["no script; install it"]);
+    thought(&sandbox, &["nonsense"]).assert_exit(2).no_stdout();
+}
+
+#[test]
+fn reset_build_and_cache() {
+    let sandbox = world();
+    let folder = home(&sandbox).join("thoughts/weather");
+    let there = || {
+        ["memory.js", "workspace", "memories", "policy.json"].map(|name| folder.join(name).exists())
+    };
+    let run = thought(&sandbox, &["reset", "weather.md"]).assert_exit(0);
+    assert_eq!(there(), [false, false, true, true]);
+    let moved = run.stdout.lines().next().unwrap().trim_start_matches("moved to ").to_owned();
+    assert!(fs::read_to_string(moved).unwrap().contains("sunny"));
+    thought(&sandbox, &["reset", "weather.md", "--all"]).assert_exit(0);
+    assert_eq!(there(), [false; 4]);
+    thought(&sandbox, &["build", "weather.md", "-o", "out"]).assert_exit(0).stdout_is("out\n");
+    assert!(sandbox.read("out").starts_with("#!/usr/bin/env nagent-think\n---"));
+    thought(&sandbox, &["build", "weather.md"]).assert_exit(2);
+    let cache = thought(&sandbox, &["cache", "weather.md"]).assert_exit(0).stdout;
+    assert!(fs::exists(format!("{}/fingerprint", cache.trim_end())).unwrap(), "{cache}");
+    thought(&sandbox, &["cache", "weather.md", "--clear"]).assert_exit(0);
+    assert!(!fs::exists(cache.trim_end()).unwrap());
+    thought(&sandbox, &["cache", "--clear-all"]).assert_exit(0);
+    thought(&sandbox, &["cache"]).assert_exit(2);
+}
+
+#[test]
+fn setup_asks_a_model_and_stores_a_key_from_stdin() {
+    const KEY: &str = "sk-canary-0c5d7e9f1a2b3c4d5e6f";
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(answer("ok"));
+    thought(&sandbox, &["setup"])
+        .assert_exit(0)
+        .stdout_is("openai answers, with model test-model\n");
+    sandbox.llm.push(answer("ok"));
+    let base = format!("{}/v1", sandbox.llm.origin());
+    let words =
+        ["setup", "--store", "local", "--provider", "openai", "--base-url", &base, "--model", "m"];
+    let run = sandbox.program(THOUGHT, &words).stdin(format!("{KEY}\n")).run().assert_exit(0);
+    assert!(!run.stdout.contains(KEY) && !run.stderr.contains(KEY));
+    let path = home(&sandbox).join("agents/local.json");
+    assert!(fs::read_to_string(&path).unwrap().contains(KEY));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    sandbox
+        .program(THOUGHT, &["setup", "--store"])
+        .stdin("")
+        .run()
+        .assert_exit(2)
+        .stderr_has(&["stdin has no key"]);
+    let empty = Sandbox::new().no_config().env("OPENAI_API_KEY", "");
+    thought(&empty, &["setup"]).assert_exit(2).stderr_has(&["THINKINGSCRIPT__ANTHROPIC__API_KEY"]);
+}
