@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::child_names::choose_conversation;
 use super::commands::with_sandbox;
 use super::nagent_child::{ChildAnswer, ChildLines, child_job};
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use crate::exit::Signal;
-use crate::format::conversation::Block;
+use crate::format::conversation::{Block, Piece};
 use crate::limits::{self, CHILD_DEPTH, CHILDREN_PER_REPLY, CHILDREN_PER_RUN};
 use crate::protocol::Action;
 use crate::sys::env::{LINEAGE, PARENTS, RUN};
@@ -167,8 +168,9 @@ impl Children {
         &mut self,
         actions: Vec<Action>,
         left: Limits,
+        pieces: &[Piece],
         context: &RunContext<'_>,
-    ) {
+    ) -> Result<()> {
         self.left = Some(left);
         for action in actions {
             let (name, file) = match &action {
@@ -177,8 +179,10 @@ impl Children {
             };
             let bad_name = name.as_deref().and_then(|name| root::check_name(name).err());
             let name = match name {
-                Some(name) => child_name(&self.name, &name),
-                None => format!("child-{}", uuid::Uuid::new_v4().simple()),
+                Some(name) if bad_name.is_none() => {
+                    choose_conversation(&context.root, &self.name, &name, pieces)?
+                }
+                _ => format!("child-{}", uuid::Uuid::new_v4().simple()),
             };
             let file = file.map(|file| true_path(&context.resolve(file)));
             self.started += 1;
@@ -197,6 +201,7 @@ impl Children {
             self.files_in_reply.extend(slot.file.clone());
             self.slots.push_back(slot);
         }
+        Ok(())
     }
 
     /// Waits for the first result of the group that has not been handed out.
@@ -338,7 +343,11 @@ impl Children {
         let name = answer.conversation().unwrap_or(&slot.name).to_owned();
         let failed = answer.code != 0 || answer.ended_by.is_some();
         let usage = answer.usage();
-        let mut block = result_block(&name, if failed { "error" } else { "ok" })
+        let mut block = result_block(&name, if failed { "error" } else { "ok" });
+        if let Action::Conversation { name: Some(given), .. } = &slot.action {
+            block = block.with("name", given);
+        }
+        block = block
             .with("exit_code", answer.code)
             .with("tokens_in", usage.input)
             .with("tokens_out", usage.output)
@@ -360,15 +369,6 @@ impl Children {
         let block = context.redactor.with_text(block, parts.join("\n"), &outputs)?;
         slot.result = Some(Acted { block, usage, cost: answer.cost(), turns: answer.turns() });
         Ok(())
-    }
-}
-
-/// The conversation of the child that its parent calls `name`. Where it would be too long, it is named by its hash.
-fn child_name(parent: &str, name: &str) -> String {
-    let whole = format!("{parent}.{name}");
-    match root::check_name(&whole) {
-        Ok(()) => whole,
-        Err(_) => format!("child-{}", &fs::sha256(whole.as_bytes())[..32]),
     }
 }
 

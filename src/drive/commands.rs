@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
@@ -58,7 +58,28 @@ struct KeptCommand {
     name: String,
     output: PathBuf,
     job: KeptJob,
-    _sandboxed: Option<SandboxedRun>,
+    sandboxed: Option<SandboxedRun>,
+}
+
+impl KeptCommand {
+    /// How it ended, if it does within this time, as a note.
+    fn describe_end(&mut self, time: Duration) -> Option<String> {
+        let mut ended = self.job.ended_within(time)?;
+        if let Some(sandboxed) = self.sandboxed.as_ref().filter(|_| ended.left.count == 0) {
+            ended.left = sandboxed.left_running();
+        }
+        let how = match ended.outcome {
+            Outcome::Ended { code } => format!("exit code {code}"),
+            Outcome::Killed { signal } => format!("signal {signal}"),
+            _ => "it was ended".to_owned(),
+        };
+        let left = describe_left(&ended.left).map(|left| format!("; {left}"));
+        let (name, output) = (&self.name, self.output.display());
+        Some(format!(
+            "{name} has ended: {how}; its output is in {output}{}",
+            left.unwrap_or_default()
+        ))
+    }
 }
 
 impl Commands {
@@ -77,26 +98,29 @@ impl Commands {
         context: &RunContext<'_>,
     ) -> (Block, Option<Signal>) {
         let block = block.with("keep", name);
+        let replaced = self.kept.iter().any(|kept| kept.name == name && kept.job.is_running());
         let mut kept = match self.start_kept(commands, name, parents, context) {
             Ok(kept) => kept,
             Err(error) => return (block.with("status", "error").body(format!("{error:#}")), None),
         };
-        let ended = kept.job.ended_within(STARTING);
+        let ended = kept.describe_end(STARTING);
         let block = block.with("output", kept.output.display());
         let printed = fs::read_bytes(&kept.output, limits::KEPT_OUTPUT).ok().flatten();
         let mut printed = printed.unwrap_or_default();
         printed.truncate(limits::EDIT_SHOWN);
         let printed = String::from_utf8_lossy(&printed).trim_end().to_owned();
-        let (status, note) = match &ended {
-            Some(ended) => ("error", describe_end(name, ended, &kept.output)),
-            None => (
-                "ok",
-                "it runs until your run ends; all that it prints goes to the output file"
-                    .to_owned(),
-            ),
+        let runs = "it runs until your run ends; all that it prints goes to the output file";
+        let (status, note) = match ended {
+            Some(ended) => ("error", ended),
+            None => ("ok", runs.to_owned()),
         };
+        let replaced = replaced.then(|| format!("the {name} that ran before was ended"));
+        let is_cut_off = context.sandbox.as_ref().is_some_and(|sandbox| sandbox.request.no_network);
+        let unreachable =
+            is_cut_off.then(|| "without a network, no other command can connect to it".to_owned());
+        let notes = replaced.into_iter().chain([note]).chain(unreachable);
         self.kept.push(kept);
-        let block = with_notes(block.with("status", status).body(printed), [note]);
+        let block = with_notes(block.with("status", status).body(printed), notes);
         (block, context.interrupts.pending())
     }
 
@@ -122,33 +146,16 @@ impl Commands {
         };
         let (output, file) = fs::create_output(&context.root.outputs(), name)?;
         let job = KeptJob::start(job, file, limits::KEPT_OUTPUT, context.redactor.filter_lines())?;
-        Ok(KeptCommand { name: name.to_owned(), output, job, _sandboxed: sandboxed })
+        Ok(KeptCommand { name: name.to_owned(), output, job, sandboxed })
     }
 
     /// What has become of commands that were to run on.
-    fn report_ended(&mut self) -> Vec<String> {
-        let end = |kept: &mut KeptCommand| {
-            let ended = kept.job.ended_within(Duration::ZERO)?;
-            Some(describe_end(&kept.name, &ended, &kept.output))
-        };
-        self.kept.iter_mut().filter_map(end).collect()
-    }
-
-    /// Runs commands, as [`run_once`](Self::run_once) does, and reports kept ones that have ended.
-    pub(super) fn run(
-        &mut self,
-        block: Block,
-        commands: &str,
-        timeout: Option<u64>,
-        parents: String,
-        context: &RunContext<'_>,
-    ) -> (Block, Option<Signal>) {
-        let (block, signal) = self.run_once(block, commands, timeout, parents, context);
-        (with_notes(block, self.report_ended()), signal)
+    pub(super) fn report_ended(&mut self) -> Vec<String> {
+        self.kept.iter_mut().filter_map(|kept| kept.describe_end(Duration::ZERO)).collect()
     }
 
     /// Runs commands for at most `timeout` seconds. `parents` are the conversations that what is started here was started from.
-    fn run_once(
+    pub(super) fn run(
         &self,
         block: Block,
         commands: &str,
@@ -219,15 +226,6 @@ impl Commands {
     }
 }
 
-fn describe_end(name: &str, ended: &Finished, output: &Path) -> String {
-    let how = match ended.outcome {
-        Outcome::Ended { code } => format!("exit code {code}"),
-        Outcome::Killed { signal } => format!("signal {signal}"),
-        _ => "it was ended".to_owned(),
-    };
-    format!("{name} has ended: {how}; its output is in {}", output.display())
-}
-
 /// Names the processes that were ended because their command had.
 fn describe_left(left: &LeftRunning) -> Option<String> {
     let more = left.count - left.commands.len().min(left.count);
@@ -243,7 +241,7 @@ fn describe_left(left: &LeftRunning) -> Option<String> {
 }
 
 /// The block with notes behind the output, each in brackets.
-fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Block {
+pub(super) fn with_notes(mut block: Block, notes: impl IntoIterator<Item = String>) -> Block {
     let mut output = block.body.take().unwrap_or_default();
     for note in notes {
         let gap = if output.is_empty() { "" } else { "\n" };

@@ -5,6 +5,7 @@
 mod actions;
 pub mod approval;
 pub mod asker;
+mod child_names;
 pub mod children;
 pub mod commands;
 pub mod file_changes;
@@ -23,6 +24,7 @@ pub mod script_host;
 mod scripts;
 pub mod truncate;
 
+pub use child_names::was_started_by;
 pub use commands::ShellRules;
 pub use freshness::recorded_hash;
 pub use progress_event::ProgressEvent;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::commands::with_notes;
 use super::file_changes::RunChange;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
@@ -170,6 +171,8 @@ impl Runner<'_> {
             && !matches!(action, Action::Conversation { .. })
         {
             let (block, signal) = self.run_action(action)?;
+            let ended = self.commands.report_ended();
+            let block = if ended.is_empty() { block } else { with_notes(block, ended) };
             (self.on_progress)(ProgressEvent::ActionEnded(Some(action), &block));
             self.advise_write_flag(action, &block);
             return Ok(match signal {
@@ -177,7 +180,8 @@ impl Runner<'_> {
                 None => Event::Acted(Acted::plain(block)),
             });
         }
-        self.children.start_group(actions, left, &self.context);
+        let pieces = self.conversation.pieces();
+        self.children.start_group(actions, left, pieces, &self.context)?;
         self.next_child()
     }
 

@@ -220,6 +220,19 @@ pub fn list_changes(entries: &[Entry]) -> Vec<FileChange> {
     found
 }
 
+/// The names that a conversation had before its own.
+pub fn former_names(entries: &[Entry], name: &str) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for entry in entries.iter().rev() {
+        if let FileEvent::Rename { to } = &entry.event
+            && (to == name || names.contains(to))
+        {
+            names.insert(entry.conversation.clone());
+        }
+    }
+    names
+}
+
 fn undone_ids(entries: &[Entry]) -> impl Iterator<Item = &String> {
     entries.iter().flat_map(|entry| match &entry.event {
         FileEvent::Undo { undone, .. } => undone.as_slice(),

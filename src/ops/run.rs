@@ -20,7 +20,7 @@ use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
 use crate::drive::run_context::RunContext;
-use crate::drive::{self, ProgressEvent, Runner};
+use crate::drive::{self, ProgressEvent, Runner, was_started_by};
 use crate::exit::Exit;
 use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
@@ -126,15 +126,10 @@ pub fn run_call(
 /// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
 fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
     let Some(parent) = call.which.parent_conversation.as_deref() else { return Ok(()) };
-    if call.which.file_edit.is_some() || !fs::exists(&call.root().conversation(&call.name)) {
+    if call.which.file_edit.is_some() {
         return Ok(());
     }
-    let conversation = ConversationFile::read_only(call.root(), &call.name)?;
-    let is_by_parent = |piece: &conversation::Piece| {
-        piece.name() == Some("user-prompt") && piece.get("from") == Some(parent)
-    };
-    let pieces = conversation.pieces();
-    if pieces.is_empty() || pieces.iter().any(is_by_parent) {
+    if was_started_by(call.root(), &call.name, parent)? {
         return Ok(());
     }
     Err(Problem::failed(format!(

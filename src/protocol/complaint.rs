@@ -5,6 +5,9 @@ use std::fmt;
 use super::tags::{self, Body, FENCE, Tag, TagSet};
 use crate::format::harmless::truncate;
 
+/// What begins a block of code in Markdown.
+pub(super) const CODE_FENCES: [&str; 2] = ["```", "~~~"];
+
 /// Why a reply is malformed, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
@@ -84,8 +87,8 @@ pub(super) fn unknown_attribute(tag: &Tag, name: &str) -> String {
 }
 
 pub(super) fn stray_text(text: &str) -> String {
-    if text.starts_with("```") {
-        return "a code fence outside of tags: write the tags without ``` around them".to_owned();
+    if let Some(fence) = CODE_FENCES.iter().find(|fence| text.starts_with(**fence)) {
+        return format!("a code fence outside of tags: write the tags without {fence} around them");
     }
     if text.starts_with("<!") {
         return "a comment or declaration outside of tags: a reply holds only tags and white space"

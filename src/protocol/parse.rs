@@ -145,8 +145,8 @@ impl<'a> Parser<'a> {
         Ok((items, None))
     }
 
-    /// The words before the first tag. On the line of the tag they count only where nothing follows it there: a tag in the
-    /// middle of a sentence is a mention.
+    /// The words before the first tag. On the line of the tag they count only where no words follow it: a tag in the middle of
+    /// a text is a mention, and so is one that is indented as code is.
     fn prose_before(&self) -> Option<&'a str> {
         let rest = self.remaining();
         let tag = ANYWHERE
@@ -157,7 +157,11 @@ impl<'a> Parser<'a> {
         if !is_prose(words) {
             return None;
         }
-        let is_line = words.trim_end_matches([' ', '\t']).ends_with('\n');
+        let indent = words.rsplit('\n').next().unwrap_or_default();
+        let is_line = indent.trim_matches([' ', '\t']).is_empty();
+        if is_line && (indent.contains('\t') || indent.len() >= CODE_INDENT) {
+            return None;
+        }
         let mut after = Parser { at: self.at + tag, bodies: Vec::new(), ..*self };
         if is_line || after.parse_tag().is_err() {
             return Some(words);
@@ -167,8 +171,8 @@ impl<'a> Parser<'a> {
         if ANYWHERE.captures_iter(whole).any(|inner| inner[1].is_empty()) {
             return None;
         }
-        let next = after.remaining().trim_start_matches([' ', '\t', '\r']);
-        (next.is_empty() || next.starts_with(['\n', '<'])).then_some(words)
+        let next = after.remaining().trim_start_matches(SPACE);
+        (next.is_empty() || next.starts_with('<')).then_some(words)
     }
 
     /// Refuses words outside of tags where there is no action beside them.
@@ -387,6 +391,9 @@ fn is_turn_label(line: &str) -> bool {
     ["human", "user", "assistant", "system"].iter().any(|label| name.eq_ignore_ascii_case(label))
 }
 
+/// How far Markdown indents a block of code, in blanks.
+const CODE_INDENT: usize = 4;
+
 /// Whether words outside of tags can be a message: no `<` at the start of a line, no code fence, nothing that looks like a
 /// tag or a block of nagent's, and no turn that the model writes in somebody's name.
 fn is_prose(words: &str) -> bool {
@@ -398,7 +405,7 @@ fn is_prose(words: &str) -> bool {
         })
     };
     words.contains(char::is_alphanumeric)
-        && !words.contains("```")
+        && !complaint::CODE_FENCES.iter().any(|fence| words.contains(fence))
         && !words.lines().any(|line| line.trim_start().starts_with('<') || is_turn_label(line))
         && !words.match_indices('<').any(|(at, _)| looks_like_tag(at))
 }

@@ -217,7 +217,7 @@ pub const TAGS: &[Tag] = &[
                 value: Value::Text,
                 placeholder: "N",
                 excludes: &["timeout"],
-                meaning: "the same in the background until your run ends, as server N; its output goes to a file",
+                meaning: "the same in the background until your run ends, as server N, in place of an N before; its output goes to a file",
             },
         ],
         body: prose("COMMANDS"),

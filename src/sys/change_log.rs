@@ -69,9 +69,6 @@ fn append(root: &Root, entry: &Entry) -> Result<()> {
 /// # Errors
 /// It could not be written.
 pub fn record_rename(root: &Root, from: &str, to: &str) -> Result<()> {
-    if !fs::exists(&root.changes()) {
-        return Ok(());
-    }
     append(
         root,
         &Entry {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::answers::Answer;
+use crate::conversations::CONVERSATIONS;
 use crate::fake_llm::Request;
 use crate::sandbox::{Sandbox, answer, shell};
 use crate::wire::Reply;
@@ -278,6 +279,7 @@ fn a_child_is_a_conversation_of_its_own() {
 #[test]
 fn a_named_child_belongs_to_its_parent() {
     let sandbox = Sandbox::new();
+    sandbox.llm.allow_rewrites();
     let named = "<nagent-conversation name=\"helper\">look into it</nagent-conversation>";
     sandbox.llm.choose(move |request| match request.last() {
         last if last.contains("<nagent-conversation-result") => answer("done").into(),
@@ -297,8 +299,45 @@ fn a_named_child_belongs_to_its_parent() {
     sandbox.run(&["--conversation", "d.helper", "mine"]).assert_exit(0);
     let before = read("d.helper");
     sandbox.run(&["--conversation", "d", "task"]).assert_exit(0);
-    assert_eq!(read("d.helper"), before);
-    assert!(read("d").contains("d did not start it; use another name"), "{}", read("d"));
+    assert_eq!((read("d.helper"), count("d.helper-2")), (before, 1));
+    // One that has the name of another whose children are still there.
+    sandbox.run(&["-c", "a", "--save-conversation", "copy"]).assert_exit(0);
+    for (change, more) in
+        [(vec!["--clear"], "a.helper-2"), (vec!["--load-conversation", "d"], "a.helper-3")]
+    {
+        sandbox.run(&[&["-c", "a"], change.as_slice()].concat()).assert_exit(0);
+        sandbox.run(&["-c", "a", "task"]).assert_exit(0);
+        sandbox.run(&["-c", "a", "task"]).assert_exit(0);
+        assert_eq!((count("a.helper"), count(more)), (2, 2), "{change:?}");
+    }
+    sandbox.run(&["-c", "e", "--branch-conversation", "b"]).assert_exit(0);
+    sandbox.run(&["-c", "e", "task"]).assert_exit(0);
+    assert_eq!([count("b.helper"), count("e.helper")], [1, 1]);
+    // A name of its own takes its children along.
+    sandbox.program(CONVERSATIONS, &["rename", "b", "f"]).run().assert_exit(0);
+    for parent in ["b", "f"] {
+        sandbox.run(&["-c", parent, "task"]).assert_exit(0);
+    }
+    assert_eq!([count("b.helper"), count("b.helper-2")], [2, 1]);
+}
+
+#[test]
+fn a_child_never_continues_a_saved_copy() {
+    let sandbox = Sandbox::new();
+    let started = |name: &str| {
+        sandbox
+            .llm
+            .push(format!("<nagent-conversation name=\"{name}\">look</nagent-conversation>"));
+        sandbox.llm.push(answer("seen"));
+        sandbox.llm.push(answer("done"));
+        sandbox.run(&["-c", "c1", "task"]).assert_exit(0);
+    };
+    started("tests");
+    sandbox.run(&["-c", "c1.tests", "--save-conversation", "c1.copy"]).assert_exit(0);
+    let copy = || std::fs::read(sandbox.root().join("conversations/c1.copy")).unwrap();
+    let before = copy();
+    started("copy");
+    assert!(copy() == before);
 }
 
 #[test]

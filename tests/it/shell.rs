@@ -150,6 +150,12 @@ fn processes_left_in_the_background_are_named() {
     );
     assert!(many.starts_with("[ended with the command: 9 background processes: sleep 300.0"));
     assert!(many.ends_with(" more]"), "{many}");
+    // One that was about to start its program when the command ended, and one that never does.
+    for _ in 0..10 {
+        assert_eq!(last("sleep 300 & echo on"), one);
+    }
+    let subshell = "[ended with the command: 1 background process: a subshell of it]";
+    assert_eq!(last("(while :; do read -t 9 <> <(:); done) & sleep 0.1; echo on"), subshell);
     // What has ended by itself was not left.
     assert_eq!(last("true & sleep 0.2; echo on"), "on");
     assert_eq!(sandbox.processes(), Vec::<String>::new());
@@ -205,7 +211,7 @@ fn a_kept_command_runs_until_the_run_ends_with_its_output_in_a_file() {
 fn a_kept_command_that_dies_is_reported() {
     let dies = keep("dies", "echo 'port taken'; exit 3");
     let later = keep("later", "sleep 0.9; exit 4");
-    let found = run_replies(&[dies, later, shell("sleep 1; echo on"), shell("echo on")]);
+    let found = run_replies(&[dies, later, shell("sleep 1.2; echo on"), shell("echo on")]);
     assert_eq!(found[0].get("status"), "error");
     assert!(
         found[0].body.starts_with("port taken\n[dies has ended: exit code 3; its output is in /")
@@ -213,6 +219,24 @@ fn a_kept_command_that_dies_is_reported() {
     assert_eq!(found[1].get("status"), "ok");
     assert!(found[2].body.starts_with("on\n[later has ended: exit code 4; "), "{:?}", found[2]);
     assert_eq!(found[3].body, "on", "once");
+    // Whatever the next action is; and with what it had left running itself.
+    let sandbox = Sandbox::new();
+    sandbox.llm.choose(move |request| match request.last() {
+        last if last.contains("<nagent-list-result") => answer("done").into(),
+        last if last.contains("<nagent-shell-result") => {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            "<nagent-list path=\".\"/>".into()
+        }
+        _ => keep("later", "sleep 300 & sleep 0.7").into(),
+    });
+    sandbox.run(&["task"]).assert_exit(0);
+    let note = "later has ended: exit code 0; its output is in ";
+    let listed = sandbox.block("nagent-list-result").body;
+    assert!(listed.contains(note), "{listed}");
+    assert!(
+        listed.ends_with("; ended with the command: 1 background process: sleep 300]"),
+        "{listed}"
+    );
 }
 
 #[test]
@@ -245,6 +269,7 @@ fn names_of_kept_commands() {
         ("ok", Some("new")),
         "it replaces the first n1"
     );
+    assert!(found[9].body.contains("[the n1 that ran before was ended]"), "{:?}", found[9]);
     assert!(found[10].body.contains("keep: "), "{:?}", found[10]);
     assert_eq!(status[10..], ["error"; 2]);
     assert!(found[11].body.contains("over 100 characters"));

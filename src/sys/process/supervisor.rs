@@ -71,8 +71,8 @@ pub(super) struct Image {
     /// The addresses of the texts, with a zero at the end.
     argv: Vec<usize>,
     environment: Vec<usize>,
-    /// The texts that the addresses are of.
-    _texts: Vec<CString>,
+    /// The texts that the addresses are of: arguments, then variables.
+    texts: Vec<CString>,
     /// The stack of the new process until it execs, and the address of its end.
     _stack: Vec<u8>,
     stack_end: usize,
@@ -105,8 +105,13 @@ impl Image {
             // The processor wants it aligned to 16 bytes.
             stack_end: (stack.as_mut_ptr().expose_provenance() + stack.capacity()) & !15,
             _stack: stack,
-            _texts: texts,
+            texts,
         })
+    }
+
+    fn arguments(&self) -> &[CString] {
+        // A zero ends the addresses.
+        &self.texts[..self.argv.len() - 1]
     }
 
     /// Execs. Returns why that failed.
@@ -349,10 +354,11 @@ fn supervise(socket: BorrowedFd<'_>, leader: Pid, config: &Config) -> ! {
         }
     }
     // What it left is this process's by now.
-    let mut left = LeftProcesses::NONE;
-    if config.names_left {
-        for_each_child(&mut |child| left.add(child));
-    }
+    let left = if config.names_left {
+        LeftProcesses::list(config.image.arguments(), &for_each_child)
+    } else {
+        LeftProcesses::NONE
+    };
     // Until the leader is reaped, nobody else can get its process id or its group's.
     let _ = kill_process_group(leader, Signal::KILL);
     let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED).ok().flatten();
@@ -482,8 +488,7 @@ mod tests {
     fn a_report_survives_the_socket() {
         for status in [Ok(0), Ok(255), Err(9)] {
             for all_gone in [false, true] {
-                let mut left = LeftProcesses::NONE;
-                left.add(getpid());
+                let left = LeftProcesses::list(&[], &|each| each(getpid()));
                 let report = ExitReport { status, all_gone, left };
                 assert_eq!(ExitReport::from_bytes(&report.to_bytes()), report);
                 assert_eq!((left.describe().count, left.describe().commands.len()), (1, 1));

@@ -5,10 +5,11 @@
 
 #![expect(unsafe_code, reason = "an inherited descriptor has no owner in Rust yet")]
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs::{File, read_dir};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -92,9 +93,9 @@ pub fn enter(descriptor: &str, command: &[OsString]) -> Result<Enforced, Problem
     InnerReport::default()
         .write(&control)
         .map_err(|error| Problem::failed(format!("cannot write the report: {error}")))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    let error = if plan.alone { command.exec() } else { run_command(command, &control) };
+    let mut start = Command::new(program);
+    start.args(arguments);
+    let error = if plan.alone { start.exec() } else { run_command(start, command, &control) };
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     let program = program.to_string_lossy();
     Err(Problem::new(Exit::Command(code), format!("cannot start {program}: {error}")))
@@ -102,13 +103,13 @@ pub fn enter(descriptor: &str, command: &[OsString]) -> Result<Enforced, Problem
 
 /// Runs the command, reports what it left running, and exits as it did: when `bwrap` has ended, nobody can say any more what
 /// ran in it. Returns only if the command cannot be started.
-fn run_command(mut command: Command, control: &File) -> io::Error {
+fn run_command(mut start: Command, words: &[OsString], control: &File) -> io::Error {
     // Commands run as the same user, and must not get at the report through /proc.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         return error.into();
     }
     block_signals();
-    let mut child = match command.spawn() {
+    let mut child = match start.spawn() {
         Ok(child) => child,
         Err(error) => return error,
     };
@@ -116,7 +117,7 @@ fn run_command(mut command: Command, control: &File) -> io::Error {
         Ok(status) => status,
         Err(error) => return error,
     };
-    let report = InnerReport { left: list_left(), ..InnerReport::default() };
+    let report = InnerReport { left: list_left(words), ..InnerReport::default() };
     // It is only for information.
     let _ = report.write(control);
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
@@ -134,16 +135,20 @@ fn block_signals() {
     }
 }
 
-/// Lists the processes of this namespace, but for `bwrap` and this one.
-fn list_left() -> LeftRunning {
-    let own = std::process::id().cast_signed();
-    let processes = read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut numbers: Vec<i32> = numbers.filter(|number| *number > 1 && *number != own).collect();
-    numbers.sort_unstable();
-    let mut left = LeftProcesses::NONE;
-    numbers.into_iter().filter_map(Pid::from_raw).for_each(|process| left.add(process));
-    left.describe()
+/// Lists the processes of this namespace, but for `bwrap` and this one. `own` is how the command was started.
+fn list_left(own: &[OsString]) -> LeftRunning {
+    let this = std::process::id().cast_signed();
+    let own = own.iter().filter_map(|word| CString::new(word.as_bytes()).ok());
+    let own: Vec<CString> = own.collect();
+    let each = |act: &mut dyn FnMut(Pid)| {
+        let processes = read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut numbers: Vec<i32> =
+            numbers.filter(|&number| number > 1 && number != this).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().filter_map(Pid::from_raw).for_each(act);
+    };
+    LeftProcesses::list(&own, &each).describe()
 }
 
 /// Takes over an inherited descriptor, which the command must not inherit in turn.

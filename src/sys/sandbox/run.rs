@@ -92,14 +92,24 @@ impl SandboxedRun {
 
     /// Reports how the command started, and moves the protected names that it created out of the tree.
     pub fn finish(self) -> SandboxOutcome {
+        let InnerReport { refused, left } = self.report();
+        SandboxOutcome { refused, left, notes: self.clean_up() }
+    }
+
+    /// What the command left running when it ended, where the inner stage knows it.
+    pub fn left_running(&self) -> LeftRunning {
+        self.report().left
+    }
+
+    fn report(&self) -> InnerReport {
         let mut report = vec![0; 1 << 16];
         let length = self.control.read_at(&mut report, 0).unwrap_or(0);
         let report = report.get(..length).unwrap_or_default();
         // What is still the plan is not a report.
-        let InnerReport { refused, left } = serde_json::from_slice(report).unwrap_or_else(|_| {
-            InnerReport { refused: Some(NO_REASON.to_owned()), ..InnerReport::default() }
-        });
-        SandboxOutcome { refused, left, notes: self.clean_up() }
+        serde_json::from_slice(report).unwrap_or_else(|_| InnerReport {
+            refused: Some(NO_REASON.to_owned()),
+            ..InnerReport::default()
+        })
     }
 
     fn clean_up(&self) -> Vec<String> {

@@ -1,0 +1,74 @@
+//! Which conversation a child is. A parent continues the children that its own text tells of and that it started itself;
+//! every other child gets a conversation of its own, whatever conversations there are.
+
+use anyhow::Result;
+
+use crate::format::conversation::Piece;
+use crate::memory::changes::former_names;
+use crate::sys::conversation_file::ConversationFile;
+use crate::sys::root::{self, Root};
+use crate::sys::{change_log, fs};
+
+/// The conversation of the child that its parent calls `name`. `pieces` is the parent's text.
+pub(super) fn choose_conversation(
+    root: &Root,
+    parent: &str,
+    name: &str,
+    pieces: &[Piece],
+) -> Result<String> {
+    if let Some(known) = known_child(pieces, parent, name)
+        && was_started_by(root, known, parent)?
+    {
+        return Ok(known.to_owned());
+    }
+    let mut number = 1;
+    loop {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let free = child_name(parent, &format!("{name}{suffix}"));
+        if !fs::is_there(&root.conversation(&free))? {
+            return Ok(free);
+        }
+        number += 1;
+    }
+}
+
+/// The conversation that the last result of this child names.
+fn known_child<'a>(pieces: &'a [Piece], parent: &str, name: &str) -> Option<&'a str> {
+    pieces.iter().rev().find_map(|piece| {
+        let conversation = piece.get("conversation")?;
+        let is_it = match piece.get("name") {
+            Some(given) => given == name,
+            // As older results have it.
+            None => conversation == child_name(parent, name),
+        };
+        (piece.name() == Some("nagent-conversation-result") && is_it).then_some(conversation)
+    })
+}
+
+/// Whether a conversation has a prompt of another one, under its name of now or one before. One that is not there yet counts.
+///
+/// # Errors
+/// It cannot be read.
+pub fn was_started_by(root: &Root, child: &str, parent: &str) -> Result<bool> {
+    if !fs::is_there(&root.conversation(child))? {
+        return Ok(true);
+    }
+    let conversation = ConversationFile::read_only(root, child)?;
+    let pieces = conversation.pieces();
+    let prompts = pieces.iter().filter(|piece| piece.name() == Some("user-prompt"));
+    let mut from = prompts.filter_map(|prompt| prompt.get("from"));
+    if pieces.is_empty() || from.clone().any(|from| from == parent) {
+        return Ok(true);
+    }
+    let former = former_names(&change_log::read_log(root)?, parent);
+    Ok(from.any(|from| former.contains(from)))
+}
+
+/// Where it would be too long, it is named by its hash.
+fn child_name(parent: &str, name: &str) -> String {
+    let whole = format!("{parent}.{name}");
+    match root::check_name(&whole) {
+        Ok(()) => whole,
+        Err(_) => format!("child-{}", &fs::sha256(whole.as_bytes())[..32]),
+    }
+}
