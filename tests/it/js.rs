@@ -12,7 +12,7 @@ use crate::sandbox::Sandbox;
 pub(crate) const JS: &str = env!("CARGO_BIN_EXE_nagent-js");
 
 fn run(sandbox: &Sandbox, flags: &[&str], code: &str) -> Run {
-    sandbox.program(JS, &[flags, &["-e", code]].concat()).run()
+    sandbox.program(JS, &[flags, &["-e", code]].concat()).without_terminal().run()
 }
 
 /// The value of a script is this text.

@@ -418,6 +418,13 @@ impl Invocation<'_> {
         self
     }
 
+    /// The same without the terminal that the tests may have been started from: nobody is there to ask.
+    pub(crate) fn without_terminal(mut self) -> Self {
+        self.args
+            .splice(0..0, ["-w".into(), std::mem::replace(&mut self.program, "setsid".into())]);
+        self
+    }
+
     /// Starts it and returns while it runs.
     pub(crate) fn spawn(self) -> Running {
         let shown =

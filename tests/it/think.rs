@@ -4,16 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::answers::Answer;
 use crate::process_under_test::Run;
-use crate::sandbox::{Sandbox, answer};
+use crate::sandbox::{Sandbox, answer, wait_until};
 
 pub(crate) const THINK: &str = env!("CARGO_BIN_EXE_nagent-think");
 
 pub(crate) fn think(sandbox: &Sandbox, words: &[&str]) -> Run {
-    sandbox.program(THINK, words).run()
+    sandbox.program(THINK, words).without_terminal().run()
 }
 
 /// A world with a script `hello.md`.
@@ -411,4 +412,51 @@ fn runs_side_by_side_take_turns_and_the_second_needs_no_model() {
     first.wait().assert_exit(0).no_stdout();
     second.wait().assert_exit(0).stdout_is("done");
     assert_eq!(sandbox.requests().len(), 2);
+}
+
+#[test]
+fn a_terminal_shows_who_is_at_work() {
+    let sandbox = world();
+    remember(&sandbox, "agent.resume('need \\u001b[2J help')");
+    sandbox.llm.push(script("1 +\n1"));
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.program(THINK, &["hello.md"]).on_terminal(60).run().assert_exit(0);
+    let mut rest = run.stdout.as_str();
+    for part in [
+        "\u{1b}[38;5;82m■ hello memory.js",
+        "\u{1b}[38;5;214m  ↳ resumed: need \\u{1b}[2J help",
+        "\u{1b}[38;5;213m● hello agent",
+        "\u{1b}[38;5;39m  ▸ script",
+        "    1 +",
+        "done",
+    ] {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} in {}", run.stdout));
+        rest = &rest[at + part.len()..];
+    }
+    let plain =
+        sandbox.program(THINK, &["--fresh", "hello.md"]).env("NO_COLOR", "1").on_terminal(60);
+    sandbox.llm.push(answer("done"));
+    let plain = plain.run().assert_exit(0).stdout;
+    assert!(plain.contains("● hello agent") && !plain.contains("\u{1b}[38"), "{plain}");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process_and_no_lock() {
+    let sandbox = world();
+    remember(&sandbox, "process.stdout.write('on'); for (;;) {}");
+    let running = sandbox.program(THINK, &["--timeout", "60", "hello.md"]).spawn();
+    wait_until("it runs", || running.stdout_so_far() == "on");
+    running.signal(Signal::KILL);
+    running.wait();
+    wait_until("the engine is gone", || sandbox.processes().is_empty());
+    fs::remove_file(thought(&sandbox, "hello").join("memory.js")).unwrap();
+    let latch = crate::answers::Latch::default();
+    sandbox.llm.push(Answer::held(&latch, answer("late")));
+    let running = sandbox.program(THINK, &["hello.md"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    running.signal(Signal::KILL);
+    running.wait();
+    latch.release();
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["--lock-timeout", "5", "hello.md"]).assert_exit(0);
 }

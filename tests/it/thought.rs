@@ -12,7 +12,7 @@ use crate::think::{home, think};
 const THOUGHT: &str = env!("CARGO_BIN_EXE_nagent-thought");
 
 fn thought(sandbox: &Sandbox, words: &[&str]) -> Run {
-    sandbox.program(THOUGHT, words).run()
+    sandbox.program(THOUGHT, words).without_terminal().run()
 }
 
 /// A world with a script that has run, and has a memory.js, a memory and a file of its own.

@@ -11,8 +11,10 @@ use super::{quoted, text};
 use crate::apply::APPLY;
 use crate::conversations::CONVERSATIONS;
 use crate::file_memory::{commit, willing};
+use crate::js::JS;
 use crate::sandbox::{Sandbox, answer};
 use crate::summarize::SUMMARIZE;
+use crate::think::THINK;
 
 /// All keys of a document, and of objects in it.
 fn keys_of(value: &Value, found: &mut BTreeSet<String>) {
@@ -136,6 +138,10 @@ fn keys_of_other_tools(keys: &mut Keys) {
     sandbox.llm.push(answer("hi"));
     let run = sandbox.repl(&["--json"]).stdin("x\n").run().assert_exit(0);
     keys.note(&["nagent-repl", "A run"], "nagent-repl", &run.json());
+    let run = sandbox.program(JS, &["--json", "-e", "1"]).run().assert_exit(0);
+    keys.note(&["nagent-js"], "nagent-js", &run.json());
+    let run = sandbox.program(THINK, &["--json", "q.txt"]).run().assert_exit(0);
+    keys.note(&["nagent-think", "A run"], "nagent-think", &run.json());
     for args in [["--prompt", "What?"].as_slice(), &["--prompt", "What?", "--show-request"]] {
         let run = sandbox.llm_upload(&[&["--json", "--file", "q.txt"], args].concat()).run();
         let headings = ["nagent-llm-upload", "nagent-llm-text"];

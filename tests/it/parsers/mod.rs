@@ -13,12 +13,15 @@ mod cut_code;
 mod cut_text;
 mod diff;
 mod edit;
+mod engine;
 mod failure;
 mod fence;
 mod history;
 mod index;
+mod policy;
 mod reply;
 mod request;
+mod script;
 mod settings;
 mod shown;
 mod sse;
@@ -39,12 +42,15 @@ pub(crate) const TARGETS: &[Target] = &[
     ("cut_text", cut_text::run),
     ("diff", diff::run),
     ("edit", edit::run),
+    ("engine", engine::run),
     ("failure", failure::run),
     ("fence", fence::run),
     ("history", history::run),
     ("index", index::run),
+    ("policy", policy::run),
     ("reply", reply::run),
     ("request", request::run),
+    ("script", script::run),
     ("settings", settings::run),
     ("shown", shown::run),
     ("sse", sse::run),
