@@ -137,7 +137,12 @@ impl Children {
 
     fn refuse(&self, slot: &Slot) -> Option<String> {
         let Slot { name, file, .. } = slot;
-        let is_taken = |file: &PathBuf| self.files_in_reply.contains(file);
+        let is_taken = |file: &PathBuf| {
+            // Another name of the same file may be a hard link.
+            let id = fs::file_id(file);
+            let mut taken = self.files_in_reply.iter();
+            taken.any(|other| other == file || id.is_some() && fs::file_id(other) == id)
+        };
         Some(if self.in_reply > limits::CHILDREN_PER_REPLY {
             format!(
                 "a reply may start {CHILDREN_PER_REPLY} conversations at most, and this one asks for more; wait for the results of the \

@@ -291,7 +291,9 @@ fn describe_result(
         block = block.with("exit_code", code);
     }
     block = truncate::with_output(block.with("seconds", seconds), &output);
-    let is_silent = code == Some(1) && block.body.as_deref().is_none_or(str::is_empty);
+    let is_silent = code == Some(1)
+        && block.get("check").is_none()
+        && block.body.as_deref().is_none_or(str::is_empty);
     block = with_notes(block, is_silent.then(|| NO_OUTPUT.to_owned()));
     let left = describe_left(&finished.left);
     let ended = matches!(finished.outcome, Outcome::Ended { .. } | Outcome::Killed { .. });

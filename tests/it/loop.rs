@@ -363,8 +363,10 @@ fn a_file_has_one_child_in_a_reply() {
     let child = |file: &str| {
         format!("<nagent-conversation file=\"{file}\">look into it</nagent-conversation>")
     };
+    std::fs::hard_link(sandbox.work().join("f.txt"), sandbox.work().join("hard.txt")).unwrap();
     let tags = [
         child("f.txt"),
+        child("hard.txt"),
         "<nagent-list path=\".\"/>".into(),
         child("./f.txt"),
         child("new.txt"),
@@ -373,7 +375,7 @@ fn a_file_has_one_child_in_a_reply() {
     sandbox.llm.choose(with_children(tags.concat()));
     sandbox.run(&["--conversation", "top", "task"]).assert_exit(0);
     let text = std::fs::read_to_string(sandbox.root().join("conversations/top")).unwrap();
-    assert_eq!(text.matches("in the same reply has this name or file").count(), 2, "{text}");
+    assert_eq!(text.matches("in the same reply has this name or file").count(), 3, "{text}");
 }
 
 #[test]
