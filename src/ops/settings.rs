@@ -287,6 +287,7 @@ fn flag_values(run: &RunArgs) -> Map<String, Value> {
     let (args, limits) = (&run.model, &run.limits);
     let values = json!({
         "profile": args.profile,
+        "look": run.look,
         "model": args.model,
         "base_url": args.base_url,
         "patience": args.patience,

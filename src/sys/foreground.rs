@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -26,9 +26,15 @@ use super::terminal;
 use crate::exit::Signal;
 use crate::limits::SIGNAL_PATIENCE;
 
-/// What the shell does that outlives the session: nothing when it reads a line, which says that all is well.
+/// What the shell does that outlives the session: nothing when it reads a line, which says that all is well. A shell that
+/// the session was started from takes the terminal back, with modes of its own, which must stay as they are.
 const GUARD: &str = r#"trap '' INT QUIT TERM HUP TSTP TTOU
-read -r _ || { printf '\033[?2004l' >&2; stty "$@" <&2; }"#;
+read -r _ && exit
+sleep 0.1
+read -r _ _ _ _ group _ _ foreground _ < /proc/$$/stat
+[ "$foreground" != "$group" ] && [ "$foreground" != -1 ] && exit
+printf '\033[?2004l' >&2
+stty "$@" <&2"#;
 
 /// Makes the terminal stop marking what is pasted.
 const PASTE_OFF: &str = "\x1b[?2004l\r\n";
@@ -47,6 +53,8 @@ pub struct Foreground {
 #[derive(Debug, Default)]
 struct Shared {
     running: Mutex<Option<Pid>>,
+    /// Whether a signal ends the session.
+    is_ending: AtomicBool,
     ended: Condvar,
     /// The modes at the start, and the terminal; without a terminal on stdin there is nothing to put back.
     terminal: Option<(Termios, File)>,
@@ -121,6 +129,10 @@ impl Foreground {
         let status = child.wait();
         *self.shared.lock() = None;
         self.shared.ended.notify_all();
+        // The terminal must not get other modes any more.
+        while self.shared.is_ending.load(Ordering::SeqCst) {
+            thread::park();
+        }
         Ok(Ended::from(status.context("cannot wait for it")?))
     }
 }
@@ -196,6 +208,7 @@ impl Shared {
 
     /// Ends the session, after what runs in it.
     fn end(&self, signal: Signal) -> ! {
+        self.is_ending.store(true, Ordering::SeqCst);
         let running = self.lock();
         if let Some(pid) = *running {
             let number = match signal {
@@ -203,6 +216,8 @@ impl Shared {
                 _ => rustix::process::Signal::TERM,
             };
             let _ = rustix::process::kill_process(pid, number);
+            // A question to the person has no answer any more.
+            let _ = low_level::raise(signal_hook::consts::SIGINT);
             let wait = self
                 .ended
                 .wait_timeout_while(running, SIGNAL_PATIENCE, |running| running.is_some());

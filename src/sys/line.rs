@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,8 @@ pub enum Typed {
         /// Whether there was text, which is dropped.
         had_text: bool,
     },
+    /// More than the editor can show. Nothing of it is left.
+    TooLong,
     /// Ctrl-D on an empty line, or the end of the input.
     End,
 }
@@ -113,7 +116,10 @@ impl LineEditor {
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
         self.had_text.store(false, Ordering::Relaxed);
-        let result = self.editor.readline(&(prompt, styled));
+        let editor = &mut self.editor;
+        // It counts rows in 16 bits: a paste of megabytes is too much for it.
+        let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
+        let Ok(result) = result else { return Ok(Typed::TooLong) };
         let joined = self.editor.helper().map(|helper| helper.joined.take()).unwrap_or_default();
         match result {
             Ok(text) => Ok(Typed::Text(without_continuations(&text, &joined))),

@@ -66,13 +66,14 @@ mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod readme; // the sessions of README and docs/recipes.md, run
 mod real_files; // splitting the sources of nagent's dependencies
 mod redact; // masking credentials in results; refusing to write masks
-mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files, what the seeds had
+mod repl; // nagent-repl: looks, commands, prompts on stdin, keys in files
 mod repositories; // repositories without commits, with very many, shallow: what the model learns of them
 mod rework; // a conversation that a model edits is the old text or the new one, never another
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
 mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children
 mod secrets; // no key in any file, output or command line; where a key goes
+mod seeds; // what three small assistants can do, as looks of nagent-repl
 mod server_faults; // faults of servers, for each format, and how each is classified
 mod shell; // output, exit codes, timeouts, descendants, environment
 mod shown; // a write never replaces what the model has not seen

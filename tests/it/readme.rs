@@ -4,7 +4,7 @@
 //! A block is made of commands behind `$ ` (and `> ` where they go on) and of what a terminal shows for them. Before it
 //! may stand HTML comments: `<!-- reply` holds one reply of the model, `<!-- setup` commands that are run unseen. In an
 //! output, a line of `...` stands for any lines, `[..]` for anything within a line. Times, sizes of requests, counts of
-//! tokens and colours are not compared. `http://localhost:8080` is the scripted model.
+//! tokens and colours are not compared. Of `nagent-repl` what is behind its prompt and its questions is typed. `http://localhost:8080` is the scripted model.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,6 +13,7 @@ use regex::Regex;
 use snapbox::Assert;
 
 use crate::process_under_test::Running;
+use crate::pty::Pty;
 use crate::sandbox::{CANARY, NAGENT, Sandbox};
 
 /// The address that README and docs use for a server of the user's own.
@@ -93,6 +94,47 @@ impl World {
         let git = Command::new("git").args(["init", "--quiet"]).current_dir(&folder).status();
         assert!(git.unwrap().success(), "git init");
         Self { sandbox, folder }
+    }
+
+    /// What a terminal shows of a session, in which the lines behind prompts and questions are typed.
+    fn run_session(&self, command: &str, expected: &str) -> String {
+        let mut words = command.split(' ');
+        let folder = PathBuf::from(NAGENT).parent().unwrap().join(words.next().unwrap());
+        let mut program = Command::new(folder);
+        program.args(words).current_dir(&self.folder);
+        let origin = self.sandbox.llm.origin();
+        for (name, value) in [
+            ("PATH", std::env::var("PATH").unwrap_or_default()),
+            ("HOME", self.sandbox.home().display().to_string()),
+            ("TMPDIR", self.sandbox.tmp().display().to_string()),
+            ("TERM", "xterm".to_owned()),
+            ("STY", "1.reader".to_owned()),
+            ("OPENAI_API_KEY", CANARY.to_owned()),
+        ] {
+            program.env(name, value);
+        }
+        let mut pty = Pty::start(&program, 80);
+        let mut prompts = 0;
+        for line in expected.lines() {
+            if let Some(typed) = line.strip_prefix("» ") {
+                prompts += 1;
+                pty.expect_times("\x1b[?2004h", prompts);
+                pty.type_keys(&format!("{typed}\r"));
+            } else if let Some((question, answer)) = line.split_once("for no: ") {
+                pty.expect(&format!("{question}for no: "));
+                pty.type_keys(&format!("{answer}\r"));
+            }
+        }
+        pty.wait();
+        let shown = pty.screen().join("\n") + "\n";
+        self.as_written(&shown).replace(&origin, SERVER)
+    }
+
+    /// The text with the names that the pages use.
+    fn as_written(&self, shown: &str) -> String {
+        let folder = self.folder.canonicalize().unwrap().display().to_string();
+        let home = self.sandbox.home().display().to_string();
+        shown.replace(&folder, "/home/you/project").replace(&home, "/home/you")
     }
 
     /// What a terminal shows of commands.
@@ -184,7 +226,13 @@ fn are_as_shown(page: &str) {
             world.sandbox.llm.push(reply);
         }
         for (command, expected) in session.steps {
-            let shown = steady(&world.run(&command));
+            let is_session = command.starts_with("nagent-repl ");
+            let shown = if is_session {
+                world.run_session(&command, &expected)
+            } else {
+                world.run(&command)
+            };
+            let shown = steady(&shown);
             let compared = Assert::new().action_env("").try_eq(
                 Some(&format!("{page}:{}: {command}", session.line)),
                 shown.into(),

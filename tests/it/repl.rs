@@ -2,17 +2,19 @@
 //!
 //! A name with `seed_` has the seed and the number of the ability that it shows.
 
+use std::os::unix::fs::PermissionsExt;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
-use crate::file_edit::{edit, text, write};
+use crate::file_edit::{edit, text};
 use crate::pty::Pty;
 use crate::sandbox::{CANARY, NAGENT, Sandbox, answer, shell, wait_until};
 
 /// Types a prompt, and waits until the next one can be typed.
 #[track_caller]
-fn prompt(pty: &mut Pty, sign: &str, keys: &str) {
+pub(crate) fn prompt(pty: &mut Pty, sign: &str, keys: &str) {
     let count = pty.printed().matches("\x1b[?2004h").count();
     pty.type_keys(&format!("{keys}\r"));
     pty.expect_times("\x1b[?2004h", count + 1);
@@ -21,14 +23,14 @@ fn prompt(pty: &mut Pty, sign: &str, keys: &str) {
 }
 
 #[track_caller]
-fn start(sandbox: &Sandbox, args: &[&str], sign: &str) -> Pty {
+pub(crate) fn start(sandbox: &Sandbox, args: &[&str], sign: &str) -> Pty {
     let pty = sandbox.repl(args).on_pty(80);
     pty.expect(sign);
     pty
 }
 
 /// The screen without its banner, and without what differs from run to run.
-fn screen(pty: &Pty) -> Vec<String> {
+pub(crate) fn screen(pty: &Pty) -> Vec<String> {
     let figures = regex::Regex::new(r"[0-9.]+ s\b").unwrap();
     let lines = pty.screen().into_iter();
     lines.map(|line| figures.replace_all(&line, "0.0 s").into_owned()).collect()
@@ -148,70 +150,13 @@ fn the_profile_beats_the_look_and_the_look_the_config() {
     assert!(!flag.contains("Be brief"));
 }
 
-const KEY_LINE: &str = "TS_AGENT_API_KEY=sk-from-env-file-0123456789\n";
+pub(crate) const KEY_LINE: &str = "TS_AGENT_API_KEY=sk-from-env-file-0123456789\n";
 
 /// A world with Anthropic's format and no key.
-fn without_key() -> Sandbox {
+pub(crate) fn without_key() -> Sandbox {
     let sandbox = Sandbox::new();
     let origin = sandbox.llm.origin();
     sandbox.config(json!({})).env("OPENAI_API_KEY", "").env("ANTHROPIC_BASE_URL", &origin)
-}
-
-#[test]
-fn seed_001_6_keys_come_from_three_places_in_their_order() {
-    let key_of = |sandbox: &Sandbox, env_path: Option<&str>| {
-        sandbox.llm.push(answer("hi"));
-        let call = sandbox.repl(&["--look", "pair"]).stdin("x\n");
-        let call = match env_path {
-            Some(path) => call.env("ENV_PATH", path),
-            None => call,
-        };
-        call.run().assert_exit(0).stdout_is("hi\n");
-        sandbox.requests().last().unwrap().header("x-api-key").unwrap().to_owned()
-    };
-    let line =
-        |name: &str| format!("# a key\r\nexport TS_AGENT_API_KEY=\"sk-{name}\"\r\nPATH=/x\n");
-    let sandbox = without_key();
-    let other = sandbox.base().join("coding-agent");
-    std::fs::create_dir(&other).unwrap();
-    std::fs::write(other.join(".env"), line("other")).unwrap();
-    assert_eq!(key_of(&sandbox, None), "sk-other");
-    sandbox.write(".env", line("here"));
-    assert_eq!(key_of(&sandbox, None), "sk-here");
-    sandbox.write("my.env", line("mine"));
-    assert_eq!(key_of(&sandbox, Some("my.env")), "sk-mine");
-    assert_eq!(key_of(&sandbox, Some("missing.env")), "sk-here");
-    // What is set already is what counts.
-    let sandbox = without_key().file(".env", line("here")).env("ANTHROPIC_API_KEY", "sk-set");
-    assert_eq!(key_of(&sandbox, None), "sk-set");
-}
-
-#[test]
-fn seed_001_7_errors_of_env_files_teach() {
-    let check = |sandbox: &Sandbox, args: &[&str], words: &[&str]| {
-        let run = sandbox.repl(args).stdin("x\n").run().assert_exit(2);
-        run.stderr_has(words);
-        assert!(sandbox.requests().is_empty());
-    };
-    let pair = &["--look", "pair"][..];
-    let missing =
-        [".env is not there", "../coding-agent/.env", "ENV_PATH", "TS_AGENT_API_KEY=your-key"];
-    check(&without_key(), pair, &missing[1..]);
-    let sandbox = without_key().file(".env", "OTHER=1\n");
-    check(&sandbox, pair, &["env file .env has no key", "TS_AGENT_API_KEY=your-key"]);
-    let sandbox = without_key();
-    std::fs::create_dir(sandbox.work().join(".env")).unwrap();
-    check(&sandbox, pair, &["env file .env", "not a regular file"]);
-    let sandbox = without_key().file("big.env", "x".repeat(1 << 20));
-    check(&sandbox, &["--env-file", "big.env"], &["big.env", "over the limit"]);
-    let sandbox = without_key();
-    let fifo = sandbox.work().join(".env");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, 0o600.into(), 0).unwrap();
-    check(&sandbox, pair, &["not a regular file"]);
-    // Without the look, the working folder is not believed.
-    let sandbox = without_key().file(".env", KEY_LINE).env("OLLAMA_HOST", "127.0.0.1:9");
-    check(&sandbox, &[], &["no API key found"]);
 }
 
 #[test]
@@ -270,138 +215,6 @@ fn plain_shows_what_nagent_shows() {
         assert!(rest.contains(part), "{part:?} in {lines:#?}");
     }
     assert!(rest.contains("\n\n» more\nagain\n[1 turn, "), "{lines:#?}");
-}
-
-#[test]
-fn seed_000_the_look_is_as_described() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
-    sandbox.llm.push(answer("old"));
-    sandbox.run(&["--conversation", "c", "before"]).assert_exit(0);
-    sandbox.llm.push("<nagent-read path=\"a.txt\" numbers=\"true\"/>");
-    sandbox.llm.push(answer("It has two lines."));
-    let mut pty = start(&sandbox, &["--look", "nano", "--conversation", "c"], "❯ ");
-    // 6, 7: it is trimmed, and an empty one asks again.
-    prompt(&mut pty, "❯ ", "   ");
-    prompt(&mut pty, "❯ ", "  read it  ");
-    // 8, 9.
-    pty.type_keys("/c\r");
-    pty.expect("⏺ Cleared");
-    pty.type_keys("/q\r");
-    pty.expect("Goodbye!");
-    assert!(pty.wait().success());
-    let folder = sandbox.work().canonicalize().unwrap();
-    assert_eq!(
-        screen(&pty),
-        [
-            &format!("nano | test-model | {}", folder.display()),
-            "",
-            "❯",
-            "❯   read it",
-            "⏺ Read(a.txt)",
-            "  ⎿      1│one … +1 lines",
-            "⏺ It has two lines.",
-            "",
-            "❯ /c",
-            "⏺ Cleared",
-            "❯ /q",
-            "Goodbye!",
-        ]
-    );
-    let printed = pty.printed();
-    for part in [
-        "\x1b[1mnano",
-        "\x1b[36m⏺ \x1b[0mIt has",
-        "\x1b[32m⏺ \x1b[0mRead(",
-        "\x1b[32m⏺ Cleared",
-        "\x1b[2m  ⎿ ",
-    ] {
-        assert!(printed.contains(part), "{part:?} in {printed:?}");
-    }
-    // 3: it begins with an empty history.
-    assert!(!sandbox.requests().last().unwrap().user().contains("before"));
-    assert_eq!(sandbox.requests().last().unwrap().json()["max_tokens"], 4096);
-}
-
-#[test]
-fn seed_001_23_seven_lines_say_what_happens() {
-    let sandbox = Sandbox::outside_temp()
-        .file("main.go", "func main\n")
-        .file("progress.md", "# Steps so far\n");
-    let long = format!("echo {}", "x".repeat(70));
-    sandbox.llm.push(
-        [
-            "<nagent-list path=\".\"/>".to_owned(),
-            "<nagent-read path=\"main.go\"/>".to_owned(),
-            edit("main.go", "func main", "func main2"),
-            write("new.txt", &"y".repeat(43_520)),
-            shell(&long),
-            "<nagent-grep pattern=\"func\" glob=\"*.go\"/>".to_owned(),
-            "<nagent-glob pattern=\"**/*.go\"/>".to_owned(),
-            shell("nonexistent-command"),
-        ]
-        .concat(),
-    );
-    sandbox.llm.push(answer("Done."));
-    let mut pty = start(&sandbox, &["--look", "pair"], "You: ");
-    prompt(&mut pty, "You: ", "go");
-    pty.type_keys("quit\r");
-    pty.expect("Goodbye!");
-    assert!(pty.wait().success());
-    assert_eq!(
-        screen(&pty),
-        [
-            "test-model: exit or quit to leave",
-            "==================================================",
-            "",
-            "You: go",
-            "→ Listing files: . (current directory)",
-            "→ Reading file: main.go",
-            "→ Patching file: main.go (+1 bytes)",
-            "→ Writing file: new.txt (42.5 KB)",
-            &format!("→ Running bash: {}...", &long[..57]),
-            "→ Searching: 'func' in current directory (*.go)",
-            "→ Finding files: '**/*.go' in current directory",
-            "→ Running bash: nonexistent-command",
-            "  exit 127 (no such command): /bin/bash: line 1: nonexistent-command: command no",
-            "t found",
-            "",
-            "test-model: Done.",
-            "",
-            "",
-            "You: quit",
-            "Goodbye!",
-        ]
-    );
-    // 11: progress.md is a result, and no instruction.
-    let request = &sandbox.requests()[0];
-    assert!(request.user().contains("Steps so") && !request.system().contains("Steps so"));
-    assert!(request.system().contains("gh pr list"), "the text that decides which tool");
-}
-
-#[test]
-fn seed_002_one_tool_and_a_question_before_each_command() {
-    let sandbox = Sandbox::new().env("OPENAI_API_KEY", "").env("MODEL", "small");
-    let host = sandbox.llm.origin();
-    let sandbox = sandbox.env("OLLAMA_HOST", &host);
-    sandbox.llm.push(shell("exit 3"));
-    sandbox.llm.push(answer("done"));
-    let mut pty = start(&sandbox, &["--look", "run"], "> ");
-    pty.type_keys("go\r");
-    pty.expect("n REASON or Enter for no: ");
-    pty.type_keys("y\r");
-    pty.expect("done");
-    pty.expect_times("\x1b[?2004h", 2);
-    pty.type_keys("/reset\r");
-    pty.expect("(reset)");
-    pty.type_keys("/exit\r");
-    assert!(pty.wait().success());
-    let lines = screen(&pty);
-    assert_eq!(lines[0], format!("nagent-repl {} | {host} | small", env!("CARGO_PKG_VERSION")));
-    let rest = lines.join("\n");
-    assert!(rest.contains("\n$ exit 3\nexit 3\ndone\n"), "{lines:#?}");
-    let requests = sandbox.requests();
-    let system = requests.iter().find(|request| request.asks()).unwrap().system();
-    assert!(system.contains("<nagent-shell") && !system.contains("<nagent-read"), "{system}");
 }
 
 #[test]
@@ -475,4 +288,112 @@ fn lines_are_edited_on_any_terminal() {
     let wide = "世界 e\u{301} ".repeat(9);
     let wide = wide.trim();
     assert_eq!(prompts, ["rm -rf x\nls \\\nend", "a\nb\nc", wide, &format!("{wide} !")]);
+}
+
+#[test]
+fn what_cannot_be_used_is_reported_and_left_alone() {
+    // More rows than the editor can count.
+    let sandbox = Sandbox::new().reply(answer("ok"));
+    let mut pty = start(&sandbox, &[], "» ");
+    pty.type_keys(&format!("\x1b[200~{}\x1b[201~", "\r".repeat(70_000)));
+    pty.expect("too long to be typed");
+    prompt(&mut pty, "» ", "go");
+    drop(pty);
+    let history = || {
+        let names = std::fs::read_dir(sandbox.root().join("repl")).unwrap();
+        names.map(|name| name.unwrap().path()).next().unwrap()
+    };
+    let path = history();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let check = |pty: &Pty, part: &str| {
+        assert!(pty.printed().contains(part), "{part:?} in {:?}", pty.printed());
+    };
+    std::fs::write(&path, b"#V2\n\xff\xfe\n").unwrap();
+    check(&start(&sandbox, &[], "» "), "note: there is no history: cannot read ");
+    assert_eq!(std::fs::read(&path).unwrap(), b"#V2\n\xff\xfe\n");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    check(&start(&sandbox, &[], "» "), "is not a file");
+    // A folder has a history of its own.
+    let mut pty = start(&sandbox, &["--cd", "..", "--no-history"], "» ");
+    pty.type_keys("\x04");
+    assert!(pty.wait().success());
+    assert_eq!(std::fs::read_dir(sandbox.root().join("repl")).unwrap().count(), 1);
+}
+
+#[test]
+fn any_terminal_will_do() {
+    let colours = regex::Regex::new("\x1b\\[[0-9;]+m").unwrap();
+    for (variable, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
+        for look in ["plain", "nano", "pair"] {
+            let sandbox = Sandbox::new().reply(shell("echo out")).reply(answer("done"));
+            let pty = sandbox.repl(&["--look", look]).env(variable, value).on_pty(20);
+            let mut pty = pty;
+            wait_until("the prompt", || pty.screen().last().is_some_and(|line| !line.is_empty()));
+            let sign = match look {
+                "plain" => "»",
+                "nano" => "❯",
+                _ => "You:",
+            };
+            pty.expect(sign);
+            pty.type_keys("go\r");
+            pty.expect("done");
+            pty.expect_times(sign, 2);
+            pty.type_keys("exit\r");
+            assert!(pty.wait().success());
+            assert!(!colours.is_match(&pty.printed()), "{look}: {:?}", pty.printed());
+            assert!(value != "dumb" || !pty.printed().contains('\x1b'), "{:?}", pty.printed());
+        }
+    }
+}
+
+#[test]
+fn nothing_that_a_model_or_a_file_says_steers_the_terminal() {
+    let evil = "\x1b]52;c;eA==\x07\x1b[2J\u{202e}\u{9b}31m";
+    for look in ["plain", "nano", "pair", "run"] {
+        let sandbox = Sandbox::new().file("a.txt", format!("{evil}\n"));
+        sandbox.llm.push(shell(&format!("cat a.txt; echo '{evil}'; exit 3")));
+        sandbox.llm.push(answer(&format!("said {evil}")));
+        let args = ["--look", look, "--provider", "openai", "--approve", "none"];
+        let mut pty = sandbox.repl(&args).on_pty(80);
+        pty.expect_times("\x1b[?2004h", 1);
+        pty.type_keys("go\r");
+        pty.expect_times("\x1b[?2004h", 2);
+        let printed = pty.printed();
+        for part in ["\x1b]", "\x1b[2J", "\u{202e}", "\u{9b}", "\x07"] {
+            assert!(!printed.contains(part), "{look}: {part:?} in {printed:?}");
+        }
+        assert!(printed.contains("said \\u{1b}]52"), "{look}: {printed:?}");
+    }
+}
+
+#[test]
+fn the_terminal_is_as_it_was_whatever_ends_the_session() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::KILL] {
+        for is_running in [false, true] {
+            let sandbox = Sandbox::new().reply(shell("touch started; sleep 30"));
+            let folder = sandbox.work();
+            let pty = sandbox.repl(&["--conversation", "c"]).on_pty(80);
+            let mut pty = pty;
+            let cooked = |pty: &Pty| pty.modes().contains("ICANON");
+            wait_until("a line is edited", || pty.printed().contains("» ") && !cooked(&pty));
+            pty.type_keys(if is_running { "go\r" } else { "go" });
+            if is_running {
+                wait_until("it runs", || folder.join("started").exists());
+            }
+            pty.signal(signal);
+            let status = pty.wait();
+            let code = match signal {
+                Signal::TERM => Some(143),
+                Signal::HUP => Some(129),
+                _ => None,
+            };
+            assert_eq!(status.code().filter(|code| *code < 137 || *code == 143), code);
+            wait_until("the modes are back", || cooked(&pty) && pty.modes().contains("ISIG"));
+            wait_until("nothing is left", || sandbox.processes().is_empty());
+            if is_running {
+                wait_until("it is recorded", || sandbox.conversation().contains("exit=\"1"));
+            }
+        }
+    }
 }

@@ -120,6 +120,12 @@ impl Session {
                 None => match self.read(&mut source)? {
                     Typed::Text(text) => text,
                     Typed::End => break,
+                    Typed::TooLong => {
+                        out::line(
+                            "this is too long to be typed: put it into a file, and show it to the model with /read FILE",
+                        );
+                        continue;
+                    }
                     Typed::Interrupt { .. } if !self.is_interactive => {
                         let signal = Signal::Int;
                         end = Report::failed(Exit::Signal(signal), "interrupted by SIGINT");
