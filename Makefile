@@ -3,7 +3,7 @@
 
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
-TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
+TOOLS = nagent nagent-llm-text nagent-llm-upload nagent-decide nagent-file-edit nagent-file-split nagent-file-patch nagent-file-apply \
 	nagent-file-summarize nagent-repl nagent-sandbox nagent-conversations nagent-js nagent-think nagent-thought
 # Executables of their own: nagent-js alone has the JavaScript engine.
 OWN = nagent nagent-js
@@ -11,7 +11,7 @@ OWN = nagent nagent-js
 TARGET_DIR = $(eval TARGET_DIR := $$(shell $(CARGO) metadata --no-deps --offline --format-version 1 | \
 	sed 's/.*"target_directory":"\([^"]*\)".*/\1/'))$(TARGET_DIR)
 
-.PHONY: build demo test check install uninstall dist live model bench quality edits torture fuzz mutants
+.PHONY: build demo test check install uninstall dist live local conformance model bench quality edits torture fuzz mutants
 
 build:
 	$(CARGO) build --release --locked
@@ -83,6 +83,14 @@ dist: build
 # One real exchange with every provider whose key is set.
 live: build
 	@demo/live $(TARGET_DIR)/release
+
+# Exchanges with a real model on this machine: llama.cpp's server and a small model, both from PyPI.
+local: build
+	@local/run $(TARGET_DIR)/release
+
+# Requests held against the types of the providers' SDKs, where pip has installed them.
+conformance: build
+	@python3 tests/conformance/check.py $(TARGET_DIR)/release/nagent-llm-text
 
 # Six tasks on small repositories with a model, and what each took. MODEL="--provider anthropic" or other flags choose it.
 model: build

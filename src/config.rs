@@ -40,6 +40,10 @@ pub struct Config {
     pub headers: BTreeMap<String, String>,
     /// Members to lay over those of each request to the model; null removes one.
     pub body: Map<String, Value>,
+    /// Profiles to go on with when the provider fails for good.
+    pub fallback: Vec<String>,
+    /// The most requests to servers in a minute, of all processes of the root.
+    pub requests_per_minute: Option<u64>,
     /// How much the model is to think: a word or a number of tokens.
     pub reasoning: Option<Reasoning>,
     /// How much chance there is in the choice of words.
@@ -312,6 +316,7 @@ fn check_value(key: &str, value: &Value) -> Option<String> {
         | "max_tokens"
         | "context_window_tokens"
         | "max_output_tokens"
+        | "requests_per_minute"
         | "jobs" => (number == Some(0.0)).then_some("is 0; it is 1 or more"),
         "connect_timeout" | "read_timeout" if number == Some(0.0) => {
             Some("is 0; give a number of seconds above 0")

@@ -17,6 +17,7 @@
 //! - [`prompt`]: a conversation as messages with roles
 //! - [`overview`]: what a conversation comes to: for lists, reading, export, checking
 //! - [`llm`]: providers, requests and replies as bytes, errors, retries, recordings
+//! - [`decide`]: questions with closed sets of answers: requests, prompts, replies checked word for word
 //! - [`code`]: where a file may be cut: languages, grammars, the choice among possible cuts
 //! - [`history`]: what a repository's history says of one file: people, steps, files that change with it; as text
 //! - [`memory`]: what a file's own conversation says of its file: the changes that its runs made
@@ -52,6 +53,7 @@ pub mod cmd;
 pub mod code;
 pub mod config;
 pub mod context;
+pub mod decide;
 pub mod diff;
 pub mod drive;
 pub mod exit;

@@ -112,6 +112,18 @@ limits! {
         bytes STREAM_LINE: usize = 16 << 20, "error";
         /// Text outside of a stream's events
         bytes STREAM_STRAY: usize = 64 << 10, "not read";
+        /// Decisions in a call
+        count DECISIONS_PER_CALL: usize = 200, "further calls";
+        /// Errors of a reply that nagent-decide names to the model
+        count DECIDE_ERRORS: usize = 50, "not named";
+        /// Window that is assumed of a model that nobody knows, in tokens
+        count UNKNOWN_WINDOW: u64 = 32_768, "further calls";
+        /// Longest reply that is assumed of such a model, in tokens
+        count UNKNOWN_OUTPUT: u64 = 4_096, "further calls";
+        /// Requests until a reply is valid against a schema
+        count SCHEMA_TRIES: usize = 3, "error";
+        /// JSON Schema of an answer
+        bytes SCHEMA: u64 = 4 << 20, "error";
         /// Time of a command that prints a credential
         seconds KEY_COMMAND_SECONDS: u64 = 60, "error";
         /// Body of an error

@@ -29,6 +29,7 @@ use crate::llm::route::{FileRoute, route_without_server};
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply, command};
 pub use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::rate::RateLimit;
 
 /// A model that can be asked.
 pub struct ModelClient {
@@ -92,6 +93,19 @@ impl ModelClient {
     /// Appends every reply from now on to a recording.
     pub fn record(&mut self, path: PathBuf, lineage: String) {
         self.recorder = Some(Recorder { path, lineage });
+    }
+
+    /// Continues the recording of another client.
+    pub fn take_recorder(&mut self, other: &mut Self) {
+        self.recorder = other.recorder.take();
+        self.turn = other.turn;
+    }
+
+    /// Keeps to a rate of requests, where a server is asked.
+    pub fn limit_rate(&mut self, rate: RateLimit) {
+        if let Backend::Server(server) = &mut self.backend {
+            server.rate = Some(rate);
+        }
     }
 
     /// Notes the results since the last reply in the conversation, where they are recorded or compared with a recording.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{ModelClient, RequestError};
 use crate::llm::error::check_window;
 use crate::llm::retry::Retry;
-use crate::llm::{ChatRequest, Reply};
+use crate::llm::{Arrival, ChatRequest, Reply};
 use crate::sys::interrupt::Interrupts;
 
 /// Makes attempts until one succeeds, `retry` gives up, or a signal comes, which ends a wait at once.
@@ -52,7 +52,22 @@ impl ModelClient {
             return Err(error.into());
         }
         with_retries(&mut Retry::new(patience), interrupts, report, |report| {
-            self.attempt(ask.model, report, |client| client.ask(ask, &mut |_| (), interrupts))
+            // Lines of reasoning, where they are asked for.
+            let mut thoughts = String::new();
+            let result = self.attempt(ask.model, report, |client| {
+                let mut on_arrival = |piece: Arrival<'_>| {
+                    if let Arrival::Thought(text) = piece {
+                        thoughts.push_str(text);
+                    }
+                };
+                client.ask(ask, &mut on_arrival, interrupts)
+            });
+            if ask.options.shows_reasoning {
+                for line in thoughts.lines().filter(|line| !line.trim().is_empty()) {
+                    report(&format!("· {line}"));
+                }
+            }
+            result
         })
     }
 

@@ -10,16 +10,23 @@ use crate::llm::decode::Decoder;
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, HttpRequest, Reply};
 use crate::sys::http::{HttpClient, RequestError, ResponseHead, ResponsePart};
 use crate::sys::interrupt::Interrupts;
+use crate::sys::rate::RateLimit;
 
 pub(super) struct Server {
     pub(super) endpoint: Endpoint,
     client: Box<HttpClient>,
     pub(super) key_command: Option<KeyCommand>,
+    pub(super) rate: Option<RateLimit>,
 }
 
 impl Server {
     pub(super) fn new(endpoint: Endpoint, connect: Duration, read: Duration) -> Self {
-        Self { endpoint, client: Box::new(HttpClient::new(connect, read)), key_command: None }
+        Self {
+            endpoint,
+            client: Box::new(HttpClient::new(connect, read)),
+            key_command: None,
+            rate: None,
+        }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
@@ -65,6 +72,14 @@ impl Server {
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
+        if let Some(rate) = &self.rate {
+            let waited = rate.wait_for_turn(interrupts);
+            let waited =
+                waited.map_err(|error| ApiError::new(ErrorKind::Other, &format!("{error:#}")))?;
+            if let Some(signal) = waited {
+                return Err(RequestError::Interrupted(signal));
+            }
+        }
         let Self { endpoint, client, .. } = self;
         let mut decoder: Option<Decoder> = None;
         client.send(endpoint.chat_request(ask), interrupts, &mut |part| {

@@ -3,13 +3,16 @@
 use clap::Parser;
 
 use crate::cli::Tool;
+use crate::exit::Exit;
 use crate::format::conversation::{self, Trouble};
+use crate::llm::schema::describe_form;
 use crate::llm::{Message, Role};
-use crate::ops::flags::{InputArgs, ModelArgs};
-use crate::ops::one_shot::{OneShot, print_line, report_request};
+use crate::ops::flags::{AnswerArgs, InputArgs, ModelArgs};
+use crate::ops::one_shot::{OneShot, report_request};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::prompt;
+use crate::sys::env::Env;
 use crate::sys::fs;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
@@ -21,7 +24,7 @@ Examples:
   echo \"What is 2+2?\" | nagent-llm-text -
 
 Exit codes: 0 done, 1 file trouble, 2 wrong usage or no credential, 3 provider
-failed, 5 reply cut by the length limit";
+failed, 4 reply not valid against --schema, 5 reply cut by the length limit";
 
 /// Send a text file to a language model, and print its text
 ///
@@ -37,6 +40,11 @@ pub struct Args {
     /// Print, byte for byte, what would be sent, and send nothing
     #[arg(long)]
     show_request: bool,
+    #[command(flatten)]
+    answer: AnswerArgs,
+    /// Show on stderr what the model thinks, where the provider sends it
+    #[arg(long, short)]
+    verbose: bool,
     #[command(flatten)]
     model: ModelArgs,
 }
@@ -65,9 +73,13 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
             file.display()
         )));
     }
+    let schema = args.answer.read_schema()?;
     let mut one_shot = OneShot::new(Args::NAME, &args.model, !args.show_request)?;
+    one_shot.settings.options.shows_reasoning = args.verbose;
+    one_shot.settings.options.schema = schema.as_ref().map(|schema| schema.value.clone());
+    let form = schema.as_ref().map(|schema| describe_form(&schema.value));
     let parsed;
-    let (system, messages) = if args.as_conversation {
+    let (system, mut messages) = if args.as_conversation {
         parsed = conversation::parse(&text);
         if let Some(Trouble::Damaged { line, message, .. }) = parsed.trouble {
             let file = file.display();
@@ -77,15 +89,33 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
     } else {
         (None, vec![Message { role: Role::User, parts: vec![&text] }])
     };
-    let OneShot { settings, source, model, interrupts, spinner } = &mut one_shot;
-    let ask = settings.build_request(model, system, messages);
+    if let (Some(form), Some(last)) = (&form, messages.last_mut()) {
+        last.parts.push(form);
+    }
     if args.show_request {
+        let OneShot { settings, source, model, .. } = &one_shot;
+        let ask = settings.build_request(model, system, messages);
         return report_request(source.show_request(&ask));
     }
-    spinner.start("model");
-    let mut tell = |line: &str| spinner.print_above(|| print_line(Args::NAME, line));
-    let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut tell);
-    spinner.stop();
-    let reply = reply?;
-    one_shot.report_reply(reply, file)
+    let reply = one_shot.ask_until_valid(Args::NAME, system, messages, schema.as_ref())?;
+    let mut report = one_shot.report_reply(reply, file)?;
+    if let Some(schema) = schema.filter(|_| report.exit == Exit::Done) {
+        match schema.check(&report.text) {
+            Ok((text, value)) => report = Report { text, ..report }.with("data", value),
+            Err(errors) => {
+                let error = format!(
+                    "the reply is still not valid against the schema: {}",
+                    errors.join("; ")
+                );
+                report = Report {
+                    exit: Exit::Malformed,
+                    error: Some(error),
+                    text: String::new(),
+                    ..report
+                };
+            }
+        }
+    }
+    let folder = Env::read().current_folder()?;
+    args.answer.write_output(report, &folder)
 }

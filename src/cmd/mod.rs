@@ -6,6 +6,7 @@ use crate::cli;
 use crate::sys::env;
 
 pub mod conversations;
+pub mod decide;
 pub mod file_apply;
 pub mod file_edit;
 pub mod file_patch;
@@ -45,6 +46,7 @@ tools! {
     "nagent" => nagent::Args,
     "nagent-llm-text" => llm_text::Args,
     "nagent-llm-upload" => llm_upload::Args,
+    "nagent-decide" => decide::Args,
     "nagent-file-edit" => file_edit::Args,
     "nagent-file-split" => file_split::Args,
     "nagent-file-patch" => file_patch::Args,

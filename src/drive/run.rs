@@ -13,6 +13,7 @@ use crate::approve::Decision;
 use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::ApiError;
+use crate::llm::schema::describe_errors;
 use crate::protocol::Action;
 use crate::sys::fs;
 use crate::turn::Turn;
@@ -48,7 +49,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 | Effect::Wait { .. }
                 | Effect::Say(_)
                 | Effect::AfterWrite
-                | Effect::Check,
+                | Effect::Check(_),
                 Some(signal),
             ) => interrupted(signal),
             (Effect::Ask, None) => {
@@ -56,6 +57,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
                 runner.ask_model()?
             }
             (Effect::Wait { time, error }, None) => runner.wait_to_retry(time, &error),
+            (Effect::Switch(error), _) => runner.switch_model(&error),
             (Effect::Say(text), None) => {
                 (runner.on_progress)(ProgressEvent::Response(&text));
                 Event::Said
@@ -64,7 +66,7 @@ pub fn run(runner: &mut Runner<'_>, turn: &mut Turn, first: Effect) -> Result<Ou
             (Effect::Act(actions), None) => runner.run_actions(actions, turn.remaining_limits())?,
             (Effect::Next, None) => runner.next_child()?,
             (Effect::AfterWrite, None) => runner.run_after_write()?,
-            (Effect::Check, None) => runner.run_check(),
+            (Effect::Check(answer), None) => runner.check_answer(&answer),
         };
         let reply = match &event {
             Event::Replied { reply, cost, .. } | Event::CutOff { reply, cost, .. } => {
@@ -146,6 +148,20 @@ impl Runner<'_> {
             Some(signal) => interrupted(signal),
             None => Event::Waited,
         }
+    }
+
+    /// Goes on with the next model. Its own window, price and options count from here on.
+    fn switch_model(&mut self, error: &ApiError) -> Event {
+        let old = self.asker.model_id.clone();
+        let Some((profile, mut next)) = self.fallbacks.pop_front() else {
+            return Event::Failed { error: error.clone(), cost: None, jitter: 0.0 };
+        };
+        next.client.take_recorder(&mut self.asker.client);
+        self.asker = next;
+        let new = &self.asker.model_id;
+        let note = format!("{old} gave no reply ({error}); {new} of profile {profile} goes on");
+        (self.on_progress)(ProgressEvent::Note(&note));
+        Event::Switched(self.context.redactor.redact_text(note).0)
     }
 
     fn decide(&mut self, action: &Action) -> Event {
@@ -254,6 +270,21 @@ impl Runner<'_> {
         let lines = block.body.iter().cloned().chain((!names.is_empty()).then_some(note));
         let text = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
         Ok(Event::AfterWriteEnded(block.body(text)))
+    }
+
+    /// Holds an answer against the schema, then runs `--check`.
+    fn check_answer(&mut self, answer: &[String]) -> Event {
+        let Some(schema) = &self.schema else { return self.run_check() };
+        match schema.check(&answer.join("\n")) {
+            Ok(_) => self.run_check(),
+            Err(errors) => {
+                let note = format!("the answer does not fit the schema: {}", errors.join("; "));
+                (self.on_progress)(ProgressEvent::BadReply(&note));
+                let body = format!("your answer is not accepted yet. {}", describe_errors(&errors));
+                let block = Block::new("system").with("check", "schema").body(body);
+                Event::Checked { passed: false, block: self.context.redactor.redact_block(block) }
+            }
+        }
     }
 
     fn run_check(&mut self) -> Event {

@@ -1,5 +1,6 @@
 //! The parts that a run works with. Each has a file of its own.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use super::approval::Approval;
@@ -10,6 +11,7 @@ use super::file_guard::FileGuard;
 use super::progress_event::ProgressEvent;
 use super::run_context::RunContext;
 use super::script_host::ScriptHost;
+use crate::llm::schema::Schema;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
 
@@ -19,10 +21,14 @@ pub struct Runner<'a> {
     pub conversation: ConversationFile,
     /// The model.
     pub asker: Asker,
+    /// The models that go on when this one fails, by their profiles.
+    pub fallbacks: VecDeque<(String, Asker)>,
     /// Writes files.
     pub files: FileGuard,
     /// Runs commands.
     pub commands: Commands,
+    /// What an answer must be valid against.
+    pub schema: Option<Schema>,
     /// Runs child conversations.
     pub children: Children,
     /// Decides whether actions are done.

@@ -21,6 +21,7 @@ use super::json::{
 use super::models::{Model, ReasoningWords};
 use super::options::Reasoning;
 use super::partial_reply::PartialReply;
+use super::schema::is_closed;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, Usage, error, models};
 
 /// The API requires `max_tokens`. Where nobody chose one: what the model can, but no more than this, which is about
@@ -65,6 +66,10 @@ impl Api for Messages {
             "service_tier": ask.options.service_tier,
         });
         merge(&mut head, &thinking);
+        if let Some(schema) = ask.options.schema.as_ref().filter(|schema| is_closed(schema)) {
+            let format = json!({"type": "json_schema", "schema": schema});
+            merge(&mut head, &json!({"output_config": {"format": format}}));
+        }
         write_body(ask, server, head, "messages", messages)
     }
 

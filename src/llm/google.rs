@@ -20,6 +20,7 @@ use super::json::{
 };
 use super::models::ReasoningWords;
 use super::partial_reply::PartialReply;
+use super::schema::is_plain;
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, Usage, error, models};
 
 /// The Gemini API.
@@ -32,6 +33,7 @@ impl Api for Gemini {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
+        let schema = ask.options.schema.as_ref().filter(|schema| is_plain(schema));
         let head = json!({
             "systemInstruction": ask.system.map(|text| json!({"parts": [{"text": text}]})),
             "generationConfig": {
@@ -39,6 +41,8 @@ impl Api for Gemini {
                 "thinkingConfig": write_thinking(ask),
                 "temperature": ask.options.temperature,
                 "seed": ask.options.seed,
+                "responseMimeType": schema.map(|_| "application/json"),
+                "responseJsonSchema": schema,
             },
             "serviceTier": ask.options.service_tier,
         });

@@ -29,6 +29,7 @@ pub mod retry;
 mod retry_after;
 pub mod route;
 mod sanitize;
+pub mod schema;
 pub mod server;
 pub mod sniff;
 pub mod sse;

@@ -43,7 +43,7 @@ impl Api for Ollama {
             message.images.extend(file.map(Attachment::base64));
             message
         });
-        let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "think": think, "options": options});
+        let head = json!({"model": ask.model, "stream": true, "truncate": false, "shift": false, "think": think, "format": ask.options.schema, "options": options});
         write_body(ask, server, head, "messages", system.into_iter().chain(messages))
     }
 

@@ -22,7 +22,8 @@ use super::json::{
 };
 use super::options::Reasoning;
 use super::partial_reply::PartialReply;
-use super::server::ReasoningForm;
+use super::schema::is_closed;
+use super::server::{GrammarForm, ReasoningForm, SchemaForm};
 use super::{ApiError, ChatRequest, ErrorKind, Role, StopReason, error, openai};
 
 /// Chat Completions.
@@ -63,6 +64,12 @@ impl Api for ChatCompletions {
             "random_seed": options.seed.filter(|_| is_mistral),
             "service_tier": options.service_tier,
         });
+        if let Some(schema) = &options.schema {
+            merge(&mut head, &write_schema(server, schema));
+        }
+        if let Some(grammar) = &options.grammar {
+            merge(&mut head, &write_grammar(server, grammar));
+        }
         if let Some(level) = options.reasoning {
             let form = server.server.map_or(ReasoningForm::Effort, |server| server.reasoning);
             merge(&mut head, &write_reasoning(form, level, ask.model));
@@ -128,6 +135,29 @@ impl Api for ChatCompletions {
             uploads_images: false,
             files_api: Some(openai::FILES_API),
         }
+    }
+}
+
+/// The form of the reply. A server that nobody knows may refuse the key, and is asked by words alone.
+fn write_schema(server: &Endpoint, schema: &Value) -> Value {
+    let form = match server.server {
+        Some(known) => known.schema,
+        None if server.official => SchemaForm::OpenAi,
+        None => return json!({}),
+    };
+    match form {
+        SchemaForm::Object => json!({"response_format": {"type": "json_object"}}),
+        SchemaForm::OpenAi => json!({"response_format": {"type": "json_schema", "json_schema": {
+            "name": "answer", "schema": schema, "strict": is_closed(schema),
+        }}}),
+    }
+}
+
+fn write_grammar(server: &Endpoint, grammar: &str) -> Value {
+    match server.server.map(|known| known.grammar) {
+        Some(GrammarForm::Gbnf) => json!({ "grammar": grammar }),
+        Some(GrammarForm::Vllm) => json!({"structured_outputs": {"grammar": grammar}}),
+        _ => json!({}),
     }
 }
 

@@ -17,6 +17,7 @@ use super::json::{
     ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
 };
 use super::partial_reply::PartialReply;
+use super::schema::is_closed;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
 
 /// The Responses API.
@@ -42,6 +43,9 @@ impl Api for Responses {
             },
             "temperature": ask.options.temperature,
             "service_tier": ask.options.service_tier,
+            "text": ask.options.schema.as_ref().map(|schema| json!({"format": {
+                "type": "json_schema", "name": "answer", "schema": schema, "strict": is_closed(schema),
+            }})),
         });
         let messages = ask.messages_and_file().map(|(message, file)| write_message(message, file));
         write_body(ask, server, head, "input", messages)

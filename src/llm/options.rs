@@ -125,6 +125,10 @@ pub struct ChatOptions {
     pub seed: Option<u64>,
     /// The class of service, which has its own price at some providers.
     pub service_tier: Option<String>,
+    /// The JSON Schema of the reply, for providers that hold a model to it.
+    pub schema: Option<Value>,
+    /// The grammar of the reply (GBNF), for servers that hold a model to it.
+    pub grammar: Option<String>,
 }
 
 impl ChatOptions {
@@ -135,6 +139,8 @@ impl ChatOptions {
         temperature: None,
         seed: None,
         service_tier: None,
+        schema: None,
+        grammar: None,
     };
 }
 

@@ -61,6 +61,7 @@ fn child_flags(call: &Call<'_>, model: Option<&str>) -> Vec<OsString> {
         ("--no-summaries", args.no_summaries),
         ("--redact", settings.config.redact),
         ("--verbose", args.verbose),
+        ("--grammar", args.grammar),
         ("--dangerous", args.dangerous),
         ("--stop-list", args.stop_list),
     ] {

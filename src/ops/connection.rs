@@ -16,6 +16,7 @@ use crate::llm::{ChatRequest, Message};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
 use crate::sys::interrupt::Interrupts;
+use crate::sys::rate::RateLimit;
 use crate::sys::{clock, fs};
 
 /// The window, in tokens, that Ollama is asked for; by itself it takes 4,096 on a small machine, and drops what does not fit.
@@ -170,6 +171,9 @@ impl Settings {
         let connect = Duration::from_secs_f64(self.config.connect_timeout);
         let read = Duration::from_secs_f64(read(READ_TIMEOUT));
         let mut client = ModelClient::server(endpoint, connect, read);
+        if let Some(most) = self.config.requests_per_minute {
+            client.limit_rate(RateLimit::new(&self.root, most));
+        }
         if let Some(words) = self.config.key_command.clone() {
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
             client.fetch_key_with(KeyCommand::new(words, env, &folder));

@@ -52,6 +52,17 @@ pub struct ModelArgs {
     pub root: Option<PathBuf>,
 }
 
+/// What an answer must be, and where it goes
+#[derive(Debug, Clone, Default, Args)]
+pub struct AnswerArgs {
+    /// Accept only JSON that is valid against the JSON Schema in this file; the model is asked again with all errors
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub schema: Option<PathBuf>,
+    /// Write the answer to this file, in one step at the end, instead of stdout
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
 /// What a run of the loop is given, in every tool that runs it
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
@@ -72,8 +83,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "CMD")]
     pub check: Option<String>,
     /// Ask for a single code block, and print only what is in it
-    #[arg(long, conflicts_with = "show_request")]
+    #[arg(long, conflicts_with_all = ["show_request", "schema"])]
     pub code: bool,
+    #[command(flatten)]
+    pub(crate) answer: AnswerArgs,
+    /// Hold a small model to the form of the tags, where the server takes a grammar: llama.cpp, vLLM
+    #[arg(long, help_heading = "Model")]
+    pub grammar: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! What the commands do. Functions here take the flags of [`crate::cmd`] and settings and return a [`crate::out::Report`];
 //! [`crate::drive`], [`crate::segments`] and [`crate::sys`] do the work.
 
+mod answer;
 mod approval;
 pub mod call;
 mod change_report;
@@ -10,6 +11,7 @@ pub mod completion;
 mod connection;
 pub mod conversation_name;
 pub mod conversations;
+pub mod decide;
 pub mod doctor;
 pub mod edit_conversation;
 pub mod file_conversation;

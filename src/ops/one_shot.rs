@@ -8,7 +8,9 @@ use super::spinner::Spinner;
 use super::summaries::with_usage;
 use crate::client::ModelClient;
 use crate::exit::Exit;
-use crate::llm::{Reply, StopReason};
+use crate::limits;
+use crate::llm::schema::{Schema, describe_errors};
+use crate::llm::{ChatRequest, Message, Reply, Role, StopReason, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -45,6 +47,59 @@ impl OneShot {
         Ok(Self { interrupts, settings, source, model, spinner: Spinner::new(true) })
     }
 
+    /// Asks the model once, with retries where the provider is busy.
+    pub fn ask(
+        &mut self,
+        tool: &'static str,
+        system: Option<&str>,
+        messages: Vec<Message<'_>>,
+    ) -> Result<Reply, Problem> {
+        let Self { interrupts, settings, source, model, spinner } = self;
+        let ask = settings.build_request(model, system, messages);
+        ask_shown(tool, source, settings, &ask, interrupts, spinner)
+    }
+
+    /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is
+    /// returned as it is, with the tokens of all.
+    pub fn ask_until_valid(
+        &mut self,
+        tool: &'static str,
+        system: Option<&str>,
+        messages: Vec<Message<'_>>,
+        schema: Option<&Schema>,
+    ) -> Result<Reply, Problem> {
+        let Self { interrupts, settings, source, model, spinner } = self;
+        let mut said: Vec<(String, String)> = Vec::new();
+        let mut usage = Usage::default();
+        loop {
+            let mut all = messages.clone();
+            for (reply, complaint) in &said {
+                all.push(Message { role: Role::Assistant, parts: vec![reply] });
+                all.push(Message { role: Role::User, parts: vec![complaint] });
+            }
+            let ask = settings.build_request(model, system, all);
+            let mut reply = ask_shown(tool, source, settings, &ask, interrupts, spinner)?;
+            usage.add(&reply.usage);
+            reply.usage = usage;
+            let errors = schema.and_then(|schema| schema.check(&reply.text).err());
+            match errors {
+                Some(errors)
+                    if reply.stop == StopReason::End && said.len() + 1 < limits::SCHEMA_TRIES =>
+                {
+                    print_line(
+                        tool,
+                        &format!(
+                            "the reply is not valid against the schema, asking again: {}",
+                            errors.join("; ")
+                        ),
+                    );
+                    said.push((reply.text, describe_errors(&errors)));
+                }
+                _ => return Ok(reply),
+            }
+        }
+    }
+
     /// The report of a reply, with keys of the tool's own.
     pub fn report_reply(&self, reply: Reply, file: &Path) -> Result<Report, Problem> {
         let truncated = reply.stop == StopReason::Length;
@@ -64,6 +119,22 @@ impl OneShot {
             .with("stop_reason", if truncated { "length" } else { "end" })
             .with("truncated", truncated))
     }
+}
+
+/// Asks the model while a spinner turns.
+fn ask_shown(
+    tool: &'static str,
+    source: &mut ModelClient,
+    settings: &Settings,
+    ask: &ChatRequest<'_>,
+    interrupts: &Interrupts,
+    spinner: &mut Spinner,
+) -> Result<Reply, Problem> {
+    spinner.start("model");
+    let mut tell = |line: &str| spinner.print_above(|| print_line(tool, line));
+    let reply = source.ask_with_retries(ask, settings.patience(), interrupts, &mut tell);
+    spinner.stop();
+    Ok(reply?)
 }
 
 /// The report of `--show-request`.

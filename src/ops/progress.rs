@@ -82,7 +82,10 @@ impl<'a> Progress<'a> {
             tool: call.tool,
             interrupts: &call.interrupts,
             target,
-            is_streaming: args.check.is_none() && (is_text || is_lines),
+            is_streaming: args.check.is_none()
+                && args.answer.schema.is_none()
+                && args.answer.output.is_none()
+                && (is_text || is_lines),
             shows_all: args.verbose,
             spinner: Spinner::new(target == Target::Rows),
             started: 0,

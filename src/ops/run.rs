@@ -1,5 +1,6 @@
 //! Runs the loop over a conversation: from settings to a running loop, and its report.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::file_memory::gather_memory;
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
+use super::settings::Settings;
 use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
@@ -26,12 +28,16 @@ use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
 use crate::llm::error::check_window;
+use crate::llm::options::ChatOptions;
 use crate::llm::price::{self, Price};
 use crate::llm::provider::{Provider, ollama_address};
+use crate::llm::schema::{Schema, describe_form};
+use crate::llm::server::GrammarForm;
 use crate::llm::{self, ChatRequest};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
+use crate::protocol;
 use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
@@ -62,6 +68,10 @@ pub fn run_call(
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
     prompt_input::refuse_unasked(call)?;
+    let schema = args.answer.read_schema()?;
+    if let (Some(schema), Some(text)) = (&schema, &mut prompt) {
+        text.extend(format!("\n\n{}", describe_form(&schema.value)).as_bytes());
+    }
     if let (true, Some(text)) = (args.code, &mut prompt) {
         text.extend(CODE_ONLY.as_bytes());
     }
@@ -72,7 +82,7 @@ pub fn run_call(
     // Before anything is created: without a key there is nothing to do.
     let mut client = if is_run { Some(connect(call)?) } else { None };
     if let Some(client) = client.take_if(|_| args.show_request) {
-        return run_loop(call, client, prompt, &mut None);
+        return run_loop(call, client, prompt, schema, &mut None);
     }
     call.root().prepare().map_err(|error| crate::sys::root::explain_refusal(&error))?;
     let target = which.file_edit.as_deref();
@@ -101,7 +111,13 @@ pub fn run_call(
     }
     let managed = Report { text: String::new(), ..managed };
     let mut printed = None;
-    let mut report = managed.then_try(|| run_loop(call, client, prompt, &mut printed));
+    let form = args.answer.read_schema()?;
+    let mut report = managed.then_try(|| run_loop(call, client, prompt, schema, &mut printed));
+    if let Some(Ok((text, value))) =
+        form.filter(|_| report.exit == Exit::Done).map(|form| form.check(&report.text))
+    {
+        report = Report { text, ..report }.with("data", value);
+    }
     if args.code {
         let found = find_code_block(&report.text);
         if found.is_none() && !report.text.is_empty() {
@@ -114,6 +130,7 @@ pub fn run_call(
         file_conversation::update_index(call);
         report = change_report::with_changes(call, path, report, printed.as_deref());
     }
+    let report = args.answer.write_output(report, &call.env.current_folder()?)?;
     prompt_input::report_unread(call);
     match prompt_input::refuse_unasked(call) {
         Err(Problem { exit, message }) if report.exit == Exit::Done => {
@@ -143,6 +160,7 @@ fn run_loop(
     call: &Call<'_>,
     mut client: ModelClient,
     text: Option<Vec<u8>>,
+    schema: Option<Schema>,
     printed: &mut Option<String>,
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
@@ -180,13 +198,14 @@ fn run_loop(
     let asker = Asker {
         is_streaming: progress.is_streaming,
         max_output: settings.config.max_output_tokens,
-        options: settings.options.clone(),
+        options: ChatOptions { grammar: grammar(call)?, ..settings.options.clone() },
         tags: settings.tags,
         client,
         window,
         model_id,
         price,
     };
+    let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
     let root = call.root().clone();
@@ -196,6 +215,7 @@ fn run_loop(
         children,
         conversation,
         asker,
+        fallbacks,
         files: FileGuard::new(boundary, root.outputs(), log),
         commands: Commands::new(
             settings.shell(),
@@ -204,6 +224,7 @@ fn run_loop(
         ),
         approval,
         scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
+        schema,
         context: RunContext { root, env, folder, run, interrupts, redactor, sandbox },
         watch,
         on_progress: &mut on_progress,
@@ -290,6 +311,56 @@ fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<()
     )))
 }
 
+/// The models that go on when the provider fails. One that cannot be connected to is noted: it may never be needed.
+fn connect_fallbacks(
+    call: &Call<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<VecDeque<(String, Asker)>, Problem> {
+    let mut fallbacks = VecDeque::new();
+    for profile in &call.settings.config.fallback {
+        let settings = Settings::of_fallback(call.args, profile, &call.env)?;
+        let connected = settings.source(&call.env, true).and_then(|mut client| {
+            settings.choose_model(&mut client, true, false, &call.interrupts)?;
+            Ok(client)
+        });
+        let client = match connected {
+            Ok(client) => client,
+            Err(problem) => {
+                let note = format!("fallback {profile} cannot be used: {}", problem.message);
+                progress.show(ProgressEvent::Note(&note));
+                continue;
+            }
+        };
+        let model_id = client.model_id.clone().unwrap_or_default();
+        let asker = Asker {
+            is_streaming: progress.is_streaming,
+            max_output: settings.config.max_output_tokens,
+            options: settings.options.clone(),
+            tags: settings.tags,
+            window: settings.window(&model_id),
+            price: settings.price(&model_id),
+            client,
+            model_id,
+        };
+        fallbacks.push_back((profile.clone(), asker));
+    }
+    Ok(fallbacks)
+}
+
+/// The grammar of the tags, where `--grammar` asks for it and the server takes one.
+fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
+    if !call.args.grammar {
+        return Ok(None);
+    }
+    let server = call.settings.server();
+    if server.is_none_or(|server| server.grammar == GrammarForm::None) {
+        return Err(Problem::usage(
+            "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one",
+        ));
+    }
+    Ok(Some(protocol::gbnf(call.settings.tags)))
+}
+
 /// Has the replies appended to the recording of `--record`.
 fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<(), Problem> {
     let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
@@ -341,8 +412,12 @@ fn rules(call: &Call<'_>, runner: &Runner<'_>) -> Rules {
         approve: runner.approval.approve,
         has_stop_list: runner.approval.has_stop_list,
         after_write: settings.config.after_write.is_some(),
-        check: call.args.check.clone(),
+        check: call.args.check.clone().or_else(|| {
+            let schema = call.args.answer.schema.as_ref()?;
+            Some(format!("valid against {}", schema.display()))
+        }),
         patience: settings.patience(),
+        fallbacks: runner.fallbacks.len(),
         model: runner.asker.model_id.clone(),
         first_turn: turns as u64,
     }

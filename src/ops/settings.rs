@@ -170,6 +170,8 @@ impl Settings {
                 temperature: config.temperature,
                 seed: config.seed,
                 service_tier: config.service_tier.clone(),
+                schema: None,
+                grammar: None,
             },
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
@@ -202,6 +204,19 @@ impl Settings {
     /// Where the value of a key came from.
     pub fn source_of(&self, key: &str) -> &str {
         self.sources.get(key).map_or("default", String::as_str)
+    }
+
+    /// The settings of a profile that goes on when the provider fails. Only the profile says who is asked.
+    pub fn of_fallback(run: &RunArgs, profile: &str, env: &Env) -> Result<Self, Problem> {
+        let mut run = run.clone();
+        run.model = ModelArgs {
+            provider: None,
+            model: None,
+            base_url: None,
+            profile: Some(profile.to_owned()),
+            ..run.model
+        };
+        Self::resolve_run(&run, &env.without(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))
     }
 
     /// The known server that is asked: the one that the settings name, else the one at the address.

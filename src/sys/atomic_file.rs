@@ -24,7 +24,7 @@ impl<'a> AtomicFile<'a> {
         Self { path, keeps_mode: false, is_durable: true }
     }
 
-    /// Keeps the permissions that the file has, for a file that others may read. It must exist.
+    /// Keeps the permissions that the file has, for a file that others may read; a new one gets those that the umask leaves.
     #[must_use]
     pub fn keep_mode(self) -> Self {
         Self { keeps_mode: true, ..self }
@@ -55,10 +55,13 @@ impl<'a> AtomicFile<'a> {
         fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
         let name = self.path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut new = TempFile::create(self.path.parent().unwrap_or(Path::new(".")))?;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let old = if self.keeps_mode { fs::metadata(self.path).ok() } else { None };
+        let is_public = self.keeps_mode && old.is_none();
+        let mut new = TempFile::create(folder, !is_public)?;
         fill(new.file_mut())?;
-        if self.keeps_mode {
-            new.file_mut().set_permissions(fs::metadata(self.path)?.permissions())?;
+        if let Some(old) = old {
+            new.file_mut().set_permissions(old.permissions())?;
         }
         if self.is_durable {
             new.persist_durably(name, no_clobber)

@@ -156,6 +156,14 @@ impl Env {
         self.variables.iter().filter(is_secret).flat_map(|(_, value)| parts(value)).collect()
     }
 
+    /// The environment without these variables.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        let mut env = self.clone();
+        env.variables.retain(|(name, _)| !names.iter().any(|other| name == other));
+        env
+    }
+
     /// Whether a variable of this name is kept from commands and masked.
     pub fn is_credential(name: &str) -> bool {
         Credential::classify(name.as_ref(), "any-value".as_ref()).is_withheld()

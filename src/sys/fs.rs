@@ -256,7 +256,7 @@ impl OutputFile {
     /// Creates the file, and its folder where that is missing.
     pub(super) fn create(outputs: &Path) -> io::Result<Self> {
         make_folders(outputs, 0o700, &mut Vec::new())?;
-        let file = TempFile::create(outputs)?;
+        let file = TempFile::create(outputs, true)?;
         Ok(Self { file, folder: outputs.to_owned(), hash: Sha256::new() })
     }
 

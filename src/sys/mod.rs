@@ -40,6 +40,7 @@ pub mod opening;
 pub mod pager;
 pub mod permission;
 pub mod process;
+pub mod rate;
 pub mod read;
 pub mod removal;
 pub mod replace;

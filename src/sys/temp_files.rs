@@ -32,11 +32,12 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+    /// Creates a file for its owner alone, or with the mode that the umask leaves.
+    pub(super) fn create(folder: &Path, is_private: bool) -> io::Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::openat(CWD, folder, flags, Mode::empty())?;
-        Self::create_in(dir, Mode::from_raw_mode(0o600))
+        Self::create_in(dir, Mode::from_raw_mode(if is_private { 0o600 } else { 0o666 }))
     }
 
     /// Creates a file in an open folder. The umask applies to `mode`.
@@ -196,16 +197,16 @@ mod tests {
     fn a_new_file_is_gone_unless_it_has_its_name_and_takes_no_name_that_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let count = || fs::read_dir(folder.path()).unwrap().count();
-        drop(TempFile::create(folder.path()).unwrap());
+        drop(TempFile::create(folder.path(), true).unwrap());
         assert_eq!(count(), 0);
         for (no_clobber, content) in [(true, "one"), (false, "two")] {
-            let mut new = TempFile::create(folder.path()).unwrap();
+            let mut new = TempFile::create(folder.path(), true).unwrap();
             io::Write::write_all(new.file_mut(), content.as_bytes()).unwrap();
             new.persist("name".as_ref(), no_clobber).unwrap();
             drop(new);
             assert_eq!(fs::read_to_string(folder.path().join("name")).unwrap(), content);
         }
-        let mut third = TempFile::create(folder.path()).unwrap();
+        let mut third = TempFile::create(folder.path(), true).unwrap();
         let taken = third.persist("name".as_ref(), true).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
         drop(third);

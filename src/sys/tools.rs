@@ -23,10 +23,11 @@ use crate::format::harmless;
 use crate::limits::{self, ASKED_TOOLS};
 
 /// The names of the toolkit's own executables, nagent itself first.
-pub const TOOLS: [&str; 14] = [
+pub const TOOLS: [&str; 15] = [
     "nagent",
     "nagent-llm-text",
     "nagent-llm-upload",
+    "nagent-decide",
     "nagent-file-edit",
     "nagent-file-split",
     "nagent-file-patch",

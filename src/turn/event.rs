@@ -44,6 +44,8 @@ pub enum Event {
         /// A random number from 0 to 1.
         jitter: f64,
     },
+    /// Another model takes over. The text says which, for the conversation.
+    Switched(String),
     /// The wait is over.
     Waited,
     /// The text of the last [`Effect::Keep`] was saved to this file.
@@ -131,6 +133,8 @@ pub enum Effect {
         /// What failed.
         error: ApiError,
     },
+    /// Go on with the next model of the fallbacks, since this one failed for good.
+    Switch(ApiError),
     /// Save a malformed reply.
     Keep {
         /// The reply.
@@ -148,8 +152,8 @@ pub enum Effect {
     Next,
     /// Run `--after-write`.
     AfterWrite,
-    /// Run `--check`.
-    Check,
+    /// Check this answer: hold it against the schema, run `--check`.
+    Check(Vec<String>),
     /// The run is over.
     Done(Outcome),
 }
@@ -201,6 +205,8 @@ pub struct Rules {
     pub check: Option<String>,
     /// How long to wait for a busy provider in total.
     pub patience: Duration,
+    /// How many other models there are to go on with.
+    pub fallbacks: usize,
     /// The model's id, for the first status in the file.
     pub model: String,
     /// The number of turns that the conversation already has, for the numbers in its file.

@@ -19,7 +19,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, Usage};
+use crate::llm::{ApiError, ErrorKind, Usage};
 use crate::protocol::{Action, Item};
 
 /// The state machine.
@@ -63,6 +63,8 @@ enum State {
     AfterWrite,
     /// The result of the check of this answer.
     Checking(Vec<String>),
+    /// That another model has taken over.
+    Switching,
     /// Nothing: the run is over.
     Over,
 }
@@ -164,6 +166,11 @@ impl Turn {
                 self.after_failure(error, jitter)
             }
             (State::Waiting, Event::Waited) => self.ask_model(),
+            (State::Switching, Event::Switched(note)) => {
+                self.retry = Retry::new(self.rules.patience);
+                self.failures = None;
+                self.append(vec![Block::new("system").body(note)], NextStep::Ask)
+            }
             (State::Keeping(reply), Event::Kept(path)) => self.after_saving(reply, path),
             (State::Saying(rest), Event::Said) => self.run_next_group(rest),
             (State::Deciding { action, rest }, Event::Decided(decision)) => {
@@ -231,8 +238,8 @@ impl Turn {
 
     fn accept_answer(&mut self, responses: Vec<String>) -> Effect {
         if self.rules.check.is_some() {
-            self.state = State::Checking(responses);
-            return Effect::Check;
+            self.state = State::Checking(responses.clone());
+            return Effect::Check(responses);
         }
         self.state = State::Over;
         Effect::Done(Outcome { exit: Exit::Done, responses, error: None })
@@ -278,7 +285,16 @@ impl Turn {
             self.state = State::Waiting;
             return Effect::Wait { time, error };
         }
-        let error = self.retry.final_message(&error);
+        let message = self.retry.final_message(&error);
+        // What one model refuses or cannot hold is not for another to try.
+        if self.rules.fallbacks > 0
+            && !matches!(error.kind, ErrorKind::Refused | ErrorKind::TooLong)
+        {
+            self.rules.fallbacks -= 1;
+            self.state = State::Switching;
+            return Effect::Switch(ApiError { message, ..error });
+        }
+        let error = message;
         let message = format!("the model gave no reply: {error}");
         self.end_without_answer(Exit::Provider, Vec::new(), message, error)
     }

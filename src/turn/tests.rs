@@ -22,6 +22,7 @@ fn rules(limits: Limits, check: bool) -> Rules {
         after_write: false,
         check: check.then(|| "make ok".to_owned()),
         patience: Duration::from_secs(30),
+        fallbacks: 0,
         first_turn: 0,
         model: String::new(),
     }
@@ -99,6 +100,7 @@ fn show(effect: &Effect) -> String {
         }
         Effect::Ask => "ask".to_owned(),
         Effect::Wait { .. } => "wait".to_owned(),
+        Effect::Switch(error) => format!("switch {error}"),
         Effect::Keep { text, .. } => format!("keep {text}"),
         Effect::Say(text) => format!("say {text}"),
         Effect::Act(actions) => {
@@ -111,7 +113,7 @@ fn show(effect: &Effect) -> String {
         }
         Effect::Next => "next".to_owned(),
         Effect::AfterWrite => "after write".to_owned(),
-        Effect::Check => "check".to_owned(),
+        Effect::Check(_) => "check".to_owned(),
         Effect::Done(outcome) => {
             format!("done {} {}", outcome.exit.code(), outcome.responses.join("|"))
         }
@@ -493,4 +495,16 @@ fn a_signal_is_recorded_with_the_results_that_are_missing() {
 #[test]
 fn an_event_that_nobody_waits_for_ends_the_run() {
     check(rules(UNLIMITED, false), vec![Event::Waited], &["done 1 "]);
+}
+
+#[test]
+fn another_model_goes_on_where_that_may_help() {
+    let rules = || Rules { fallbacks: 1, ..rules(UNLIMITED, false) };
+    let switched = || Event::Switched("b goes on".to_owned());
+    let expect = ["ask", "switch broke", "append system", "ask", "append system", "done 3 "];
+    let events =
+        vec![SAVED, failed(ErrorKind::Auth), switched(), SAVED, failed(ErrorKind::Auth), SAVED];
+    check(rules(), events, &expect);
+    let expect = ["ask", "append system", "done 3 "];
+    check(rules(), vec![SAVED, failed(ErrorKind::Refused), SAVED], &expect);
 }

@@ -26,13 +26,15 @@ use regex::Regex;
 use crate::sandbox::Sandbox;
 
 /// The documents that people write.
-const WRITTEN: [&str; 17] = [
+const WRITTEN: [&str; 19] = [
     "SECURITY.md",
     "CHANGELOG.md",
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/config.md",
+    "docs/decide.md",
+    "docs/models.md",
     "docs/sandbox.md",
     "docs/editors.md",
     "docs/edits.md",

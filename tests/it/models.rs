@@ -326,3 +326,69 @@ fn a_cost_is_limited_by_the_price_that_the_server_lists() {
     let run = Sandbox::new().run(&["--max-cost", "5", "task"]).assert_exit(2);
     run.stderr_has(&["the price of model test-model"]);
 }
+
+// Fallbacks and rates.
+
+#[test]
+fn another_profile_goes_on_when_a_provider_fails_for_good() {
+    let sandbox = Sandbox::new();
+    let base = sandbox.base_url();
+    let profiles = json!({"none": {"provider": "openai", "base_url": base, "model": "x", "key_env": "NOT_SET_API_KEY"},
+        "spare": {"provider": "openai", "base_url": base, "model": "spare-model", "prices": {"spare-model": {"input": 1000, "output": 0}}}});
+    let sandbox = sandbox.config_also(json!({"fallback": ["none", "spare"], "profiles": profiles}));
+    sandbox.llm.push(crate::sandbox::shell("echo first"));
+    sandbox.llm.push(Answer::error(429, "insufficient_quota"));
+    sandbox.llm.push(answer("done"));
+    let run = sandbox.run(&["--json", "task"]).assert_exit(0);
+    let run = run.stderr_has(&[
+        "fallback none cannot be used",
+        "NOT_SET_API_KEY",
+        "spare-model of profile spare goes on",
+    ]);
+    assert_eq!(run.json()["responses"], json!(["done"]));
+    let models: Vec<_> =
+        sandbox.requests().iter().map(|request| request.json()["model"].clone()).collect();
+    assert_eq!(models, ["test-model", "test-model", "spare-model"]);
+    let last = sandbox.requests()[2].last();
+    assert!(last.contains("first") && last.contains("test-model gave no reply"), "{last}");
+    // What is refused is refused.
+    sandbox.llm.push(Answer::error(400, "content_filter"));
+    sandbox.run(&["-n", "task"]).assert_exit(3);
+    let unknown = Sandbox::new().config_also(json!({"fallback": ["nobody"]}));
+    unknown.run(&["task"]).assert_exit(2).stderr_has(&["no profile \"nobody\""]);
+}
+
+#[test]
+fn requests_keep_to_the_rate_of_the_user() {
+    let sandbox = Sandbox::new().config_also(json!({"requests_per_minute": 1}));
+    sandbox.llm.push(crate::sandbox::shell("true"));
+    let run = sandbox.cmd(&["task"]).spawn();
+    sandbox.llm.wait_for_requests(1);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(sandbox.requests().len(), 1, "the second one waits");
+    run.signal(rustix::process::Signal::INT);
+    run.wait().assert_exit(130);
+    let zero = Sandbox::new().config_also(json!({"requests_per_minute": 0}));
+    zero.run(&["task"]).assert_exit(2).stderr_has(&["requests_per_minute", "1 or more"]);
+}
+
+/// The requests that were held against the SDKs' types are those of today: `make conformance` checks others.
+#[test]
+fn requests_are_those_that_were_checked_against_the_sdks() {
+    let text = include_str!("../conformance/requests.json");
+    let recorded: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).unwrap();
+    assert_eq!(recorded.len(), 60);
+    let schema = r#"{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}"#;
+    let sandbox =
+        Sandbox::new().config(json!({})).file("q.txt", "What is 2+2?").file("schema.json", schema);
+    let keys = ["ANTHROPIC", "GOOGLE", "MISTRAL", "GROQ"];
+    let sandbox =
+        keys.iter().fold(sandbox, |sandbox, key| sandbox.env(&format!("{key}_API_KEY"), "k"));
+    for (name, row) in recorded {
+        let flags = row["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap());
+        let args: Vec<&str> = flags.chain(["--show-request", "q.txt"]).collect();
+        let shown = sandbox.llm_text(&args).run().assert_exit(0).stdout;
+        let body: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(body, row["body"], "{name}; make conformance, then check.py --record");
+    }
+}

@@ -142,6 +142,18 @@ fn keys_of_other_tools(keys: &mut Keys) {
     keys.note(&["nagent-js"], "nagent-js", &run.json());
     let run = sandbox.program(THINK, &["--json", "q.txt"]).run().assert_exit(0);
     keys.note(&["nagent-think", "A run"], "nagent-think", &run.json());
+    let schema = Sandbox::new().file("q.txt", "2+2?").file("s.json", "{}");
+    schema.llm.choose(|_| "7".into());
+    let args = ["--json", "--schema", "s.json", "-o", "out", "q.txt"];
+    keys.note(
+        &["nagent-llm-text"],
+        "--schema",
+        &schema.llm_text(&args).run().assert_exit(0).json(),
+    );
+    schema.llm.choose(|_| answer("7").into());
+    let args = ["--json", "--schema", "s.json", "-o", "out", "task"];
+    keys.note(&["A run"], "--schema", &schema.run(&args).assert_exit(0).json());
+    keys_of_decisions(keys);
     for args in [["--prompt", "What?"].as_slice(), &["--prompt", "What?", "--show-request"]] {
         let run = sandbox.llm_upload(&[&["--json", "--file", "q.txt"], args].concat()).run();
         let headings = ["nagent-llm-upload", "nagent-llm-text"];
@@ -154,6 +166,44 @@ fn keys_of_other_tools(keys: &mut Keys) {
         let run = sandbox.program(APPLY, &[&["--json", "--file", "q.txt"], args].concat());
         let run = run.stdin(block).run().assert_exit(exit);
         keys.note(&["nagent-file-apply"], "nagent-file-apply", &run.json());
+    }
+}
+
+fn keys_of_decisions(keys: &mut Keys) {
+    let decide = env!("CARGO_BIN_EXE_nagent-decide");
+    let question = |kind: &str| json!({"question": "?", "type": kind, "options": ["a", "b"]});
+    let mut request = json!({"questions": {"q": question("choice"), "m": question("multi"), "s": question("score")}});
+    request["questions"]["s"]["levels"] = json!(["l", "h"]);
+    let classify = json!({"question": "?", "categories": ["a", "b"], "inputs": ["x"]});
+    let sandbox =
+        Sandbox::new().file("r.json", request.to_string()).file("c.json", classify.to_string());
+    let answers = json!({"q": {"choice": "a"}, "m": {"choices": ["b"]}, "s": {"scores": {"a": "l", "b": "h"}}});
+    sandbox.llm.push(json!({"decisions": [{"item": "", "answers": answers}]}).to_string());
+    let category = json!({"category": {"choice": "a"}});
+    sandbox.llm.push(json!({"decisions": [{"item": "1", "answers": category}]}).to_string());
+    for args in [
+        &["--input", "r.json"] as &[&str],
+        &["--classify", "--input", "c.json"],
+        &["--dry-run", "--input", "r.json"],
+    ] {
+        let run = sandbox.program(decide, &[&["--json"], args].concat()).run().assert_exit(0);
+        let mut document = run.json();
+        // Questions, options and categories have the names that the user gave them.
+        if let Some(answers) = document.pointer_mut("/decisions/0/answers") {
+            let named: Vec<Value> = answers.as_object().unwrap().values().cloned().collect();
+            *answers = named.into();
+            for answer in answers.as_array_mut().unwrap() {
+                for key in ["scores", "level_index"] {
+                    answer[key] = Value::Null;
+                }
+            }
+        }
+        document
+            .as_object_mut()
+            .unwrap()
+            .entry("buckets")
+            .and_modify(|buckets| *buckets = Value::Null);
+        keys.note(&["nagent-decide"], &args.join(" "), &document);
     }
 }
 

@@ -1,0 +1,16 @@
+//! Questions whose answers are from a closed set: the request, what the model reads of it, and its reply, which is checked word
+//! for word. Pure.
+//!
+//! ```text
+//! {"context": "…", "constraints": ["…"], "rationale": false, "confidence": false,
+//!  "questions": {"q": {"question": "Is it spam?", "type": "choice", "options": ["yes", "no"]}},
+//!  "items": [{"id": "1", "context": "…"}, "…"]}
+//! ```
+//!
+//! `choice` has one of the options, `multi` one or more, `score` a level of `levels` for every option. Without `items` there is
+//! one decision, whose item is null.
+
+pub mod classify;
+pub mod prompt;
+pub mod reply;
+pub mod request;

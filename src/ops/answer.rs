@@ -1,0 +1,39 @@
+//! What an answer must be and where it goes: `--schema` and `--output`, of every tool that prints an answer.
+
+use std::path::Path;
+
+use super::flags::AnswerArgs;
+use crate::exit::Exit;
+use crate::limits;
+use crate::llm::schema::Schema;
+use crate::out::Report;
+use crate::problem::Problem;
+use crate::sys::atomic_file::AtomicFile;
+use crate::sys::fs;
+
+impl AnswerArgs {
+    /// The schema that answers are held against. One that cannot be used is wrong usage, found before anything is sent.
+    pub fn read_schema(&self) -> Result<Option<Schema>, Problem> {
+        let Some(path) = &self.schema else { return Ok(None) };
+        let wrong = |why: String| Problem::usage(format!("--schema {}: {why}", path.display()));
+        let text =
+            fs::read_text(path, limits::SCHEMA).map_err(|error| wrong(format!("{error:#}")))?;
+        let text = text.ok_or_else(|| wrong("no such file".to_owned()))?;
+        Schema::parse(&text).map(Some).map_err(wrong)
+    }
+
+    /// Puts the answer where `--output` says. The file is left as it is unless the run succeeded.
+    pub fn write_output(&self, report: Report, folder: &Path) -> Result<Report, Problem> {
+        let Some(path) = &self.output else { return Ok(report) };
+        if report.exit != Exit::Done {
+            return Ok(report);
+        }
+        let path = folder.join(path);
+        let mut text = report.text.clone();
+        if !report.exact && !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        AtomicFile::new(&path).keep_mode().write(text.as_bytes())?;
+        Ok(Report { text: String::new(), ..report.with("output", path.display().to_string()) })
+    }
+}

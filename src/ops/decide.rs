@@ -1,0 +1,215 @@
+//! Asks for decisions: a call for each batch, again about what was not answered well, with answers kept by the hash of what was
+//! asked.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::one_shot::{OneShot, print_line};
+use crate::decide::prompt::{write_items, write_questions, write_schema};
+use crate::decide::reply::check_reply;
+use crate::decide::request::{Item, Request};
+use crate::exit::Exit;
+
+use crate::limits;
+use crate::llm::{Message, Role, StopReason, Usage, estimate, models};
+use crate::problem::Problem;
+use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
+use crate::sys::fs;
+use crate::sys::interrupt::Interrupts;
+
+/// The estimate of the tokens of an answer, without a reason and with one.
+const ANSWER_TOKENS: u64 = 24;
+const REASON_TOKENS: u64 = 60;
+
+/// What was decided.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    /// The answers of each item, in order; null where none was accepted.
+    pub answers: Vec<Value>,
+    /// The tokens of all calls.
+    pub usage: Usage,
+    /// Calls.
+    pub attempts: u64,
+    /// What was wrong with replies.
+    pub corrections: Vec<String>,
+}
+
+/// Decides about all items. `keeps`: answers of earlier calls are used, and new ones kept.
+pub fn decide(
+    tool: &'static str,
+    one_shot: &mut OneShot,
+    request: &Request,
+    attempts: u64,
+    keeps: bool,
+) -> Result<Decisions, Problem> {
+    let folder = one_shot.settings.root.summaries();
+    let keys: Vec<String> = {
+        let shared = shared_key(one_shot, request);
+        request.items.iter().map(|item| key(&shared, item)).collect()
+    };
+    let mut decisions =
+        Decisions { answers: vec![Value::Null; keys.len()], ..Decisions::default() };
+    fs::create_private_folder(one_shot.settings.root.path())?;
+    fs::create_private_folder(&folder)?;
+    if keeps {
+        for (answer, key) in decisions.answers.iter_mut().zip(&keys) {
+            let kept =
+                read_summary(&folder, key).and_then(|kept| serde_json::from_str(&kept.text).ok());
+            *answer = kept.unwrap_or_default();
+        }
+    }
+    one_shot.settings.options.schema = Some(write_schema(request));
+    let questions = write_questions(request);
+    let size = batch_size(one_shot, request, &questions);
+    let open: Vec<usize> = (0..keys.len()).filter(|at| decisions.answers[*at].is_null()).collect();
+    let mut from = 0;
+    while from < open.len() {
+        let room = size.items.min(open.len() - from);
+        let mut tokens = 0;
+        // As many as the window has room for, and one at least.
+        let fitting = open[from..from + room].iter().take_while(|at| {
+            tokens += estimate(&request.items[**at].context.to_string()) + ANSWER_TOKENS;
+            tokens <= size.tokens
+        });
+        let count = fitting.count().max(1);
+        let batch = &open[from..from + count];
+        decide_batch(tool, one_shot, request, &questions, batch, attempts, &mut decisions)?;
+        if keeps {
+            for at in batch.iter().filter(|at| !decisions.answers[**at].is_null()) {
+                keep_answer(one_shot, &folder, &keys[*at], &decisions.answers[*at]);
+            }
+        }
+        from += count;
+    }
+    Ok(decisions)
+}
+
+/// Room for items in a call.
+struct BatchSize {
+    items: usize,
+    tokens: u64,
+}
+
+fn batch_size(one_shot: &OneShot, request: &Request, questions: &str) -> BatchSize {
+    let config = &one_shot.settings.config;
+    let known = models::find_model(&one_shot.model);
+    let window = one_shot.settings.window(&one_shot.model).unwrap_or(limits::UNKNOWN_WINDOW);
+    let most = config.max_output_tokens.or(known.and_then(|model| model.max_output));
+    let most = most.unwrap_or(limits::UNKNOWN_OUTPUT).min(window / 4);
+    let each = if request.rationale { REASON_TOKENS } else { ANSWER_TOKENS }
+        * request.questions.len() as u64;
+    let items = usize::try_from(most / (each + ANSWER_TOKENS)).unwrap_or(usize::MAX).max(1);
+    let used = estimate(questions) + most + 1_000;
+    BatchSize {
+        items: items.min(limits::DECISIONS_PER_CALL),
+        tokens: (window / 2).saturating_sub(used).max(1),
+    }
+}
+
+fn decide_batch(
+    tool: &'static str,
+    one_shot: &mut OneShot,
+    request: &Request,
+    questions: &str,
+    batch: &[usize],
+    attempts: u64,
+    decisions: &mut Decisions,
+) -> Result<(), Problem> {
+    let mut open = batch.to_vec();
+    let mut corrections: Vec<String> = Vec::new();
+    for attempt in 1..=attempts {
+        let items: Vec<&Item> = open.iter().map(|at| &request.items[*at]).collect();
+        let asked = write_items(request, &items, &corrections);
+        let messages = vec![Message { role: Role::User, parts: vec![questions, &asked] }];
+        let reply = one_shot.ask(tool, None, messages)?;
+        decisions.attempts += 1;
+        decisions.usage.add(&reply.usage);
+        let mut checked = check_reply(request, &items, &reply.text);
+        if reply.stop == StopReason::Length {
+            checked.errors.insert(0, "the reply was cut off by the length limit".to_owned());
+        }
+        for (index, answers) in checked.answers {
+            decisions.answers[open[index]] = answers;
+        }
+        open.retain(|at| decisions.answers[*at].is_null());
+        if open.is_empty() {
+            return Ok(());
+        }
+        checked.errors.truncate(limits::DECIDE_ERRORS);
+        if attempt < attempts {
+            print_line(
+                tool,
+                &format!(
+                    "asking again about {} of {}: {}",
+                    open.len(),
+                    batch.len(),
+                    checked.errors.join("; ")
+                ),
+            );
+        }
+        decisions.corrections.extend(checked.errors.iter().cloned());
+        corrections = checked.errors;
+    }
+    Ok(())
+}
+
+/// All that the answers depend on, but for their items.
+fn shared_key(one_shot: &OneShot, request: &Request) -> String {
+    let settings = &one_shot.settings;
+    let asked = json!([
+        "decide 1",
+        settings.provider.map(|provider| settings.provider_name(provider)),
+        settings.config.base_url,
+        one_shot.model,
+        settings.options.reasoning,
+        settings.options.temperature,
+        settings.options.seed,
+        write_questions(request),
+        write_schema(request),
+    ]);
+    fs::sha256(asked.to_string().as_bytes())
+}
+
+/// The hash of all that an answer depends on.
+fn key(shared: &str, item: &Item) -> String {
+    fs::sha256(format!("{shared} {}", item.context).as_bytes())
+}
+
+fn keep_answer(one_shot: &OneShot, folder: &Path, key: &str, answer: &Value) {
+    let provider =
+        one_shot.settings.provider.map(|provider| one_shot.settings.provider_name(provider));
+    let by = Some((provider.unwrap_or_default().to_owned(), one_shot.model.clone()));
+    // An answer that cannot be kept is asked for again the next time.
+    let _ = write_lightly(folder, key, &Summary { text: answer.to_string(), by });
+}
+
+/// The problem of items without an answer.
+pub fn unanswered(request: &Request, decisions: &Decisions, attempts: u64) -> Option<Problem> {
+    let open: Vec<&str> = request
+        .items
+        .iter()
+        .zip(&decisions.answers)
+        .filter(|(_, answer)| answer.is_null())
+        .map(|(item, _)| item.id.as_deref().unwrap_or("the only item"))
+        .collect();
+    let shown = open.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let last = decisions.corrections.last().cloned().unwrap_or_default();
+    (!open.is_empty()).then(|| {
+        Problem::new(
+            Exit::Malformed,
+            format!(
+                "no answer from the set for {} of {} after {attempts} tries ({shown}): {last}",
+                open.len(),
+                request.items.len()
+            ),
+        )
+    })
+}
+
+/// Reads a request from a file or from stdin.
+pub fn read_request(path: &Path) -> Result<String, Problem> {
+    let input = crate::sys::input::InputFile::open(path, &Interrupts::install()?)?;
+    let text = fs::read_text(input.path(), limits::CONVERSATION)?;
+    text.ok_or_else(|| Problem::failed(format!("file not found: {}", path.display())))
+}

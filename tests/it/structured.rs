@@ -1,0 +1,242 @@
+//! Answers that scripts can trust: `--schema`, `--output`, `--grammar`, and `nagent-decide`.
+
+use serde_json::{Value, json};
+
+use crate::answers::Answer;
+use crate::sandbox::{Sandbox, answer};
+use crate::wire::Reply;
+
+const DECIDE: &str = env!("CARGO_BIN_EXE_nagent-decide");
+
+const BILL: &str = r#"{"type": "object", "properties": {"total": {"type": "number"}, "paid": {"type": "boolean"}},
+    "required": ["total", "paid"], "additionalProperties": false}"#;
+
+fn with_schema() -> Sandbox {
+    Sandbox::new().file("bill.json", BILL).file("q.txt", "Read this bill.")
+}
+
+#[test]
+fn llm_text_asks_again_with_all_errors_until_the_reply_is_valid() {
+    let sandbox = with_schema()
+        .reply(Reply::new("{\"total\": \"7\"}").usage(10, 0, 1))
+        .reply(Reply::new("```json\n{\"total\": 7, \"paid\": true}\n```").usage(20, 0, 2));
+    let run = sandbox.llm_text(&["--schema", "bill.json", "q.txt", "--json"]).run().assert_exit(0);
+    let document = run.json();
+    assert_eq!(document["data"], json!({"total": 7, "paid": true}));
+    assert_eq!((&document["input_tokens"], &document["output_tokens"]), (&json!(30), &json!(3)));
+    let asked = sandbox.requests()[1].last();
+    assert!(asked.contains("/total: ") && asked.contains("\"paid\" is a required"), "{asked}");
+    assert!(sandbox.requests()[0].last().contains("valid against this JSON Schema"));
+}
+
+#[test]
+fn a_reply_that_stays_invalid_is_exit_4_and_writes_no_file() {
+    let sandbox = with_schema().replies(["no", "{}", "[]"]).file("out.json", "old");
+    let args = ["--schema", "bill.json", "-o", "out.json", "q.txt"];
+    let run = sandbox.llm_text(&args).run().assert_exit(4).no_stdout();
+    run.stderr_has(&["still not valid against the schema", "asking again"]);
+    assert_eq!((sandbox.requests().len(), sandbox.read("out.json").as_str()), (3, "old"));
+    sandbox.llm.push("{\"total\": 1, \"paid\": false}");
+    sandbox.llm_text(&args).run().assert_exit(0).no_stdout();
+    assert_eq!(sandbox.read("out.json"), "{\"total\": 1, \"paid\": false}\n");
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_found_before_anything_is_sent() {
+    let check = |schema: &str, part: &str| {
+        let sandbox = with_schema().file("s.json", schema);
+        let run = sandbox.llm_text(&["--schema", "s.json", "q.txt"]).run().assert_exit(2);
+        run.no_stdout().stderr_has(&["--schema s.json", part]);
+        sandbox.run(&["--schema", "s.json", "task"]).assert_exit(2).stderr_has(&[part]);
+        assert_eq!(sandbox.llm.all_requests().len(), 0);
+    };
+    check("{", "not valid JSON");
+    check(r#"{"type": 7}"#, "not a valid JSON Schema");
+    check("false", "no answer");
+    check(r##"{"allOf": [{"$ref": "#"}]}"##, "without end");
+    with_schema()
+        .run(&["--schema", "none.json", "task"])
+        .assert_exit(2)
+        .stderr_has(&["no such file"]);
+}
+
+#[test]
+fn a_run_answers_with_valid_json_or_with_exit_6() {
+    let good = answer("{\"total\": 7, \"paid\": true}");
+    let sandbox = with_schema().reply(answer("It is 7.")).reply(good);
+    sandbox.run(&["--schema", "bill.json", "-o", "out.json", "task"]).assert_exit(0).no_stdout();
+    assert_eq!(sandbox.read("out.json"), "{\"total\": 7, \"paid\": true}\n");
+    assert!(sandbox.requests()[0].last().contains("valid against this JSON Schema"));
+    assert!(sandbox.requests()[1].last().contains("not JSON alone"));
+    sandbox.llm.choose(|_| answer("{}").into());
+    let run = sandbox.run(&["-n", "--schema", "bill.json", "--json", "task"]).assert_exit(6);
+    assert!(run.json()["error"].as_str().unwrap().contains("valid against bill.json"), "{run:?}");
+}
+
+#[test]
+fn providers_that_can_hold_a_model_to_a_schema_get_it() {
+    let schema: Value = serde_json::from_str(BILL).unwrap();
+    let sandbox = with_schema().config_also(json!({"api": "responses"}));
+    let shown = |sandbox: &Sandbox, more: &[&str]| -> Value {
+        let args =
+            [&["--schema", "bill.json", "--show-request", "q.txt", "-m", "m"], more].concat();
+        let run = sandbox.llm_text(&args).env("ANTHROPIC_API_KEY", "k").env("GOOGLE_API_KEY", "k");
+        serde_json::from_str(&run.env("DEEPSEEK_API_KEY", "k").run().assert_exit(0).stdout).unwrap()
+    };
+    let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": true});
+    assert_eq!(shown(&sandbox, &[])["text"]["format"], format);
+    let body = shown(&sandbox, &["--provider", "anthropic"]);
+    assert_eq!(body["output_config"]["format"], json!({"type": "json_schema", "schema": schema}));
+    let body = shown(&sandbox, &["--provider", "google"]);
+    assert_eq!(body["generationConfig"]["responseJsonSchema"], schema);
+    assert_eq!(shown(&sandbox, &["--provider", "ollama"])["format"], schema);
+    let chat = json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": true}});
+    assert_eq!(shown(&sandbox, &["--provider", "llama.cpp"])["response_format"], chat);
+    let body = shown(&sandbox, &["--provider", "deepseek"]);
+    assert_eq!(body["response_format"], json!({"type": "json_object"}));
+    // A server that nobody knows may refuse the key.
+    assert!(shown(&with_schema(), &[]).get("response_format").is_none());
+}
+
+#[test]
+fn a_grammar_goes_to_servers_that_take_one() {
+    let sandbox = Sandbox::new();
+    let base = sandbox.base_url();
+    for (server, pointer) in [("llama.cpp", "/grammar"), ("vllm", "/structured_outputs/grammar")] {
+        sandbox.llm.push(answer("done"));
+        let args =
+            ["-n", "--provider", server, "--base-url", &base, "-m", "m", "--grammar", "task"];
+        sandbox.run(&args).answers("done");
+        let body = sandbox.requests().pop().unwrap().json();
+        let grammar = body.pointer(pointer).and_then(Value::as_str).unwrap();
+        assert!(grammar.contains("root ::="), "{grammar}");
+    }
+    sandbox.run(&["--grammar", "task"]).assert_exit(2).stderr_has(&["--provider llama.cpp"]);
+}
+
+// Decisions.
+
+fn decisions(items: &[(&str, &str)]) -> String {
+    let rows = items
+        .iter()
+        .map(|(item, choice)| json!({"item": item, "answers": {"q": {"choice": choice}}}));
+    json!({"decisions": rows.collect::<Vec<_>>()}).to_string()
+}
+
+fn request(items: usize) -> String {
+    let items: Vec<String> = (1..=items).map(|n| format!("mail {n}")).collect();
+    json!({"questions": {"q": {"question": "Is it spam?", "type": "choice", "options": ["yes", "no"]}},
+        "items": items, "rationale": false, "confidence": false})
+    .to_string()
+}
+
+#[test]
+fn a_script_gets_one_of_its_words() {
+    let sandbox = Sandbox::new();
+    sandbox.llm.push(
+        json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "yes"}}}]}).to_string(),
+    );
+    let ask = || sandbox.program(DECIDE, &["Is it spam?", "yes", "no"]).stdin("Buy now!").run();
+    ask().assert_exit(0).stdout_is("yes\n");
+    let asked = sandbox.requests()[0].last();
+    assert!(asked.contains("Buy now!") && asked.contains("\"yes\""), "{asked}");
+    // The same question is not paid for again.
+    ask().assert_exit(0).stdout_is("yes\n");
+    assert_eq!(sandbox.requests().len(), 1);
+    let run = sandbox.program(DECIDE, &["Is it spam?", "yes"]).stdin("x").run().assert_exit(2);
+    run.stderr_has(&["needs 2 or more"]);
+}
+
+#[test]
+fn only_items_without_a_good_answer_are_asked_about_again() {
+    let sandbox = Sandbox::new().file("r.json", request(4));
+    sandbox.llm.push(decisions(&[("2", "no"), ("1", "maybe"), ("4", "yes"), ("9", "no")]));
+    sandbox.llm.push(decisions(&[("1", "yes"), ("3", "no")]));
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0);
+    let document = run.json();
+    let choices: Vec<&str> = document["decisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["answers"]["q"]["choice"].as_str().unwrap())
+        .collect();
+    assert_eq!(choices, ["yes", "no", "no", "yes"]);
+    assert_eq!((&document["attempts"], &document["input_tokens"]), (&json!(2), &json!(2000)));
+    let again = sandbox.requests()[1].last();
+    assert!(
+        again.contains("mail 1") && again.contains("mail 3") && !again.contains("mail 2"),
+        "{again}"
+    );
+    for error in ["\"maybe\" is not an option", "no item \"9\"", "no decision about \"3\""] {
+        assert!(again.replace("\\\"", "\"").contains(error), "{error} is not in {again}");
+    }
+    // What stays the same comes first, byte for byte.
+    let head =
+        |at: usize| sandbox.requests()[at].last().split("<items>").next().unwrap().to_owned();
+    assert_eq!(head(0), head(1));
+}
+
+#[test]
+fn answers_outside_of_the_set_are_exit_4_and_good_ones_are_kept() {
+    let sandbox = Sandbox::new().file("r.json", request(2));
+    sandbox.llm.push(decisions(&[("1", "Yes"), ("2", "no")]));
+    sandbox.llm.push(decisions(&[("1", "YES")]));
+    let args = ["--input", "r.json", "--attempts", "2", "--json"];
+    let run = sandbox.program(DECIDE, &args).run().assert_exit(4);
+    let document = run.json();
+    assert!(document["error"].as_str().unwrap().contains("1 of 2 after 2 tries (1)"), "{document}");
+    assert_eq!(document["decisions"][1]["answers"]["q"]["choice"], "no");
+    sandbox.llm.push(decisions(&[("1", "yes")]));
+    sandbox.program(DECIDE, &args).run().assert_exit(0);
+    assert!(!sandbox.requests()[2].last().contains("mail 2"), "the good answer was kept");
+}
+
+#[test]
+fn ten_thousand_items_are_asked_about_in_batches() {
+    let sandbox = Sandbox::new()
+        .file("r.json", request(10_000))
+        .config_also(json!({"context_window_tokens": 200_000, "max_output_tokens": 32_000}));
+    sandbox.llm.choose(|request| {
+        let asked = request.last();
+        let ids = asked.split("<item id=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        let rows: Vec<(&str, &str)> = ids.map(|id| (id, "no")).collect();
+        decisions(&rows).into()
+    });
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0);
+    assert_eq!(run.json()["decisions"].as_array().unwrap().len(), 10_000);
+    let requests = sandbox.requests();
+    assert!(requests.len() >= 50 && requests.iter().all(|request| request.body.len() < 400_000));
+}
+
+#[test]
+fn requests_are_checked_before_anything_is_sent() {
+    let sandbox = Sandbox::new().file("r.json", r#"{"questions": {"q": {"question": "?", "type": "choice", "options": ["a"]}}, "itmes": []}"#);
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(2).no_stdout();
+    run.stderr_has(&["unknown key \"itmes\"", "needs 2 or more"]);
+    sandbox.write("r.json", request(0));
+    let document = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(0).json();
+    assert_eq!((&document["provider"], &document["attempts"]), (&json!("none"), &json!(0)));
+    sandbox.write("r.json", request(1));
+    let args = ["--input", "r.json", "--dry-run", "--prompt-out", "p.txt"];
+    let shown = sandbox.program(DECIDE, &args).run().assert_exit(0).stdout;
+    assert_eq!(shown, sandbox.read("p.txt"));
+    assert_eq!(sandbox.llm.all_requests().len(), 0);
+}
+
+#[test]
+fn inputs_are_sorted_into_categories() {
+    let request = json!({"question": "What is it about?", "categories": {"work": "the office", "home": null}, "inputs": ["a", {"id": 7, "text": {"subject": "b"}}], "multi_label": true});
+    let sandbox = Sandbox::new().file("r.json", request.to_string());
+    let one = |id: &str, names: &[&str]| json!({"item": id, "answers": {"category": {"choices": names, "why": "so", "confidence": 2}}});
+    let reply = json!({"decisions": [one("7", &["home", "work"]), one("1", &["work"])]});
+    sandbox.llm.push(reply.to_string());
+    let args = ["--classify", "--input", "r.json"];
+    let document = sandbox.program(DECIDE, &args).run().assert_exit(0).json();
+    assert_eq!(document["buckets"], json!({"work": ["1", "7"], "home": ["7"]}));
+    let row = json!({"input": "1", "category": null, "categories": ["work"], "confidence": 1.0, "why": "so"});
+    assert_eq!(document["classified"][0], row);
+    let busy = Sandbox::new()
+        .file("r.json", request.to_string())
+        .answer(Answer::error(401, "invalid_api_key"));
+    busy.program(DECIDE, &args).run().assert_exit(3).no_stdout();
+}
