@@ -25,12 +25,11 @@ pub fn parse(text: &str) -> Result<Request, Vec<String>> {
     let text = reader.read_text(&object, "question", "the request");
     let options = reader.read_options(object.get("categories"), 2, "\"categories\"");
     let constraints = reader.read_texts(object.get("constraints"), "\"constraints\"");
-    let items = match object.get("inputs") {
-        Some(Value::Array(values)) => reader.read_items(values, "text"),
-        _ => {
-            reader.complain("\"inputs\" is a list");
-            Vec::new()
-        }
+    let items = if let Some(Value::Array(values)) = object.get("inputs") {
+        reader.read_items(values, "text")
+    } else {
+        reader.complain("\"inputs\" is a list");
+        Vec::new()
     };
     let kind =
         if reader.read_flag(&object, "multi_label", false) { Kind::Multi } else { Kind::Choice };

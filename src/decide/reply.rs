@@ -19,13 +19,14 @@ pub struct Checked {
 pub fn check_reply(request: &Request, items: &[&Item], text: &str) -> Checked {
     let mut checked = Checked::default();
     let decisions = match read_object(text) {
-        Ok(object) => match object.get("decisions").and_then(Value::as_array) {
-            Some(decisions) => decisions.clone(),
-            None => {
+        Ok(object) => {
+            if let Some(decisions) = object.get("decisions").and_then(Value::as_array) {
+                decisions.clone()
+            } else {
                 checked.errors.push("the reply has no list \"decisions\"".to_owned());
                 return checked;
             }
-        },
+        }
         Err(error) => {
             checked.errors.push(format!("the reply: {error}"));
             return checked;

@@ -221,12 +221,12 @@ impl Reader {
         let levels = self.read_texts(object.get("levels"), &format!("\"levels\" of {place}"));
         match kind {
             Kind::Score if levels.len() < 2 => {
-                self.complain(format!("{place} needs two \"levels\" or more, the lowest first"))
+                self.complain(format!("{place} needs two \"levels\" or more, the lowest first"));
             }
             Kind::Score => self
                 .check_names(levels.iter().map(String::as_str), &format!("\"levels\" of {place}")),
             _ if !levels.is_empty() => {
-                self.complain(format!("{place} has \"levels\", which only a score has"))
+                self.complain(format!("{place} has \"levels\", which only a score has"));
             }
             _ => {}
         }
@@ -344,7 +344,7 @@ pub(super) fn render(value: &Value) -> String {
         };
         match value {
             Value::Object(members) => {
-                members.iter().for_each(|(key, value)| line(&format!("{key}:"), value))
+                members.iter().for_each(|(key, value)| line(&format!("{key}:"), value));
             }
             Value::Array(values) => values.iter().for_each(|value| line("-", value)),
             value => out.push_str(&format!("{pad}{}\n", plain(value))),
