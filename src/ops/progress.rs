@@ -159,38 +159,46 @@ impl<'a> Progress<'a> {
                 self.emit(|_| RunEvent::start(n, action));
                 self.spinner.start(work_name(action));
             }
-            ProgressEvent::CommandStarted { name, command } => {
-                let n = self.count_start();
-                let command = command.to_owned();
-                self.emit(|_| match name {
-                    AFTER_WRITE => RunEvent::AfterWrite { n, command },
-                    _ => RunEvent::Check { n, command },
-                });
-                self.spinner.start(name);
-            }
-            ProgressEvent::ActionEnded(action, block) => {
-                let n = self.running.pop_front().unwrap_or(self.started);
-                if self.running.is_empty() {
-                    self.spinner.stop();
-                }
-                if self.target != Target::Nowhere {
-                    let event = self.finish(n, action, block);
-                    self.emit(|_| event);
-                }
-            }
+            ProgressEvent::CommandStarted { name, command } => self.show_command(name, command),
+            ProgressEvent::ActionEnded(action, block) => self.show_end(action, block),
             ProgressEvent::Child { name, line } => self.show_child(name, line),
-            ProgressEvent::Response(text) => {
-                // What was streamed to the terminal has been read.
-                let is_shown = self.is_streaming && self.target != Target::Lines;
-                let streamed = if is_shown { self.streamed.as_str() } else { "" };
-                let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
-                if !rest.is_empty() {
-                    self.emit(|_| RunEvent::Say { text: rest.to_owned() });
-                }
-            }
+            ProgressEvent::Response(text) => self.show_response(text),
             ProgressEvent::BadReply(text) => {
                 self.emit(|_| RunEvent::Note { text: text.to_owned() });
             }
+        }
+    }
+
+    /// A command of the user's that starts.
+    fn show_command(&mut self, name: &'static str, command: &str) {
+        let n = self.count_start();
+        let command = command.to_owned();
+        self.emit(|_| match name {
+            AFTER_WRITE => RunEvent::AfterWrite { n, command },
+            _ => RunEvent::Check { n, command },
+        });
+        self.spinner.start(name);
+    }
+
+    /// The result of an action, or of a command of the user's.
+    fn show_end(&mut self, action: Option<&Action>, block: &Block) {
+        let n = self.running.pop_front().unwrap_or(self.started);
+        if self.running.is_empty() {
+            self.spinner.stop();
+        }
+        if self.target != Target::Nowhere {
+            let event = self.finish(n, action, block);
+            self.emit(|_| event);
+        }
+    }
+
+    /// A response beside actions. What was streamed to the terminal has been read.
+    fn show_response(&mut self, text: &str) {
+        let is_shown = self.is_streaming && self.target != Target::Lines;
+        let streamed = if is_shown { self.streamed.as_str() } else { "" };
+        let rest = text.strip_prefix(streamed).unwrap_or(text).trim_start_matches('\n');
+        if !rest.is_empty() {
+            self.emit(|_| RunEvent::Say { text: rest.to_owned() });
         }
     }
 

@@ -225,11 +225,12 @@ fn files_that_cannot_be_changed_are_not() {
         ("locked", "read-only"),
         ("dangling", "does not exist"),
         ("d/f/g", "d/f"),
-        ("/dev/null", "device"),
     ] {
         let done = sandbox.program(APPLY, &["--file", file]).stdin(block("two\n", "2\n")).run();
         done.assert_exit(1).no_stdout().stderr_has(&[words]).within(10.0);
     }
+    let stream = sandbox.program(APPLY, &["--file", "/dev/null"]).stdin(block("two\n", "2\n"));
+    stream.run().assert_exit(2).no_stdout().stderr_has(&["is a stream"]);
     assert_eq!(sandbox.read("locked"), TEXT);
 }
 

@@ -230,7 +230,7 @@ fn programs_planted_in_the_working_folder_are_not_started() {
                 "nagent-file-split",
                 "claude",
                 "cursor-agent",
-                "zsh5",
+                "myshell",
             ] {
                 sandbox.script(
                     &format!("{folder}{name}"),
@@ -258,7 +258,7 @@ fn programs_planted_in_the_working_folder_are_not_started() {
             let run = run.env("PATH", ".:./bin").env("CURSOR_API_KEY", "k").run();
             assert_ne!(run.code, 0, "{run:?}");
         }
-        let sandbox = sandbox.config_also(json!({"shell": "zsh5"}));
+        let sandbox = sandbox.config_also(json!({"shell": "myshell"}));
         sandbox.llm.push(shell("echo hi"));
         sandbox.llm.push(answer("done"));
         sandbox.cmd(&["--conversation", "other", "task"]).env("PATH", &path).run().assert_exit(0);

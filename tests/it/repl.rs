@@ -24,7 +24,8 @@ pub(crate) fn prompt(pty: &mut Pty, sign: &str, keys: &str) {
 
 #[track_caller]
 pub(crate) fn start(sandbox: &Sandbox, args: &[&str], sign: &str) -> Pty {
-    let pty = sandbox.repl(args).on_pty(80);
+    // Wide enough for a line with the path of any clone.
+    let pty = sandbox.repl(args).on_pty(160);
     pty.expect(sign);
     pty
 }
@@ -288,6 +289,72 @@ fn lines_are_edited_on_any_terminal() {
     let wide = "世界 e\u{301} ".repeat(9);
     let wide = wide.trim();
     assert_eq!(prompts, ["rm -rf x\nls \\\nend", "a\nb\nc", wide, &format!("{wide} !")]);
+}
+
+/// Every row of the table of commands, typed.
+#[test]
+fn commands_are_calls_of_the_toolkit() {
+    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n").file("note.txt", "a note\n");
+    let editor =
+        sandbox.script("editor", "#!/bin/sh\nsed -i 's/first answer/edited answer/' \"$1\"\n");
+    let sandbox = sandbox.env("EDITOR", editor.to_str().unwrap()).env("PAGER", "cat");
+    sandbox.llm.allow_rewrites();
+    let mut pty = sandbox.repl(&["--conversation", "c", "--write", "."]).on_pty(240);
+    pty.expect("» ");
+    let mut run = |keys: &str, part: &str| {
+        let before = pty.printed().len();
+        prompt(&mut pty, "» ", keys);
+        let shown = crate::pty::screen_of(&pty.printed()[before..], 240).join("\n");
+        assert!(shown.contains(part), "{keys}: {part:?} in\n{shown}");
+    };
+    run("/help", "/summarize");
+    run("/status", "provider:openai");
+    sandbox.llm.push(edit("a.txt", "one", "two"));
+    sandbox.llm.push(answer("first answer"));
+    run("go", "first answer");
+    run("/undo", "-two");
+    assert_eq!(sandbox.read("a.txt"), "one\n");
+    run("/save kept", "saved:");
+    run("/edit", "/edit");
+    let stored = sandbox.root().join("conversations/c");
+    assert!(std::fs::read_to_string(stored).unwrap().contains("edited answer"));
+    run("/show 3", "edited answer");
+    run("/load kept", "loaded:");
+    run("/show", "first answer");
+    run("/branch kept", "archived:");
+    run("/list", "kept");
+    run("/model", "test-model");
+    run("/model --keep other", "model: other");
+    sandbox.llm.push(answer("with a note"));
+    run("/read note.txt", "with the next prompt");
+    run("look", "with a note");
+    let last = sandbox.requests().pop().unwrap();
+    assert!(last.user().contains("a note") && last.json()["model"] == "other");
+    run("/check test -e done", "check: test -e done");
+    sandbox.llm.push(shell("touch done"));
+    sandbox.llm.push(answer("checked"));
+    run("go", "→ check │ test -e done");
+    run("/check off", "check: off");
+    run("/approve none", "approve: none");
+    run("/approve everything", "none, shell, ask");
+    run("/sandbox off", "sandbox: off");
+    run("!echo out; false", "exit 1");
+    sandbox.llm.push(edit("a.txt", "one", "three"));
+    sandbox.llm.push(answer("three it is"));
+    run("/file a.txt make it three", "three it is");
+    run("/undo a.txt", "-three");
+    run("/model third", "(a new conversation)");
+    run("/c", "(a new conversation)");
+    run("/summarise", "did you mean /summarize?");
+    run("/x", "no command /x");
+    let broken = sandbox.script("editor", "#!/bin/sh\necho lost > \"$1\"; exit 3\n");
+    assert!(broken.exists());
+    run("/e", "what was saved is in ");
+    sandbox.script("editor", "#!/bin/sh\nprintf 'written\\nthere' > \"$1\"\n");
+    sandbox.llm.push(answer("read it"));
+    run("/e", "read it");
+    assert_eq!(sandbox.requests().pop().unwrap().json()["model"], "third");
+    assert!(sandbox.conversation_paths().len() > 3, "what was put away is kept");
 }
 
 #[test]

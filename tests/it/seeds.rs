@@ -75,8 +75,7 @@ fn seed_000_the_look_is_as_described() {
     prompt(&mut pty, "❯ ", "   ");
     prompt(&mut pty, "❯ ", "  read it  ");
     // 8, 9.
-    pty.type_keys("/c\r");
-    pty.expect("⏺ Cleared");
+    prompt(&mut pty, "❯ ", "/c");
     pty.type_keys("/q\r");
     pty.expect("Goodbye!");
     assert!(pty.wait().success());
@@ -153,8 +152,7 @@ fn seed_001_23_seven_lines_say_what_happens() {
             "→ Searching: 'func' in current directory (*.go)",
             "→ Finding files: '**/*.go' in current directory",
             "→ Running bash: nonexistent-command",
-            "  exit 127 (no such command): /bin/bash: line 1: nonexistent-command: command no",
-            "t found",
+            "  exit 127 (no such command): /bin/bash: line 1: nonexistent-command: command not found",
             "",
             "test-model: Done.",
             "",
