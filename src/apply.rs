@@ -151,6 +151,17 @@ fn plan_edits(
     let has_text = search.iter().any(|line| !lines::is_blank(line.text));
     let places =
         if hint.everywhere && has_text { find::find_places(&search, file) } else { Vec::new() };
+    if hint.everywhere
+        && places.is_empty()
+        && let Some(replaced) = partial::replace_inside(block, &search, file)
+    {
+        let edit = |(number, text, added)| Edit {
+            lines: number..number + 1,
+            written: write::Written { text, removed: 1, added },
+            how: How::PartOfLine,
+        };
+        return Ok(replaced.into_iter().map(edit).collect());
+    }
     if places.len() < 2 {
         return plan_edit(text, file, marked, block, hint).map(|edit| vec![edit]);
     }

@@ -207,6 +207,9 @@ pub fn changes(written: &[Section], now: &[Section]) -> Vec<Section> {
 /// How the line about the branch begins. What is changed in the working tree is as it was when the conversation began.
 const BRANCH: &str = "\nbranch, at first: ";
 
+/// How many characters of a command of the user's are shown.
+const COMMAND: usize = 300;
+
 /// The text of a section that no longer exists.
 const NONE: &str = "(none)";
 
@@ -333,11 +336,10 @@ fn environment(facts: &Facts) -> String {
         let _ = write!(text, "\ninstructions: {} (read before you change files)", names.join(", "));
     }
     if let Some(command) = &facts.after_write {
-        let _ =
-            write!(text, "\nafter each reply that writes files this runs: {}", escaped(command));
+        let _ = write!(text, "\nafter each reply that writes files this runs: {}", shortened(command));
     }
     if let Some(check) = &facts.check {
-        let _ = write!(text, "\ncheck: your answer counts when this exits 0: {}", escaped(check));
+        let _ = write!(text, "\ncheck: your answer counts when this exits 0: {}", shortened(check));
     }
     text
 }
@@ -350,6 +352,11 @@ fn files(files: &[(String, String)]) -> String {
         })
         .collect();
     texts.join("\n\n")
+}
+
+/// A command of the user's, cut where it is long: every request carries it.
+fn shortened(command: &str) -> String {
+    escaped(&harmless::truncate(command, COMMAND))
 }
 
 /// Escapes a name, which anybody may have chosen: a line feed in it could begin a section.

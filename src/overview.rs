@@ -227,13 +227,16 @@ pub fn is_id(text: &str) -> bool {
     })
 }
 
-/// The hashes and UUIDs in a text: what it may name stored files by.
+/// How many digits of a hash or a UUID name a stored file where that is enough.
+pub const SHORT_ID: usize = 12;
+
+/// The hashes, whole or their first digits, and UUIDs in a text: what it may name stored files by.
 pub fn find_ids(text: &[u8]) -> HashSet<Vec<u8>> {
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-');
     let mut ids = HashSet::new();
-    for run in text.split(|byte| !is_part(byte)).filter(|run| run.len() >= 32) {
+    for run in text.split(|byte| !is_part(byte)).filter(|run| run.len() >= SHORT_ID) {
         // What is before an id may look like a part of it: `cafe-` and a UUID.
-        for digits in [64, 36, 32] {
+        for digits in [64, 36, 32, SHORT_ID] {
             ids.extend(run.len().checked_sub(digits).map(|at| run[at..].to_vec()));
         }
     }

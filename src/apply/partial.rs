@@ -4,13 +4,14 @@
 //! same end: then replacing lines and replacing text come to the same. In a line of more than a kilobyte, a search of one line may be
 //! anywhere. In both cases there is one such place.
 
+use super::find::MOST_PLACES;
 use super::lines::Line;
 use crate::format::edit::Block;
 
 /// Lines that are longer, in bytes, are not copied whole.
 const LONG_LINE: usize = 1024;
 /// The letters and digits that a part of a line has at least.
-const LEAST_LETTERS: usize = 3;
+pub(super) const LEAST_LETTERS: usize = 3;
 
 /// The block with whole lines of the file. `None`: it is not certain which.
 pub(super) fn complete(
@@ -62,30 +63,82 @@ fn complete_ends(block: &Block, search: &[Line], replace: &[Line], file: &[Line]
 }
 
 fn complete_inside(block: &Block, search: &[Line], file: &[Line]) -> Option<Block> {
-    let [Line { text, .. }] = search else { return None };
-    let mut lines = file.iter().filter(|line| line.text.contains(text));
-    let (Some(line), None) = (lines.next(), lines.next()) else { return None };
-    let (before, after) = line.text.split_once(text)?;
-    // Also where the two would overlap.
-    let next = line.text.len() - after.len() - text.len() + text.chars().next()?.len_utf8();
-    if line.text.len() <= LONG_LINE || !is_telling(text) || line.text[next..].contains(text) {
+    let [place] = find_inside(search, file, 2)[..] else { return None };
+    let text = search[0].text;
+    if !is_telling(text) || place.cuts_word {
         return None;
     }
-    let is_cut = |end: Option<char>, next: Option<char>| {
-        [end, next].into_iter().all(|c| c.is_some_and(|c| c.is_alphanumeric() || c == '_'))
-    };
-    // `"id": 12` is not meant where the line has `"id": 123`.
-    if is_cut(before.chars().next_back(), text.chars().next())
-        || is_cut(text.chars().next_back(), after.chars().next())
-    {
-        return None;
-    }
+    let (before, after) = (&place.line[..place.at], &place.line[place.at + text.len()..]);
     let new = block.replace.strip_suffix('\n').unwrap_or(&block.replace);
-    let (search, replace) = (format!("{}\n", line.text), format!("{before}{new}{after}\n"));
+    let (search, replace) = (format!("{}\n", place.line), format!("{before}{new}{after}\n"));
     Some(Block { search, replace, line: block.line })
 }
 
+/// The long lines that change where a search of one line is replaced at every place in them: the number of each, from 0, its new text,
+/// and how many lines that is. `None`: it is not certain.
+pub(super) fn replace_inside(
+    block: &Block,
+    search: &[Line],
+    file: &[Line],
+) -> Option<Vec<(usize, String, usize)>> {
+    let places = find_inside(search, file, MOST_PLACES);
+    let text = search.first()?.text;
+    let is_certain = !places.is_empty()
+        && places.len() < MOST_PLACES
+        && is_telling(text)
+        && text != block.replace.trim_end_matches(['\r', '\n'])
+        && !places.iter().any(|place| place.cuts_word);
+    let new = block.replace.strip_suffix('\n').unwrap_or(&block.replace);
+    let mut numbers: Vec<usize> = places.iter().map(|place| place.number).collect();
+    numbers.dedup();
+    let replaced = numbers.into_iter().map(|number| {
+        let line = &file[number];
+        let end = if line.end.is_empty() { "\n" } else { line.end };
+        let changed = line.text.replace(text, &new.replace('\n', end));
+        let count = changed.matches('\n').count() + 1;
+        (number, changed + line.end, count)
+    });
+    is_certain.then(|| replaced.collect())
+}
+
+/// A place of a text within a long line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inside<'a> {
+    pub number: usize,
+    pub line: &'a str,
+    /// Where it is in the line, in bytes.
+    pub at: usize,
+    /// `"id": 12` is not meant where the line has `"id": 123`.
+    pub cuts_word: bool,
+}
+
+/// The places of a search of one line, up to `most`, where all of them are in long lines.
+pub(super) fn find_inside<'a>(search: &[Line], file: &[Line<'a>], most: usize) -> Vec<Inside<'a>> {
+    let [Line { text, .. }] = search else { return Vec::new() };
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let mut places = Vec::new();
+    for (number, line) in file.iter().enumerate() {
+        let line = line.text;
+        let mut from = 0;
+        // Also where two would overlap.
+        while let Some(at) = line.get(from..).and_then(|rest| rest.find(text)).map(|at| from + at) {
+            if line.len() <= LONG_LINE {
+                return Vec::new();
+            }
+            let (before, after) = (&line[..at], &line[at + text.len()..]);
+            let cuts_word = is_part(before.chars().next_back()) && is_part(text.chars().next())
+                || is_part(text.chars().next_back()) && is_part(after.chars().next());
+            places.push(Inside { number, line, at, cuts_word });
+            if places.len() == most {
+                return places;
+            }
+            from = at + text.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    places
+}
+
 /// Whether a part of a line says more than that there is a brace.
-fn is_telling(text: &str) -> bool {
+pub(super) fn is_telling(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).count() >= LEAST_LETTERS
 }

@@ -1,6 +1,5 @@
 //! Lines of the file, quoted in a refusal, and how places in it are named.
 
-use super::find::MOST_PLACES;
 use super::lines::Line;
 use super::outcome::Quote;
 use crate::format::harmless::truncate;
@@ -8,6 +7,8 @@ use std::ops::Range;
 
 /// Maximum number of lines that a refusal quotes.
 pub(super) const MOST_QUOTES: usize = 12;
+/// The same for long lines.
+pub(super) const MOST_LONG_QUOTES: usize = 3;
 /// Maximum length of a quoted line, in characters.
 pub(super) const QUOTE: usize = 200;
 /// The same, in the middle of a sentence.
@@ -32,8 +33,20 @@ pub(super) fn describe_range(lines: &Range<usize>) -> String {
     }
 }
 
-pub(super) fn list_numbers(places: &[Range<usize>]) -> String {
-    let list: Vec<String> =
-        places.iter().take(MOST_PLACES).map(|lines| (lines.start + 1).to_string()).collect();
-    list.join(", ")
+/// The numbers of the lines at which places begin, without repetition: `line 3`, `lines 3, 7, 9 and 12 more`.
+pub(super) fn describe_numbers(places: &[Range<usize>]) -> String {
+    let mut numbers: Vec<usize> = places.iter().map(|lines| lines.start + 1).collect();
+    numbers.dedup();
+    let list: Vec<String> = numbers.iter().take(MOST_QUOTES).map(usize::to_string).collect();
+    let rest = numbers.len() - list.len();
+    let (plural, list) = (if numbers.len() == 1 { "" } else { "s" }, list.join(", "));
+    let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+    format!("line{plural} {list}{more}")
+}
+
+/// What is around a place in a long line.
+pub(super) fn quote_around(line: &str, at: usize) -> String {
+    let start = line.floor_char_boundary(at.saturating_sub(QUOTE / 3));
+    let left = if start > 0 { "…" } else { "" };
+    format!("{left}{}", truncate(&line[start..], QUOTE))
 }

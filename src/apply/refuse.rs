@@ -4,7 +4,11 @@ use super::find::{self, MOST_PLACES, Place};
 use super::lines::{File, Line, is_blank, without_blanks};
 use super::near;
 use super::outcome::{Cause, How, Quote, Refusal};
-use super::quote::{MOST_QUOTES, describe_range, list_numbers, quote_inline, quote_lines};
+use super::partial;
+use super::quote::{
+    MOST_LONG_QUOTES, MOST_QUOTES, describe_numbers, describe_range, quote_around, quote_inline,
+    quote_lines,
+};
 use super::write::Unclear;
 use crate::format::edit::Block;
 use std::collections::HashSet;
@@ -55,9 +59,9 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         Some(How::BlankLines | How::PartOfLine) => " (ignoring blank lines)",
     };
     let message = format!(
-        "the search occurs {} times{more} in the file{up_to}, at lines {}: add lines above or below it until it occurs only once; all=\"true\" changes each of them",
+        "the search occurs {} times{more} in the file{up_to}, at {}: add lines above or below it until it occurs only once; all=\"true\" changes each of them",
         places.len(),
-        list_numbers(&lines)
+        describe_numbers(&lines)
     );
     let each = (MOST_QUOTES / lines.len().max(1)).max(1);
     let near = lines.iter().take(MOST_QUOTES).flat_map(|range| {
@@ -65,6 +69,7 @@ pub(super) fn twice(places: &[Place], file: &[Line]) -> Refusal {
         quote_lines(file, start..(start + each).min(file.len()))
     });
     let mut near: Vec<_> = near.collect();
+    near.sort_by_key(|quote| quote.line);
     near.dedup_by_key(|quote| quote.line);
     refuse(Cause::Twice, message, near)
 }
@@ -136,8 +141,8 @@ pub(super) fn missing(search: &[Line], replace: &[Line], file: &File) -> Refusal
     if !cores.is_empty() {
         let near = quote_lines(file, cores[0].clone());
         let message = format!(
-            "the text is in the file at lines {}, but with different indentation or blank lines: copy them from here",
-            list_numbers(&cores)
+            "the text is in the file at {}, but with different indentation or blank lines: copy them from here",
+            describe_numbers(&cores)
         );
         return refuse(Cause::Indentation, message, near);
     }
@@ -207,11 +212,39 @@ fn part_of_line(search: &[Line], file: &[Line]) -> Option<Refusal> {
     if lines.is_empty() {
         return None;
     }
+    let inside = partial::find_inside(search, file, MOST_PLACES);
+    if !inside.is_empty() {
+        return Some(part_of_long_line(text, &inside));
+    }
     let message = format!(
-        "only a part of a line, found in lines {}: blocks need whole lines: copy the whole line from here",
-        list_numbers(&lines)
+        "only a part of a line, found in {}: blocks need whole lines: copy the whole line from here",
+        describe_numbers(&lines)
     );
     let near = lines.iter().take(MOST_QUOTES);
     let near = near.flat_map(|range| quote_lines(file, range.clone())).collect();
     Some(refuse(Cause::PartOfLine, message, near))
+}
+
+/// Refuses a search within lines that are too long to be copied whole.
+fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
+    let lines: Vec<_> = places.iter().map(|place| place.number..place.number + 1).collect();
+    let count = places.len();
+    let more = if count < MOST_PLACES { "" } else { " or more" };
+    let (why, advice) = if !partial::is_telling(text) {
+        ("has too few letters and digits", "add text around it, as it is here")
+    } else if places.iter().any(|place| place.cuts_word) {
+        ("is cut in the middle of a word", "add text around it, up to the ends of words")
+    } else {
+        ("is there more than once", "add text around it; all=\"true\" changes each of them")
+    };
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times{more}") };
+    let message = format!(
+        "it occurs {times} in {}, within long lines, and {why}: {advice}",
+        describe_numbers(&lines)
+    );
+    let near = places.iter().take(MOST_LONG_QUOTES).map(|place| Quote {
+        line: place.number + 1,
+        text: quote_around(place.line, place.at),
+    });
+    refuse(Cause::PartOfLine, message, near.collect())
 }

@@ -174,7 +174,7 @@ fn indentation() {
         "a\nb\n",
         "a\nc\n",
         Cause::Indentation,
-        "lines 1, but with different indentation",
+        "line 1, but with different indentation",
     );
     no(
         "\ta\n\t\tb\n\t\t\t\tc\n",
@@ -321,7 +321,7 @@ fn nearest_lines() {
     check(readme, &[("# similar: a libary\n", "x\n")], Err((Cause::Missing, "1 | # Similar")));
     check("alpha\nbeta\ngamma\n", &[("betta\n", "x\n")], Err((Cause::Missing, "2 | beta")));
     check(CODE, &[("a + b\n", "a\n")], Ok((&CODE.replace("a + b", "a"), How::Indent)));
-    check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in lines 4")));
+    check(CODE, &[("+ b\n", "a\n")], Err((Cause::PartOfLine, "found in line 4")));
     check(&"ab ".repeat(500), &[("ab cd\n", "x\n")], Err((Cause::Missing, "ab ab")));
 }
 
@@ -351,10 +351,23 @@ fn a_part_of_a_very_long_line_that_is_there_once() {
     let text = line("12");
     let block = [("\"id\": 12\n", "\"id\": 15\n")];
     check(&text, &block, Ok((&line("15"), How::PartOfLine)));
-    // It is a part of a word there, or there twice, or the line is short.
-    check(&line("123"), &block, Err((Cause::PartOfLine, "found in lines 2")));
-    check(&line("12, \"id\": 12"), &block, Err((Cause::PartOfLine, "found in lines 2")));
-    check("x \"id\": 12, y\n", &block, Err((Cause::PartOfLine, "found in lines 1")));
+    // It is a part of a word there, or there twice, or too short, or the line is short.
+    let no = |text: &str, block: &[_], words| check(text, block, Err((Cause::PartOfLine, words)));
+    no(&line("123"), &block, "occurs once in line 2, within long lines, and is cut in the middle");
+    let twice = line("12, \"id\": 12");
+    no(&twice, &block, "occurs 2 times in line 2, within long lines, and is there more than once");
+    no(&twice, &block, "word, \"id\": 12, \"id\": 12, word");
+    no(&line("12"), &[("12\n", "x\n")], "has too few letters and digits");
+    no("x \"id\": 12, y\n", &block, "found in line 1: blocks need whole lines");
+    // Everywhere, if that is asked for.
+    let all = |text: &str| apply_everywhere(text, &blocks(&block)).map(|applied| applied.text);
+    assert_eq!(all(&twice), Ok(line("15, \"id\": 15")));
+    assert_eq!(all(&format!("{twice}{twice}")), Ok(line("15, \"id\": 15").repeat(2)));
+    assert!(all(&line("12, \"id\": 123")).is_err(), "one of them is cut");
+    assert!(all(&format!("{twice}x \"id\": 12, y\n")).is_err(), "one is in a short line");
+    let broken = apply_everywhere(&twice, &blocks(&[("\"id\": 12\n", "a\nb\n")])).unwrap();
+    assert_eq!(broken.text, format!("first\n{pad}a\nb, a\nb, {pad}\nlast\n"));
+    assert_eq!((broken.changes[0].removed, broken.changes[0].added), (1, 3));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::freshness::KnownContent;
 use super::large_files;
 use super::mask_check::check_for_masks;
 use super::result_block::error;
@@ -98,7 +99,10 @@ impl Runner<'_> {
 
     /// The result of a list, a glob or a grep.
     fn search(&self, block: Block, action: &Action) -> Result<Block> {
-        let (stop, hidden) = (self.context.stop_check(), self.context.hidden_paths());
+        let (stop, mut hidden) = (self.context.stop_check(), self.context.hidden_paths());
+        if let Action::Grep { path: Some(path), .. } = action {
+            hidden.extend(large_files::whole_copies(&self.context.resolve(path)));
+        }
         let search = Search { cwd: &self.context.folder, hidden: &hidden, stop: &stop };
         match action {
             Action::List { path } => {
@@ -251,13 +255,23 @@ impl Runner<'_> {
             }
         }
         if let Some(hash) = hash {
-            block = self.files.record_read(block, path, &hash);
+            let known = KnownContent { hash, is_whole: true };
+            block = self.files.record_read(block, path, &known);
         }
         if is_part {
             context.redactor.learn_from(path);
         }
         let text = if read.cut { context.redactor.trim_cut_end(read.text) } else { read.text };
-        Ok(block.body(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)))
+        let mut text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
+        if read.cut {
+            let (bytes, line) = (text.len(), read.first_line);
+            text.push_str(&format!(
+                "\n[… line {line} is longer: only its first {bytes} bytes are shown. <nagent-file-read> has all of it in \
+                 segments; line {}, if there is one, is at offset=\"{0}\" …]",
+                line + 1
+            ));
+        }
+        Ok(block.body(text))
     }
 }
 
@@ -285,6 +299,8 @@ fn show_found(
     let block = block.with("status", "ok").with("lines", found.shown);
     let total = (found.total > found.shown).then_some(found.total);
     let block = with_given(block, "total", total);
+    let matches = (found.more_in_lines > 0).then_some(found.shown + found.more_in_lines);
+    let block = with_given(block, "matches", matches);
     let text = found.text();
     let text = text.strip_suffix('\n').map(str::to_owned).unwrap_or(text);
     context.redactor.with_cut_lines(block, text, &context.root.outputs())

@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::diff::lines;
 use crate::format::conversation::Block;
 use crate::limits;
-use crate::memory::changes::NO_FILE;
+use crate::memory::changes::{NO_FILE, short_hash};
 use crate::sys::file_error::FileErrorKind;
 use crate::sys::file_stamp::FileStamp;
 use crate::sys::fs;
@@ -126,8 +126,8 @@ impl RunChanges {
         Block::new("system")
             .with("change", "run")
             .with("path", path)
-            .with("before", &change.before)
-            .with("after", &change.after)
+            .with("before", short_hash(&change.before))
+            .with("after", short_hash(&change.after))
             .body(text)
     }
 }

@@ -4,6 +4,7 @@
 //! written only over the content that the model was last shown (`freshness`). An edit whose search text is found
 //! exactly needs no such check, since the search text is one. Where a write or an edit ends with an `Err`, its text is for the model.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use anyhow::{Result, anyhow, bail};
 
 use super::file_changes::{RunChange, RunChanges, content_hash};
 use super::freshness::{
-    LastSeen, ShownChange, describe_change, recorded_hash, with_resolved, with_shown,
+    KnownContent, LastSeen, ShownChange, describe_change, recorded_content, with_resolved,
+    with_shown,
 };
 use super::result_block::error;
 use crate::apply::{self, How};
@@ -124,20 +126,20 @@ impl FileGuard {
     ) -> Result<Block> {
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let shown = self.last_seen.known_to_reply(conversation.pieces(), opened.path());
-        let begun = self.changes.begun_with(opened.path());
-        if let Some(seen) = shown.clone().or_else(|| begun.cloned()) {
+        let is_unseen = shown.as_ref().is_none_or(|known| !known.is_whole) && !opened.is_empty();
+        if let Some(seen) = shown.or_else(|| self.begun_with(opened.path())) {
             let now = replace::hash_target(&opened)?.unwrap_or_else(|| NO_FILE.to_owned());
-            let is_same = is_hash_of(&seen, &now);
+            let is_same = is_hash_of(&seen.hash, &now);
             if !is_same && now == NO_FILE {
                 return Ok(self.removed_since(block, &opened));
             }
             if !is_same {
                 let why = "nothing was written: the file has changed since you last saw it, and this would undo that";
                 let then = "Send the write again with these changes in it, or edit only the lines that matter.";
+                let seen = KnownContent { is_whole: true, ..seen };
                 return self.refuse_stale(block, &opened, &seen, conversation, [why, then]);
             }
         }
-        let is_unseen = shown.is_none() && !opened.is_empty();
         // A larger file is not hashed: it cannot be kept, and so the write is refused below.
         let is_asked = is_unseen && opened.bytes() <= limits::KEPT_CONTENT;
         let now = if is_asked { replace::hash_target(&opened)? } else { None };
@@ -148,13 +150,17 @@ impl FileGuard {
                 opened.bytes()
             );
             let block = self.with_resolved(block, opened.path());
-            return Ok(with_shown(error(block, why), &now));
+            return Ok(with_shown(
+                error(block, why),
+                &KnownContent { hash: now, is_whole: true },
+            ));
         }
         let path = opened.path().to_owned();
         let block = self.replace_content(block, opened, text.as_bytes(), stop)?;
-        let hash = fs::sha256(text.as_bytes());
-        self.last_seen.record_write(conversation.pieces(), &path, hash.clone());
-        Ok(with_shown(block, &hash))
+        let known = KnownContent { hash: fs::sha256(text.as_bytes()), is_whole: true };
+        let block = with_shown(block, &known);
+        self.last_seen.record_write(conversation.pieces(), &path, known);
+        Ok(block)
     }
 
     pub(super) fn edit_file(
@@ -171,13 +177,13 @@ impl FileGuard {
         let opened = self.boundary.open_for_write(Path::new(path))?;
         let path = opened.path().to_owned();
         let seen = self.known_to_reply(conversation.pieces(), &path);
-        if !opened.exists() && seen.as_ref().is_some_and(|seen| seen != NO_FILE) {
+        if !opened.exists() && seen.as_ref().is_some_and(|seen| seen.hash != NO_FILE) {
             return Ok(self.removed_since(block, &opened));
         }
         let old = text_to_edit(&opened, &edits)?;
         let old_hash =
             if opened.exists() { fs::sha256(old.as_bytes()) } else { NO_FILE.to_owned() };
-        let stale = seen.as_ref().filter(|seen| !is_hash_of(seen, &old_hash));
+        let stale = seen.as_ref().filter(|seen| !is_hash_of(&seen.hash, &old_hash));
         let apply = if all { apply::apply_everywhere } else { apply::apply };
         let applied = match apply(&old, &edits) {
             Ok(applied) => applied,
@@ -205,21 +211,24 @@ impl FileGuard {
         let done = done.with("blocks", edits.len()).body(text);
         // Who had not seen the file as it was has not seen all of it now.
         let new_hash = fs::sha256(applied.text.as_bytes());
-        let known_now = |known: Option<String>| match known {
-            Some(known) if !is_hash_of(&known, &old_hash) => known,
-            _ => new_hash.clone(),
+        let known_now = |known: Option<KnownContent>| match known {
+            Some(known) if !is_hash_of(&known.hash, &old_hash) => known,
+            known => KnownContent {
+                hash: new_hash.clone(),
+                is_whole: old.is_empty() || known.is_some_and(|known| known.is_whole),
+            },
         };
-        let after_results = recorded_hash(conversation.pieces(), &path).or_else(|| seen.clone());
+        let after_results = recorded_content(conversation.pieces(), &path).or_else(|| seen.clone());
         self.last_seen.record_write(conversation.pieces(), &path, known_now(seen));
         Ok(with_shown(done, &known_now(after_results)))
     }
 
-    /// The result of a read of a whole file, with the record that the model knows its content.
-    pub(super) fn record_read(&self, block: Block, path: &Path, hash: &str) -> Block {
+    /// The result of a read, with the record that the model knows the content.
+    pub(super) fn record_read(&self, block: Block, path: &Path, known: &KnownContent) -> Block {
         match self.boundary.open_for_write(path) {
             // What the model cannot write needs no record.
             Ok(opened) if opened.exists() => {
-                with_shown(self.with_resolved(block, opened.path()), hash)
+                with_shown(self.with_resolved(block, opened.path()), known)
             }
             _ => block,
         }
@@ -242,14 +251,23 @@ impl FileGuard {
         if self.boundary.target() != Some(source) {
             return Ok(block);
         }
-        self.last_seen.record_write(conversation.pieces(), source, hash.clone());
-        Ok(self.with_resolved(block, source).with("after", short_hash(&hash)))
+        let block = self.with_resolved(block, source).with("after", short_hash(&hash));
+        // Of such a file the model has read segments.
+        let known = KnownContent { hash, is_whole: false };
+        let block = with_shown(block, &known);
+        self.last_seen.record_write(conversation.pieces(), source, known);
+        Ok(block)
     }
 
-    /// The hash that the model knew of a file when it wrote its last reply.
-    fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<String> {
-        let begun = || self.changes.begun_with(path).cloned();
-        self.last_seen.known_to_reply(pieces, path).or_else(begun)
+    /// What the model knew of a file when it wrote its last reply.
+    fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
+        self.last_seen.known_to_reply(pieces, path).or_else(|| self.begun_with(path))
+    }
+
+    /// The content of the conversation's own file when the run began. It was not shown.
+    fn begun_with(&self, path: &Path) -> Option<KnownContent> {
+        let hash = self.changes.begun_with(path)?.clone();
+        Some(KnownContent { hash, is_whole: false })
     }
 
     /// Writes the file, after its previous content was kept.
@@ -299,16 +317,16 @@ impl FileGuard {
         &mut self,
         block: Block,
         opened: &Opened,
-        seen: &str,
+        seen: &KnownContent,
         conversation: &ConversationFile,
         [why, then]: [&str; 2],
     ) -> Result<Block> {
         let now = replace::read_target(opened).map_err(|denied| anyhow!("{why}; {denied}"))?;
         let hash = fs::sha256(&now);
         let (mut change, is_whole) =
-            describe_change(conversation, &self.outputs, seen, &now, opened.path());
+            describe_change(conversation, &self.outputs, &seen.hash, &now, opened.path());
         let record =
-            ShownChange { path: opened.path().into(), from: seen.to_owned(), to: hash.clone() };
+            ShownChange { path: opened.path().into(), from: seen.hash.clone(), to: hash.clone() };
         if !self.last_seen.record_change(conversation.pieces(), record) {
             "What changed is shown in a result above".clone_into(&mut change);
         }
@@ -316,7 +334,8 @@ impl FileGuard {
         let block = error(block, format!("{why}. {change}\n{then}").trim_end());
         // A change that is shown in part must not refuse the next write, too: `then` tells the model to go on.
         let shows = is_whole || !then.is_empty();
-        Ok(if shows { with_shown(block, &hash) } else { block })
+        let known = KnownContent { hash, is_whole: seen.is_whole };
+        Ok(if shows { with_shown(block, &known) } else { block })
     }
 
     /// The file existed when the model was last shown it, and does not any more.
@@ -324,7 +343,10 @@ impl FileGuard {
         let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
                     <nagent-write> with its whole text";
         let block = self.with_resolved(block, opened.path());
-        error(with_shown(block, NO_FILE), text)
+        error(
+            with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_whole: true }),
+            text,
+        )
     }
 
     fn with_resolved(&self, block: Block, path: &Path) -> Block {
@@ -333,7 +355,7 @@ impl FileGuard {
 }
 
 /// The hash of a stored content, which is the name of its file.
-fn stored_hash(path: &Path) -> String {
+pub(super) fn stored_hash(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -361,7 +383,9 @@ fn describe_edit(old: &str, new: &str) -> String {
         let (gone, come) = (&old[range.old], &new[range.new]);
         let (removed, added) = (gone.lines().count(), come.lines().count());
         text.push_str(&format!("line {number}: -{removed} +{added}\n"));
+        let mut before = gone.lines();
         for (index, line) in come.lines().enumerate() {
+            let line = cut_around_change(before.next().unwrap_or_default(), line);
             text.push_str(&format!("{}:{line}\n", number + index));
         }
         if text.len() > limits::EDIT_SHOWN {
@@ -373,4 +397,18 @@ fn describe_edit(old: &str, new: &str) -> String {
     }
     text.truncate(text.trim_end_matches('\n').len());
     text
+}
+
+/// A line as it is now; of one that is too long to be shown, the part around its first change.
+fn cut_around_change<'a>(before: &str, line: &'a str) -> Cow<'a, str> {
+    // The head of the result needs room, too.
+    const MOST: usize = limits::EDIT_SHOWN - 64;
+    if line.len() <= MOST {
+        return line.into();
+    }
+    let same = before.bytes().zip(line.bytes()).take_while(|(old, new)| old == new).count();
+    let start = line.floor_char_boundary(same.min(line.len() - MOST / 2).saturating_sub(MOST / 2));
+    let end = line.floor_char_boundary(start + MOST);
+    let (left, right) = (["", "…"][usize::from(start > 0)], ["", "…"][usize::from(end < line.len())]);
+    format!("{left}{}{right}", &line[start..end]).into()
 }

@@ -3,7 +3,8 @@
 //! The result of a read of a whole file, of a write and of an edit records the first digits of the hash of the content that
 //! the model knows from then on, in the attribute `shown` (or `after`, where that is the same). So the record lasts from run to run, and a user who
 //! deletes a result from the conversation takes its record back. Where there is no record, the first write over the whole file
-//! is refused, and its result is the record; a file in its own conversation is known as the run found it.
+//! is refused, and its result is the record; a file in its own conversation is known as the run found it. With `part`, the
+//! record says which content the file had when a part of it was shown or written: the rest was not seen.
 //!
 //! The model writes a reply before it has read the results of that reply's own actions: what these record counts from the
 //! next reply on. What the reply has written itself counts at once.
@@ -22,10 +23,19 @@ use crate::sys::fs;
 pub(super) struct LastSeen {
     /// The reply's place among the pieces of the conversation.
     reply: Option<usize>,
-    /// Paths, and the hashes that the model knows.
-    written: Vec<(PathBuf, String)>,
+    /// Paths, and what the model knows of them.
+    written: Vec<(PathBuf, KnownContent)>,
     /// The changes of files that results of this reply have shown.
     changes: Vec<ShownChange>,
+}
+
+/// What the model knows of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownContent {
+    /// The hash of the content, or its first digits.
+    pub hash: String,
+    /// Whether all of the content was shown to the model, or written by it.
+    pub is_whole: bool,
 }
 
 /// A change of a file that a refusal has shown.
@@ -38,20 +48,20 @@ pub(super) struct ShownChange {
 }
 
 impl LastSeen {
-    /// The hash that the model knew when it wrote its last reply, or what that reply has written since.
-    pub(super) fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<String> {
+    /// What the model knew when it wrote its last reply, or what that reply has written since.
+    pub(super) fn known_to_reply(&self, pieces: &[Piece], path: &Path) -> Option<KnownContent> {
         let reply = last_reply(pieces);
         let written = self.written.iter().find(|(file, _)| file == path);
         match written.filter(|_| self.reply == reply) {
-            Some((_, hash)) => Some(hash.clone()),
-            None => recorded_hash(&pieces[..reply.unwrap_or(0)], path),
+            Some((_, known)) => Some(known.clone()),
+            None => recorded_content(&pieces[..reply.unwrap_or(0)], path),
         }
     }
 
-    pub(super) fn record_write(&mut self, pieces: &[Piece], path: &Path, hash: String) {
+    pub(super) fn record_write(&mut self, pieces: &[Piece], path: &Path, known: KnownContent) {
         self.begin_reply(pieces);
         self.written.retain(|(file, _)| file != path);
-        self.written.push((path.to_owned(), hash));
+        self.written.push((path.to_owned(), known));
     }
 
     /// Records that a result shows a change; false where one of the same reply shows it already.
@@ -72,8 +82,8 @@ impl LastSeen {
     }
 }
 
-/// The first digits of the hash that the results among these pieces record for a file, by its true path.
-pub fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
+/// What the results among these pieces record for a file, by its true path: the first digits of its hash.
+pub fn recorded_content(pieces: &[Piece], path: &Path) -> Option<KnownContent> {
     let name = path.display().to_string();
     let (mut cwd, mut last) = ("", None);
     for (at, piece) in pieces.iter().enumerate() {
@@ -88,18 +98,21 @@ pub fn recorded_hash(pieces: &[Piece], path: &Path) -> Option<String> {
             None if piece.name() == Some("system") => false,
             None => piece.get("path").is_some_and(|given| Path::new(cwd).join(given) == path),
         };
-        last = if is_it { Some(hash) } else { last };
+        let is_whole = piece.get("part").is_none();
+        last = if is_it { Some(KnownContent { hash: hash.to_owned(), is_whole }) } else { last };
     }
-    last.map(str::to_owned)
+    last
 }
 
 fn last_reply(pieces: &[Piece]) -> Option<usize> {
     pieces.iter().rposition(|piece| piece.name() == Some("agent-response"))
 }
 
-pub(super) fn with_shown(block: Block, hash: &str) -> Block {
-    let hash = short_hash(hash);
-    if block.get("after") == Some(hash) { block } else { block.with("shown", hash) }
+/// The block with the record that the model knows a content from here on.
+pub(super) fn with_shown(block: Block, known: &KnownContent) -> Block {
+    let hash = short_hash(&known.hash);
+    let block = if block.get("after") == Some(hash) { block } else { block.with("shown", hash) };
+    if known.is_whole { block } else { block.with("part", "true") }
 }
 
 /// The block with the true path of its file, unless that is where its path leads from the working folder.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::file_guard::FileGuard;
+use super::freshness::KnownContent;
 use super::result_block::error;
 use super::run_context::RunContext;
 use crate::code::outline::describe_text;
@@ -53,8 +54,8 @@ pub(super) fn split_file(
         .with("index_path", index_path.display())
         .with("segment_count", index.segment_count);
     let may_change = files.boundary.open_for_write(&source).is_ok();
-    // Its segments show all of it.
-    let block = files.record_read(block, &source, &index.source_sha256);
+    let known = KnownContent { hash: index.source_sha256.clone(), is_whole: false };
+    let block = files.record_read(block, &source, &known);
     let text = describe_segments(&index, &notes, may_change);
     context.redactor.with_cut_lines(block, text, &context.root.outputs())
 }
@@ -98,6 +99,17 @@ fn find_split(splits: &Path, source: &Path, context: &RunContext<'_>) -> Option<
         }
     }
     None
+}
+
+/// The copies of whole files in a folder of segments, where a search would find everything twice.
+pub(super) fn whole_copies(folder: &Path) -> Vec<PathBuf> {
+    let names = fs::list_names(folder).unwrap_or_default();
+    if !names.iter().any(|name| name == index::NAME) {
+        return Vec::new();
+    }
+    let real = fs::real_path(folder).unwrap_or_else(|| folder.to_owned());
+    let copies = names.iter().map(|name| real.join(name));
+    copies.filter(|path| path.extension().is_some_and(|end| end == "orig")).collect()
 }
 
 pub(super) fn apply_patch(

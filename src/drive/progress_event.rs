@@ -60,6 +60,8 @@ pub enum ProgressEvent<'a> {
     BadReply(&'a str),
     /// A wait before the next try.
     Waiting(Duration, &'a ApiError),
+    /// A note on how nagent is used, which is shown once in a project.
+    Advice(&'a str),
     /// A note that is shown even where progress is not.
     Note(&'a str),
 }

@@ -1,11 +1,13 @@
 //! The only loop that touches the world.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use super::commands::with_notes;
 use super::file_changes::RunChange;
+use super::file_guard::stored_hash;
 use super::progress_event::ProgressEvent;
 use super::result_block::format_block;
 use super::runner::Runner;
@@ -14,6 +16,7 @@ use crate::exit::Signal;
 use crate::format::conversation::Block;
 use crate::llm::ApiError;
 use crate::llm::schema::describe_errors;
+use crate::memory::changes::short_hash;
 use crate::protocol::Action;
 use crate::sys::fs;
 use crate::turn::Turn;
@@ -99,7 +102,7 @@ impl Runner<'_> {
         while !blocks.is_empty() {
             let mut texts = Vec::with_capacity(blocks.len());
             for block in std::mem::take(&mut blocks) {
-                let block = self.context.redactor.redact_block(block);
+                let block = with_short_previous(self.context.redactor.redact_block(block));
                 texts.push(format_block(&self.with_true_bytes(block)?));
             }
             let old = self.conversation.name().to_owned();
@@ -213,7 +216,7 @@ impl Runner<'_> {
         Ok(event)
     }
 
-    /// Tells the person of `-w` when a file of the project needs a conversation of its own, once in a conversation.
+    /// Tells the person of `-w` when a file of the project needs a conversation of its own.
     fn advise_write_flag(&mut self, action: &Action, block: &Block) {
         const REFUSED: &str = "is outside of the write boundary";
         let is_below = |path: &str| self.context.resolve(path).starts_with(&self.context.folder);
@@ -226,19 +229,9 @@ impl Runner<'_> {
             _ => false,
         };
         let is_users = self.files.boundary.target().is_none() && !self.children.has_parents();
-        if !is_case || !is_users {
-            return;
-        }
-        let was_told = self.conversation.pieces().iter().any(|piece| match piece.name() {
-            Some("nagent-conversation-result") => piece.get("file").is_some(),
-            Some("nagent-write-result" | "nagent-edit-result") => {
-                is_refused(Some(piece.text(self.conversation.text())))
-            }
-            _ => false,
-        });
-        if !was_told {
+        if is_case && is_users {
             let note = "each file here is changed in a conversation of its own; -w lets this one write them";
-            (self.on_progress)(ProgressEvent::Note(note));
+            (self.on_progress)(ProgressEvent::Advice(note));
         }
     }
 
@@ -314,6 +307,14 @@ pub fn fork_block(name: &str) -> Block {
         "this conversation was changed while a run was using it; the run went on in conversation {name}, and what it did is \
          recorded there"
     ))
+}
+
+/// The block with the first digits of the hash of the previous content, in place of the path of the file that has it.
+fn with_short_previous(mut block: Block) -> Block {
+    for (_, value) in block.attributes.iter_mut().filter(|(name, _)| name == "previous") {
+        *value = short_hash(&stored_hash(Path::new(&*value))).into();
+    }
+    block
 }
 
 fn interrupted(signal: Signal) -> Event {

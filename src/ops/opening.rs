@@ -1,6 +1,6 @@
 //! What a run knows before it starts, and its first blocks: missing results, context, files to read, the prompt.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::call::Call;
@@ -20,8 +20,10 @@ use crate::sys::sandbox::Sandbox;
 use crate::sys::{clock, context_files, env, fs, git, names, tools};
 use crate::turn::unfinished::unfinished_results;
 
-/// The file in which a project has instructions for those who work on it.
-const INSTRUCTIONS: &str = "AGENTS.md";
+/// The files in which a project has instructions for those who work on it; the first that a folder has counts.
+const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+/// How many of them are named.
+const MOST_INSTRUCTIONS: usize = 4;
 /// How many notes a run prints about what hardly counts as it was meant.
 const MISREADINGS: usize = 3;
 
@@ -69,7 +71,15 @@ pub(super) fn gather_facts(
         boundary.restrict(sandbox);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
-    let instructions = find_instructions(folder, git.toplevel.as_deref());
+    // What the model reads of the repository is about its file, wherever the call comes from.
+    let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
+    let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
+    let git = if git.toplevel.as_ref().is_some_and(|top| about.starts_with(top)) {
+        git
+    } else {
+        git::read_facts(about)
+    };
+    let instructions = find_instructions(about, git.toplevel.as_deref(), folder);
     let named = context_files::load_named_files(&call.settings.context);
     let named = named.map_err(Problem::usage)?;
     let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
@@ -113,12 +123,16 @@ pub(super) fn make_boundary(call: &Call<'_>) -> Result<Boundary, Problem> {
     Ok(Boundary::for_main(places).0)
 }
 
-/// Files with instructions, in the working folder and at the top of its repository.
-fn find_instructions(folder: &Path, toplevel: Option<&Path>) -> Vec<String> {
-    let mut paths = vec![folder.join(INSTRUCTIONS)];
-    paths.extend(toplevel.filter(|top| *top != folder).map(|top| top.join(INSTRUCTIONS)));
-    let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
-    paths.iter().filter(|path| fs::file_size(path).is_some()).map(|path| name(path)).collect()
+/// Files with instructions, from the folder up to the top of its repository. Paths below `from` are shown from there.
+fn find_instructions(folder: &Path, toplevel: Option<&Path>, from: &Path) -> Vec<String> {
+    let top = toplevel.unwrap_or(folder);
+    let folders = folder.ancestors().take_while(|above| above.starts_with(top));
+    let here = |above: &Path| {
+        let mut paths = INSTRUCTIONS.iter().map(|name| above.join(name));
+        paths.find(|path| fs::file_size(path).is_some())
+    };
+    let name = |path: PathBuf| path.strip_prefix(from).unwrap_or(&path).display().to_string();
+    folders.filter_map(here).map(name).take(MOST_INSTRUCTIONS).collect()
 }
 
 pub(super) fn make_blocks(

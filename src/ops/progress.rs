@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::call::Call;
@@ -17,8 +17,10 @@ use crate::limits;
 use crate::out;
 use crate::protocol::Action;
 use crate::protocol::stream::Streamed;
+use crate::memory::changes::short_hash;
+use crate::sys::atomic_file::AtomicFile;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::{fs, terminal};
+use crate::sys::{fs, git, terminal};
 use crate::turn::event::Totals;
 use crate::view::event::{AFTER_WRITE, RunEvent};
 use crate::view::figures::{RunFigures, figures_line};
@@ -60,6 +62,8 @@ pub(super) struct Progress<'a> {
     child: Vec<String>,
     /// The notes of children that were shown: several children note the same of the same folder.
     noted: Vec<String>,
+    /// The mark that advice was shown in this project. `None`: none is shown.
+    advised: Option<PathBuf>,
     /// The last diff that was shown.
     pub(super) shown_diff: Option<String>,
 }
@@ -97,6 +101,7 @@ impl<'a> Progress<'a> {
             is_open: false,
             child: Vec::new(),
             noted: Vec::new(),
+            advised: if call.quiet && !args.lines { None } else { advised_mark(call) },
             shown_diff: None,
         }
     }
@@ -112,6 +117,11 @@ impl<'a> Progress<'a> {
             ProgressEvent::Note(text) => {
                 self.noted.push(text.to_owned());
                 self.emit_always(&RunEvent::Note { text: text.to_owned() });
+            }
+            ProgressEvent::Advice(text) => {
+                if self.advised.as_deref().is_some_and(mark_advised) {
+                    self.emit_always(&RunEvent::Note { text: text.to_owned() });
+                }
             }
             ProgressEvent::Waiting(time, error) => {
                 let (seconds, error) = (time.as_secs_f64(), error.to_string());
@@ -400,4 +410,18 @@ fn print_output(path: &Path, depth: usize) {
     let _ = fs::for_each_line(path, &mut |line| {
         out::row(&Row::new(String::from_utf8_lossy(line), Style::Dim), &indent);
     });
+}
+
+/// Where it is marked that advice was shown in the project of the working folder.
+fn advised_mark(call: &Call<'_>) -> Option<PathBuf> {
+    let folder = call.env.current_folder().ok()?;
+    let project = git::find_toplevel(&folder).unwrap_or(folder);
+    let name = fs::sha256(project.as_os_str().as_encoded_bytes());
+    Some(call.root().advised().join(short_hash(&name)))
+}
+
+/// Marks that advice was shown; false where it was before, or cannot be marked.
+fn mark_advised(mark: &Path) -> bool {
+    let folder = mark.parent().unwrap_or(mark);
+    fs::create_private_folder(folder).is_ok() && AtomicFile::new(mark).create(b"").is_ok()
 }

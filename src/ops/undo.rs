@@ -22,7 +22,7 @@ use super::undo_report::{
 use crate::diff::merge::merge_lines;
 use crate::drive;
 use crate::format::file_index::is_certain;
-use crate::memory::changes::{Entry, FileChange, FileEvent, find_killed_run, list_changes};
+use crate::memory::changes::{Entry, FileChange, FileEvent, find_killed_run, list_changes, short_hash};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::change_log::{self, ChangeLog};
@@ -161,7 +161,7 @@ pub fn undo_file(call: &mut Call<'_>, file: &Path, args: &UndoArgs) -> Result<Re
         let own = ConversationFile::read_only(call.root(), &call.name)?;
         let has_fork = own.pieces().iter().any(|piece| piece.get("fork").is_some());
         let names = |hash: &Option<String>| {
-            has_fork || hash.as_ref().is_some_and(|it| own.text().contains(it))
+            has_fork || hash.as_ref().is_some_and(|it| own.text().contains(short_hash(it)))
         };
         changes.retain(|it| it.conversation != call.name || names(&it.before) || names(&it.after));
         Ok((entries, changes.into_iter().map(|change| (path.clone(), change)).collect()))

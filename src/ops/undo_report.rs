@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::change_report::{self, FileVersion};
 use crate::diff::file_diff::DiffText;
-use crate::drive;
+use crate::drive::{self, KnownContent};
 use crate::exit::Exit;
 use crate::format::conversation::Block;
-use crate::memory::changes::{FileChange, NO_FILE, is_hash_of};
+use crate::memory::changes::{FileChange, NO_FILE, is_hash_of, short_hash};
 use crate::out::Report;
 use crate::sys::conversation_file::ConversationFile;
 use crate::sys::names::shown;
@@ -205,8 +205,8 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &Plan) -> Block {
     let mut block = Block::new("system")
         .with("change", "undo")
         .with("path", &path_name)
-        .with("before", now.hash_or_none())
-        .with("after", goal.hash_or_none());
+        .with("before", short_hash(now.hash_or_none()))
+        .with("after", short_hash(goal.hash_or_none()));
     let what = if undone.len() == 1 { "a change" } else { "changes" };
     let state = match goal.sha256 {
         Some(_) if undone.last().is_some_and(|it| it.change.before != goal.sha256) => {
@@ -228,9 +228,14 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &Plan) -> Block {
         .filter(|diff| !diff.is_cut && diff.text.len() <= DIFF_LIMIT && diff.removed.is_some());
     if let Some(diff) = whole {
         text.push_str(&format!("This is how the file was changed back:\n{}", diff.text));
-        if is_up_to_date(journal, &path_name, now) {
-            // With the diff the model knows the file as it is now.
+        let known = drive::recorded_content(journal.pieces(), path);
+        let is_up_to_date = |known: &KnownContent| {
+            now.sha256.as_ref().is_some_and(|now| is_hash_of(&known.hash, now))
+        };
+        if let Some(known) = known.filter(is_up_to_date) {
+            // With the diff the model knows the file as it is now, as far as it did.
             block = block.with("resolved", &path_name);
+            block = if known.is_whole { block } else { block.with("part", "true") };
         }
     } else {
         text.push_str("Read the file again before you change it.");
@@ -238,10 +243,4 @@ pub(super) fn undo_block(journal: &ConversationFile, plan: &Plan) -> Block {
     block
         .with("count", undone.len() - usize::from(*is_guess))
         .body(text.trim_end_matches('\n').to_owned())
-}
-
-/// Whether the model was last shown the file as it is.
-pub(super) fn is_up_to_date(journal: &ConversationFile, path: &str, now: &FileVersion) -> bool {
-    let shown = drive::recorded_hash(journal.pieces(), Path::new(path));
-    shown.zip(now.sha256.as_ref()).is_some_and(|(shown, now)| is_hash_of(&shown, now))
 }

@@ -80,6 +80,7 @@ fn attribute_rule((attribute, must): (&Attribute, bool)) -> String {
     let value = match attribute.value {
         Value::Positive => "positive",
         Value::Flag => "flag",
+        Value::Name => "filled",
         Value::Text if attribute.required => "filled",
         Value::Text => "text",
     };

@@ -6,7 +6,7 @@
 //! conversations, runs anything, or repairs a reply. What does not parse does not run.
 //!
 //! ```text
-//! reply     = [BOM] space* [prose] (tag space*)+ [LF prose]     at most 1,000 tags
+//! reply     = [BOM] space* [prose] (tag space*)+ [space prose]     at most 1,000 tags
 //! tag       = "<" name attribute* space* "/>"        also "<" name attribute* space* ">" space* "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name ">"
 //!           | "<" name attribute* space* ">" body "</" name " " word ">"   with fence="word"

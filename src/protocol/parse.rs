@@ -113,10 +113,7 @@ impl<'a> Parser<'a> {
             if self.remaining().is_empty() {
                 break;
             }
-            if items.len() > first_tag
-                && is_prose(self.remaining())
-                && self.reply[end..self.at].contains('\n')
-            {
+            if items.len() > first_tag && self.at > end && is_prose(self.remaining()) {
                 prose = prose.or(Some(self.at));
                 items.push(Item::Response(self.remaining().trim_matches(SPACE).to_owned()));
                 self.at = self.reply.len();
@@ -204,7 +201,7 @@ impl<'a> Parser<'a> {
     fn parse_tag(&mut self) -> Result<Item, Malformed> {
         let start = self.at;
         let tag = self.parse_name()?;
-        let values = self.parse_attributes(tag, start)?;
+        let mut values = self.parse_attributes(tag, start)?;
         let body = match tag.body {
             Body::None => {
                 if !values.closed {
@@ -218,7 +215,11 @@ impl<'a> Parser<'a> {
                 }
                 let body = self.parse_body(tag, values.find(FENCE), start)?;
                 if !may_be_empty && body.trim_matches(SPACE).is_empty() {
-                    return Err(self.wrong(start, complaint::shape(tag, "has an empty body")));
+                    let wrong = complaint::shape(tag, "has an empty body");
+                    if tag.kind == TagKind::Response {
+                        return Err(self.wrong(start, wrong));
+                    }
+                    values.wrong = values.wrong.or(Some(wrong));
                 }
                 trimmed(body, trim)
             }
@@ -234,7 +235,7 @@ impl<'a> Parser<'a> {
                 Some(name) if name.starts_with("nagent-") => {
                     "remove the white space between < and the name of the tag".to_owned()
                 }
-                _ => complaint::stray_text(rest),
+                _ => self.unknown_tag_behind(rest).unwrap_or_else(|| complaint::stray_text(rest)),
             };
             return Err(self.stray(message));
         };
@@ -250,6 +251,13 @@ impl<'a> Parser<'a> {
         };
         self.at += whole.len();
         Ok(tag)
+    }
+
+    /// Why words are not a message: the first tag behind them is one that there is not.
+    fn unknown_tag_behind(&self, words: &str) -> Option<String> {
+        let tag = ANYWHERE.captures(words)?;
+        let is_unknown = tag[1].is_empty() && self.tags.find(&tag[2]).is_none();
+        is_unknown.then(|| complaint::unknown_tag(&tag[2], self.tags))
     }
 
     /// Reports what is no known tag. If the next tag closes one that was read before, its body probably ended too early.
@@ -282,7 +290,7 @@ impl<'a> Parser<'a> {
             let excluded = attribute.excludes.iter().find(|other| values.find(other).is_some());
             if let Some(other) = excluded.filter(|_| is_given) {
                 let wrong = format!("takes either {} or {other}, not both", attribute.name);
-                return Err(self.wrong(start, complaint::shape(tag, &wrong)));
+                values.wrong = values.wrong.or_else(|| Some(complaint::shape(tag, &wrong)));
             }
         }
         Ok(values)
@@ -317,6 +325,8 @@ impl<'a> Parser<'a> {
                 Some(format!("the value of {key} in <{}> has {bytes} bytes; {most}", tag.name))
             } else if attribute.required && value.is_empty() {
                 Some(format!("{name} of <{}> is empty: it is {meaning}", tag.name))
+            } else if attribute.value == Value::Name && value.is_empty() {
+                Some(format!("{name} of <{}> is empty: leave it out, or give {meaning}", tag.name))
             } else if attribute.value == Value::Flag && !matches!(&*value, "true" | "false") {
                 Some(format!("{name} of <{}> is \"true\" or \"false\"", tag.name))
             } else if attribute.value == Value::Positive && !is_number() {

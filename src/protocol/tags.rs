@@ -45,7 +45,7 @@ pub struct Tag {
 pub struct Attribute {
     /// The name; case matters.
     pub name: &'static str,
-    /// Whether it must be given and not be empty. An optional one that is empty counts as not given.
+    /// Whether it must be given and not be empty. An optional [text](Value::Text) that is empty counts as not given.
     pub required: bool,
     /// What values it takes.
     pub value: Value,
@@ -62,6 +62,8 @@ pub struct Attribute {
 pub enum Value {
     /// Any text.
     Text,
+    /// Any text but an empty one, also where the attribute is optional.
+    Name,
     /// A whole number from 1, in decimal digits without a leading zero; it fits in 64 bits.
     Positive,
     /// `true` or `false`.
@@ -214,7 +216,7 @@ pub const TAGS: &[Tag] = &[
             Attribute {
                 name: "keep",
                 required: false,
-                value: Value::Text,
+                value: Value::Name,
                 placeholder: "N",
                 excludes: &["timeout"],
                 meaning: "the same in the background until your run ends, as server N, in place of an N before; its output goes to a file",
@@ -236,12 +238,12 @@ pub const TAGS: &[Tag] = &[
         kind: TagKind::Conversation,
         name: "nagent-conversation",
         attributes: &[
-            optional("name", Value::Text, "N", "the child's name"),
-            optional("from", Value::Text, "SAVED", "the saved conversation that it starts from"),
+            optional("name", Value::Name, "N", "the child's name"),
+            optional("from", Value::Name, "SAVED", "the saved conversation that it starts from"),
             Attribute {
                 name: "file",
                 required: false,
-                value: Value::Text,
+                value: Value::Name,
                 placeholder: "P",
                 excludes: &["name", "from"],
                 meaning: "the same in the conversation of file P, which may write P; its diff comes with the answer",

@@ -17,6 +17,10 @@ use crate::sys::atomic_file::AtomicFile;
 use crate::sys::fs;
 use crate::sys::names::shown;
 use crate::sys::read::read_range;
+use crate::view::figures::thousands;
+
+/// From how many segments on it is said first what a summary takes.
+const MANY_SEGMENTS: usize = 20;
 
 /// The summary of a file.
 #[derive(Debug)]
@@ -126,6 +130,14 @@ fn fill_index(
         sizes: RequestSizes::for_window(queue.rules.window)?,
     };
     let source = Source::new(queue, kind);
+    let count = index.segments.len();
+    if count > MANY_SEGMENTS {
+        (queue.rules.report)(&format!(
+            "{name} takes about {count} requests and {} tokens, less what is cached; Ctrl-C stops it, and the same command \
+             goes on from there",
+            thousands(index.source_size_bytes / 4)
+        ));
+    }
     let summarize = |at: usize| source.summarize_segment(&whole, &path, index, at);
     let (parts, summary) =
         queue.summarize_parts(&whole, index.segments.len(), progress, &summarize);

@@ -1,5 +1,6 @@
 //! Names the files of a split after the source, by the name that was given, which may be that of a link.
 
+use crate::overview::SHORT_ID;
 use crate::sys::fs;
 
 /// A name with more bytes is shortened. A file name has at most 255: the rest is for the number, `.orig` and the like.
@@ -33,7 +34,7 @@ impl Naming {
         format!("{}{}.orig", self.stem, self.suffix)
     }
 
-    /// The name of a folder for the split, from the letters and digits of the stem: `big-{uuid}`.
+    /// The name of a folder for the split, from the letters and digits of the stem: `big-3f0c9a61b2d7`.
     pub fn folder_name(&self) -> String {
         let mut slug = String::new();
         for c in self.stem.chars() {
@@ -47,7 +48,8 @@ impl Naming {
         slug.truncate(100);
         let slug = slug.trim_end_matches('-');
         let slug = if slug.is_empty() { "file" } else { slug };
-        format!("{slug}-{}", uuid::Uuid::new_v4())
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        format!("{slug}-{}", &id[..SHORT_ID])
     }
 }
 
@@ -99,7 +101,7 @@ mod tests {
             assert_eq!(naming.segment_name(1), segment);
             assert_eq!(naming.original_name(), format!("{name}.orig"));
             let folder = naming.folder_name();
-            assert_eq!(&folder[..folder.len() - 37], slug);
+            assert_eq!(&folder[..folder.len() - SHORT_ID - 1], slug);
         };
         check("big.py", "big-0001.py", "big");
         check(".bashrc", ".bashrc-0001", "bashrc");

@@ -92,7 +92,7 @@ pub struct SplitHooks<'a> {
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
-/// Returns a new name for the folder of a file's segments: `{slug}-{uuid}`.
+/// Returns a new name for the folder of a file's segments: `{slug}-{id}`.
 pub fn default_folder_name(source: &Path) -> String {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     Naming::new(&name).folder_name()

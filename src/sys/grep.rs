@@ -176,10 +176,10 @@ impl Search<'_> {
                 let so_far = self.found.shown + hits.len() as u64;
                 if so_far < limits::GREP_MATCHES && shown_bytes < MATCH_BYTES {
                     let mut text = excerpt(line, found.start(), found.end());
-                    if text.len() < line.len() {
-                        let more = self.regex.find_iter(line).count() - 1;
-                        let note = format!(" ({more} more in this line)");
-                        text.push_str(if more > 0 { &note } else { "" });
+                    let more = self.regex.find_iter(line).count() - 1;
+                    self.found.more_in_lines += more as u64;
+                    if more > 0 && text.len() < line.len() {
+                        text.push_str(&format!(" ({more} more in this line)"));
                     }
                     shown_bytes += text.len();
                     hits.push((usize::try_from(number).unwrap_or(usize::MAX), text));

@@ -42,6 +42,8 @@ pub struct Found {
     pub body: String,
     /// Lines in `body`.
     pub shown: u64,
+    /// Further matches in the lines that are shown.
+    pub more_in_lines: u64,
     /// Lines that there are; more than `shown` where a limit was met.
     pub total: u64,
     /// What was left out and why, a sentence each.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::atomic_file::AtomicFile;
 use super::fs;
 use crate::problem::Problem;
 
@@ -34,7 +35,13 @@ impl Root {
             fs::keep_private(&self.folder.join(name));
         }
         fs::create_private_folder(&self.conversations())?;
-        fs::create_private_folder(&self.locks())
+        fs::create_private_folder(&self.locks())?;
+        // Locks are of this machine: who keeps conversations in git does not want them there.
+        let ignore = self.locks().join(".gitignore");
+        if !fs::exists(&ignore) {
+            AtomicFile::new(&ignore).without_sync().write(b"*\n")?;
+        }
+        Ok(())
     }
 
     /// The folder of all conversations.
@@ -85,6 +92,11 @@ impl Root {
     /// The folder of results that are too large to keep inline, and of contents of files.
     pub fn outputs(&self) -> PathBuf {
         self.folder.join("outputs")
+    }
+
+    /// The folder that marks the projects in which advice was shown.
+    pub fn advised(&self) -> PathBuf {
+        self.folder.join("advised")
     }
 
     /// The folder of conversations that were removed.

@@ -506,3 +506,63 @@ fn a_reply_is_in_the_conversation_before_anything_of_it_runs() {
     sandbox.run(&["--conversation", "c", "task"]).assert_exit(0).stdout_is("done\n");
     assert_eq!(sandbox.block("nagent-shell-result").body.trim(), "1");
 }
+
+#[test]
+fn a_line_that_is_too_long_to_read_is_cut_with_a_mark() {
+    let sandbox = Sandbox::new().file("a.txt", format!("{}\nsecond\n", "x".repeat(90_000)));
+    for range in ["limit=\"1\"", "limit=\"2\"", "offset=\"1\""] {
+        let tag = format!("<nagent-read path=\"a.txt\" {range}/>");
+        let block = ok(&sandbox, &tag, "nagent-read-result");
+        let (_, mark) = block.body.trim_end().split_once('\n').unwrap();
+        for part in ["[… line 1 is longer: only its first 65536 bytes", "nagent-file-read", "offset=\"2\""] {
+            assert!(mark.contains(part), "{mark}");
+        }
+    }
+}
+
+#[test]
+fn an_edit_in_a_long_line_shows_what_is_around_it() {
+    let line: Vec<String> = (0..3_000).map(|n| format!("\"k{n}\": \"v{:02}\"", n % 50)).collect();
+    let sandbox = Sandbox::new().file("a.json", format!("{{{}}}\n", line.join(", ")));
+    let tag = |from: &str, to: &str, all: &str| {
+        format!("<nagent-edit path=\"a.json\"{all}>\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>")
+    };
+    let block = ok(&sandbox, &tag("\"k1500\": ", "\"new\": ", ""), "nagent-edit-result");
+    let (body, mark) = (&block.body, "\"new\": \"v00\", \"k1501\"");
+    assert!(body.starts_with("line 1: -1 +1\n1:…") && body.contains(mark), "{body}");
+    assert!((1_500..2_200).contains(&body.len()), "{}", body.len());
+    let block = error(&sandbox, &tag("\"k77", "\"z77", ""), "nagent-edit-result");
+    assert!(block.body.contains("occurs 11 times in line 1") && block.body.len() < 1_500, "{block:?}");
+    let block = ok(&sandbox, &tag("\"v07\"", "\"w\"", " all=\"true\""), "nagent-edit-result");
+    assert_eq!((block.get("status"), sandbox.read("a.json").matches("\"w\"").count()), ("ok", 60));
+}
+
+#[test]
+fn a_grep_counts_matches_and_lines() {
+    let sandbox = Sandbox::new().file("a.txt", "one one\none\n");
+    let block = ok(&sandbox, "<nagent-grep pattern=\"one\"/>", "nagent-grep-result");
+    assert_eq!((block.get("lines"), block.get("matches")), ("2", "3"));
+    assert_eq!(block.body.trim_end(), "a.txt:1:one one\na.txt:2:one");
+}
+
+/// One mistake costs its action, not the reply.
+#[test]
+fn an_action_that_is_wrong_in_itself_leaves_the_others() {
+    let tags = [
+        "<nagent-shell></nagent-shell>",
+        "<nagent-shell keep=\"a\" timeout=\"5\">true</nagent-shell>",
+        "<nagent-shell keep=\"\">true</nagent-shell>",
+        "<nagent-conversation file=\"\">do</nagent-conversation>",
+        "<nagent-conversation name=\"\">do</nagent-conversation>",
+    ];
+    let sandbox = Sandbox::new().reply(tags.concat() + &shell("echo ran")).reply(answer("done"));
+    sandbox.run(&["task"]).assert_exit(0).stdout_is("done\n");
+    let mut results = sandbox.blocks_of("nagent-shell-result");
+    assert_eq!(results.pop().unwrap().body.trim_end(), "ran");
+    results.extend(sandbox.blocks_of("nagent-conversation-result"));
+    let words = ["empty body", "either keep or timeout", "keep of", "file of", "name of"];
+    assert_eq!(results.len(), words.len());
+    for (block, words) in results.iter().zip(words) {
+        assert!(block.get("status") == "error" && block.body.contains(words), "{block:?}");
+    }
+}

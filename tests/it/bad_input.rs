@@ -396,6 +396,7 @@ fn prose_around_a_tag_counts_only_where_it_is_certainly_prose() {
     let prose = [
         format!("I will look.\n{run}"),
         format!("{run}\nThat should do it."),
+        format!("{run} and then"),
         format!("First.\n\n{run}\n\nThen more,\nand more."),
         format!("a < b and <b>bold</b>, so I look:\n{run}"),
         format!("The tag nagent-shell runs it:\n{run}"),
@@ -408,7 +409,6 @@ fn prose_around_a_tag_counts_only_where_it_is_certainly_prose() {
         format!("<thinking>\nhm\n</thinking>\n{run}"),
         format!("<b>bold</b> first\n{run}"),
         format!("```sh\ntouch ran\n```\n{run}"),
-        format!("{run} and then"),
         format!("{run}\nbetween\n{run}"),
         format!("words\n{}", answer("done")),
         "< nagent-shell>touch ran</nagent-shell>".to_owned(),

@@ -123,7 +123,12 @@ fn check_quotes(file: &str, refusals: &[Refusal]) {
     for refusal in refusals {
         assert!(refusal.near.len() <= 12, "{refusal}");
         for quote in &refusal.near {
-            let there: String = lines[quote.line - 1].chars().take(200).collect();
+            let there = lines[quote.line - 1];
+            if let Some(inner) = quote.text.strip_prefix('…') {
+                assert!(there.contains(inner.trim_end_matches('…')), "{refusal}");
+                continue;
+            }
+            let there: String = there.chars().take(200).collect();
             assert_eq!(quote.text.trim_end_matches('…'), there.trim_end_matches('…'), "{refusal}");
         }
     }

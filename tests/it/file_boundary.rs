@@ -229,7 +229,7 @@ fn hard_links_are_written_in_place_and_a_planted_one_is_not() {
         ("both\n".into(), "both\n".into())
     );
     assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
-    let kept = results(&sandbox)[0].get("previous").to_owned();
+    let kept = sandbox.stored(results(&sandbox)[0].get("previous"));
     assert_eq!(fs::read_to_string(kept).unwrap(), "old\n", "what it held is kept first");
 
     let victim = sandbox.work().join("out/victim");
@@ -419,20 +419,25 @@ fn an_index_that_names_segments_of_another_split_writes_none_of_them() {
 
 /// Who does not know of `-w` pays five times the requests.
 #[test]
-fn the_flag_that_lets_a_conversation_write_is_named_once() {
+fn the_flag_that_lets_a_conversation_write_is_named_once_in_a_project() {
     const NOTE: &str =
         "each file here is changed in a conversation of its own; -w lets this one write them";
     let write = "<nagent-write path=\"a.txt\">x</nagent-write>";
     let child = "<nagent-conversation file=\"a.txt\">do</nagent-conversation>";
     for first in [write, child] {
         let sandbox = Sandbox::outside_temp().file("a.txt", "a\n");
-        let mut own = vec![answer("done"), [write, child].concat(), first.to_owned()];
+        let (mut turn, first) = (0, first.to_owned());
+        let reply = first.clone();
         sandbox.llm.choose(move |request| match request.system() {
             text if text.contains("belongs to one file") => answer("done").into(),
-            _ => own.pop().unwrap_or_else(|| answer("done")).into(),
+            _ => {
+                turn += 1;
+                if turn % 2 == 1 { reply.clone().into() } else { answer("done").into() }
+            }
         });
         let count = |args: &[&str]| sandbox.run(args).assert_exit(0).stderr.matches(NOTE).count();
-        assert_eq!((count(&["task"]), count(&["task"])), (1, 0), "{first}");
+        assert_eq!((count(&["-q", "task"]), count(&["task"])), (0, 1), "{first}");
+        assert_eq!((count(&["-n", "task"]), count(&["--new", "task"])), (0, 0), "{first}");
     }
     let sandbox = Sandbox::outside_temp().reply(write).reply(answer("done"));
     assert!(!sandbox.run(&["-w", "task"]).assert_exit(0).stderr.contains(NOTE));

@@ -68,11 +68,31 @@ fn file_read_of_a_large_file_lists_its_segments_and_file_patch_puts_edited_ones_
     let patched = last(&sandbox, "nagent-file-patch-result");
     assert_eq!((patched.get("status"), patched.get("edited")), ("ok", "2"), "{patched:?}");
     assert_eq!(sandbox.read("big.py"), large_source().replace(&name, &format!("# New.\n{name}")));
-    let previous = std::fs::read_to_string(patched.get("previous")).unwrap();
+    let previous = std::fs::read_to_string(sandbox.stored(patched.get("previous"))).unwrap();
     assert_eq!(previous, large_source(), "what it held before is kept");
     assert!(std::fs::read_to_string(patched.get("patch")).unwrap().contains("\n+# New.\n"));
     let again = last(&sandbox, "nagent-file-read-result");
     assert_eq!(again.get("index_path"), index);
+}
+
+#[test]
+fn segments_have_short_paths_are_found_once_and_show_no_whole_file() {
+    let sandbox = Sandbox::outside_temp().file("big.py", large_source());
+    sandbox.llm.push("<nagent-file-read path=\"big.py\"/>");
+    sandbox.llm.push(answer("read"));
+    sandbox.run(&["-w", "task"]).assert_exit(0);
+    let index = last(&sandbox, "nagent-file-read-result").get("index_path").to_owned();
+    let folder = std::path::Path::new(&index).parent().unwrap();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    assert!(name.len() == "big-".len() + 12 && name.starts_with("big-"), "{name}");
+    sandbox.llm.push(format!("<nagent-grep pattern=\"def f0\\(\" path=\"{}\"/>", folder.display()));
+    sandbox.llm.push("<nagent-write path=\"big.py\">x\n</nagent-write>");
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["-w", "task"]).assert_exit(0);
+    let found = last(&sandbox, "nagent-grep-result");
+    assert_eq!((found.get("lines"), found.body.matches(".orig").count()), ("1", 0), "{found:?}");
+    let write = last(&sandbox, "nagent-write-result");
+    assert!(write.body.contains("you have not read it whole"), "{write:?}");
 }
 
 #[test]

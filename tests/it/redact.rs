@@ -202,7 +202,7 @@ fn a_write_that_holds_a_mask_is_refused() {
     let block = act(&sandbox, &tag, "nagent-edit-result");
     assert_eq!(block.get("status"), "ok");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text.replace("port=1", "port=2"));
-    assert_eq!(std::fs::read_to_string(block.get("previous")).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(sandbox.stored(block.get("previous"))).unwrap(), text);
 }
 
 #[test]

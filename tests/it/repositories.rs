@@ -52,6 +52,28 @@ fn the_first_context_names_the_branch_what_is_changed_the_check_and_instructions
     assert!(sandbox.blocks_of("context-update").is_empty(), "{}", sandbox.conversation());
 }
 
+/// Those between the top and the file count, wherever the call comes from.
+#[test]
+fn instructions_on_the_way_to_a_file_are_named() {
+    for from_sub in [true, false] {
+        let sandbox = Sandbox::new().git().file("AGENTS.md", "tabs").file("sub/in/CLAUDE.md", "x");
+        sandbox.write("sub/CLAUDE.md", "spaces");
+        sandbox.write("sub/AGENTS.md", "tabs");
+        let (top, sub) = (sandbox.work(), sandbox.work().join("sub"));
+        let folder = if from_sub { sub.clone() } else { sandbox.tmp() };
+        let target = sub.join("in/z.txt").display().to_string();
+        let check = "test 1 = 1; ".repeat(250);
+        let args = ["--file-edit", &target, "--no-summaries", "--check", &check];
+        let context = first_context(&sandbox, &folder, &args);
+        let shown = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).display().to_string();
+        let paths = ["sub/in/CLAUDE.md", "sub/AGENTS.md", "AGENTS.md"];
+        let names = paths.map(|path| shown(&top.join(path))).join(", ");
+        has_line(&context, &format!("instructions: {names} (read before you change files)"));
+        has_line(&context, &format!("git: {}", top.display()));
+        assert!(context.len() < 5_000 && context.contains("test 1 = 1;…"), "{context}");
+    }
+}
+
 #[test]
 fn a_repository_without_commits() {
     let sandbox = Sandbox::new().git().file("a.txt", "1\n");

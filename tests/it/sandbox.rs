@@ -311,6 +311,14 @@ impl Sandbox {
     }
 
     /// Replaces the text of the conversation file as an editor that saves in place does.
+    /// The stored content whose hash begins with these digits.
+    pub(crate) fn stored(&self, digits: &str) -> PathBuf {
+        assert_eq!(digits.len(), 12, "{digits}");
+        let names = std::fs::read_dir(self.root().join("outputs")).unwrap();
+        let mut paths = names.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(digits)).unwrap()
+    }
+
     pub(crate) fn edit_conversation(&self, edit: impl FnOnce(String) -> String) {
         self.llm.allow_rewrites();
         std::fs::write(self.conversation_path(), edit(self.conversation())).unwrap();

@@ -240,13 +240,11 @@ fn a_run_that_changed_its_file_says_so_at_its_end_and_keeps_both_contents() {
     let block = results(&sandbox, "system").pop().unwrap();
     assert_eq!(block.get("change"), "run", "{block:?}");
     assert!(block.body.ends_with("a.txt: -1 +3 lines"), "{block:?}");
-    let kept = |hash: &str| {
-        std::fs::read_to_string(sandbox.root().join(format!("outputs/{hash}.txt"))).unwrap()
-    };
+    let kept = |hash: &str| std::fs::read_to_string(sandbox.stored(hash)).unwrap();
     assert_eq!(kept(block.get("before")), "one\ntwo\n");
     assert_eq!(kept(block.get("after")), "one\nthree\nfour\nfive\n");
     let prompt = sandbox.block("user-prompt");
-    assert_eq!(prompt.get("before"), &block.get("before")[..12]);
+    assert_eq!(prompt.get("before"), block.get("before"));
     // One that changes nothing says nothing.
     sandbox.llm.choose(|_| answer("hello").into());
     sandbox.run(&["--file-edit", "a.txt", "task"]).assert_exit(0);
@@ -312,14 +310,17 @@ fn what_a_reply_asks_to_be_shown_it_has_not_seen_when_it_writes() {
 fn what_a_reply_has_written_itself_is_no_news_to_it() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\nthree\n");
     let all = [
-        READ.to_owned(),
         edit("one", "ONE"),
         edit("ONE", "1"),
         write("1\n2\n"),
         edit("2", "TWO"),
         write("last\n"),
     ];
-    let steps = vec![(nothing(), all.join("\n")), (nothing(), answer("done"))];
+    let steps = vec![
+        (nothing(), READ.into()),
+        (nothing(), all.join("\n")),
+        (nothing(), answer("done")),
+    ];
     run_with(&sandbox, steps);
     assert_eq!(sandbox.read("a.txt"), "last\n");
 }
@@ -410,4 +411,29 @@ fn a_file_that_the_user_showed_with_the_prompt_may_be_replaced_in_whatever_folde
         sandbox.cmd(&args).folder(sandbox.work().join(folder)).run().assert_exit(0);
     }
     assert_eq!((sandbox.read("a.txt"), sandbox.read("sub/a.txt")), ("new".into(), "new".into()));
+}
+
+/// An edit shows its own lines, and no more of the file.
+#[test]
+fn who_has_edited_a_line_has_not_seen_the_file() {
+    let text: String = (1..=500).map(|n| format!("{n}\n")).collect();
+    let edit = |n: u32| edit(&n.to_string(), &format!("line {n}"));
+    for args in [["-w", "task"].as_slice(), &["--file-edit", "a.txt", "--no-summaries", "task"]] {
+        let at_once = vec![edit(3) + &write("x\n")];
+        let later = vec![edit(3), edit(7), write("x\n")];
+        for replies in [at_once, later] {
+            let sandbox = Sandbox::outside_temp().file("a.txt", &text);
+            replies.into_iter().chain([answer("left alone")]).for_each(|r| sandbox.llm.push(r));
+            sandbox.run(args).assert_exit(0);
+            refused(&results(&sandbox, "nagent-write-result")[0], &["you have not read it whole"]);
+            assert_eq!(sandbox.read("a.txt").lines().count(), 500);
+        }
+    }
+    // Who knew the file knows it still.
+    let sandbox = Sandbox::outside_temp().file("a.txt", &text);
+    for reply in [READ.to_owned(), edit(3), write("x\n"), answer("done")] {
+        sandbox.llm.push(reply);
+    }
+    sandbox.run(&["-w", "task"]).assert_exit(0);
+    assert_eq!(sandbox.read("a.txt"), "x\n");
 }

@@ -14,7 +14,7 @@ use super::changes::lock_unused;
 use super::{Catalog, Conversation, list};
 use crate::limits::{self, MIN_UNUSED};
 use crate::out::Report;
-use crate::overview::{ConversationKind, find_ids, is_id};
+use crate::overview::{ConversationKind, SHORT_ID, find_ids, is_id};
 use crate::problem::Problem;
 use crate::sys::removal::{self, Stored};
 use crate::sys::{clock, fs, root};
@@ -156,7 +156,9 @@ fn make_plan(catalog: &Catalog, now: Duration, cutoff: Duration) -> Result<Vec<I
     let is_unused = |stored: &Stored| {
         stored.modified <= unused
             && (stored.is_leftover()
-                || id_of(stored.name()).is_some_and(|id| !ids.contains(id.as_bytes())))
+                || id_of(stored.name()).is_some_and(|id| {
+                    !ids.contains(id.as_bytes()) && !ids.contains(&id.as_bytes()[..SHORT_ID])
+                }))
     };
     let splits = removal::list_stored(&root.all_splits());
     let splits = splits.iter().flat_map(|folder| removal::list_stored(&folder.path));
@@ -203,12 +205,12 @@ fn remove(catalog: &Catalog, item: &Item, now: Duration, cutoff: Duration) -> an
     Ok(true)
 }
 
-/// The id that a conversation names a stored file by: its hash, or the UUID at the end of a folder's name.
+/// The id that a conversation names a stored file by: its hash, or the UUID or the digits at the end of a folder's name.
 fn id_of(name: &str) -> Option<&str> {
     if let Some(hash) = name.strip_suffix(".txt") {
         return (hash.len() == 64 && is_id(hash)).then_some(hash);
     }
     let mut ends =
-        [36, 32].into_iter().filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
+        [36, 32, SHORT_ID].into_iter().filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
     ends.find(|id| is_id(id))
 }

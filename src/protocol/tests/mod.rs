@@ -5,8 +5,14 @@ mod grammars;
 mod properties;
 mod verdicts;
 
-use super::{Action, Item};
+use super::{Action, Item, ParsedReply, parse_reply};
 use format::format;
+
+/// Whether the reply parses and its values are right.
+pub(super) fn is_sound(reply: &str) -> bool {
+    let is_wrong = |item: &Item| matches!(item, Item::Action(Action::Wrong { .. }));
+    matches!(parse_reply(reply), ParsedReply::Whole(items) if !items.iter().any(is_wrong))
+}
 
 pub(super) fn say(text: &str) -> Item {
     Item::Response(text.into())
@@ -258,6 +264,24 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
     ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", "whole number"),
     ("<nagent-edit path=\"a\" all=\"yes\">x</nagent-edit>", "all of <nagent-edit> is \"true\""),
     ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
+    ("<nagent-shell keep=\"a\" timeout=\"1\">ls</nagent-shell>", "either keep or timeout, not both"),
+    ("<nagent-shell keep=\"\">ls</nagent-shell>", "keep of <nagent-shell> is empty: leave it out"),
+    ("<nagent-shell></nagent-shell>", "<nagent-shell> has an empty body: write <nagent-shell"),
+    ("<nagent-shell>\n \t\r\n</nagent-shell>", "has an empty body"),
+    ("<nagent-shell fence=\"w\">\n</nagent-shell w>", "has an empty body"),
+    ("<nagent-next>\n</nagent-next>", "has an empty body"),
+    ("<nagent-edit path=\"a\">\n</nagent-edit>", "has an empty body"),
+    ("<nagent-conversation></nagent-conversation>", "has an empty body"),
+    (
+        "<nagent-conversation name=\"a\" file=\"b\">x</nagent-conversation>",
+        "takes either file or name, not both",
+    ),
+    (
+        "<nagent-conversation file=\"b\" from=\"a\">x</nagent-conversation>",
+        "takes either file or from, not both",
+    ),
+    ("<nagent-conversation file=\"\">x</nagent-conversation>", "file of <nagent-conversation> is empty"),
+    ("<nagent-conversation name=\"\">x</nagent-conversation>", "is empty"),
 ];
 
 /// Words around tags, which are a message where there is an action.
@@ -267,6 +291,7 @@ pub(super) fn prose() -> Vec<(&'static str, Vec<Item>)> {
         (" a < b\n\nso\n <nagent-shell>ls</nagent-shell>", vec![say("a < b\n\nso"), shell("ls")]),
         ("Let me look. <nagent-shell>ls</nagent-shell>", vec![say("Let me look."), shell("ls")]),
         ("<nagent-shell>ls</nagent-shell>\nDone.\n", vec![shell("ls"), say("Done.")]),
+        ("<nagent-shell>ls</nagent-shell> Done.", vec![shell("ls"), say("Done.")]),
         (
             "Look:\n<nagent-shell>ls</nagent-shell><nagent-response>x</nagent-response>\n\nThen x > y.",
             vec![say("Look:"), shell("ls"), say("x"), say("Then x > y.")],
@@ -280,6 +305,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (" \n\t ", 4, "the reply is empty"),
     ("\u{feff}", 3, "the reply is empty"),
     // Text outside tags.
+    ("Look:\n<nagent-raed path=\"a\"/>", 0, "there is no tag <nagent-raed>; did you mean <nagent-read>?"),
     ("hello", 0, "text outside of tags: put it in <nagent-response>"),
     ("I am done.\n<nagent-response>hi</nagent-response>", 0, "text outside of tags"),
     ("<nagent-response>hi</nagent-response>\nbye", 38, "text outside of tags"),
@@ -288,7 +314,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     ("See </nagent-shell>\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
     ("I was sent <system> and\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
     ("Run ```ls```\n<nagent-shell>ls</nagent-shell>", 0, "text outside of tags"),
-    ("<nagent-shell>ls</nagent-shell> Done.", 32, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell>\n  <b>", 34, "there is no tag <b>"),
     ("<nagent-shell>ls</nagent-shell>\n```", 32, "a code fence outside of tags"),
     (
@@ -296,6 +321,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         32,
         "text outside of tags",
     ),
+    ("<nagent-shell>ls</nagent-shell>Done.", 31, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell>\u{a0}", 31, "text outside of tags"),
     ("<nagent-shell>ls</nagent-shell>\u{feff}", 31, "text outside of tags"),
     ("As in\n~~~xml\n<nagent-shell>ls</nagent-shell>\n~~~\nso.", 0, "text outside of tags"),
@@ -371,17 +397,6 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         21,
         "it takes name, from, file, fence",
     ),
-    (
-        "<nagent-conversation name=\"a\" file=\"b\">x</nagent-conversation>",
-        0,
-        "takes either file or name, not both",
-    ),
-    (
-        "<nagent-conversation file=\"b\" from=\"a\">x</nagent-conversation>",
-        0,
-        "takes either file or from, not both",
-    ),
-    ("<nagent-conversation file=\"\" name=\"a\">x</nagent-conversation>", 0, "not both"),
     ("<nagent-shell fence=\"\">ls</nagent-shell >", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a b\">ls</nagent-shell a b>", 14, "a fence is one word"),
     ("<nagent-shell fence=\"a&gt;\">ls</nagent-shell a>>", 14, "a fence is one word"),
@@ -409,13 +424,7 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
         "<nagent-shell> needs a body: write <nagent-shell [timeout=\"S\"]>COMMANDS</nagent-shell>",
     ),
     ("<nagent-write path=\"a\"/>", 0, "needs a body"),
-    ("<nagent-shell></nagent-shell>", 0, "<nagent-shell> has an empty body"),
-    ("<nagent-shell>\n \t\r\n</nagent-shell>", 0, "has an empty body"),
     ("<nagent-response></nagent-response>", 0, "has an empty body"),
-    ("<nagent-next>\n</nagent-next>", 0, "has an empty body"),
-    ("<nagent-edit path=\"a\">\n</nagent-edit>", 0, "has an empty body"),
-    ("<nagent-conversation></nagent-conversation>", 0, "has an empty body"),
-    ("<nagent-shell fence=\"w\">\n</nagent-shell w>", 0, "has an empty body"),
     ("<nagent-read path=\"a\">", 0, "<nagent-read> has no body and ends in />"),
     ("<nagent-read path=\"a\">x</nagent-read>", 0, "has no body"),
     ("<nagent-read path=\"a\"></nagent-list>", 0, "has no body"),

@@ -67,6 +67,10 @@ fn busy() -> (Sandbox, String) {
     std::fs::create_dir(conversations.join("gone.invalid")).unwrap();
     std::fs::write(conversations.join("gone.invalid/1.txt"), "no tag").unwrap();
     sandbox.program(CONVERSATIONS, &["remove", "gone"]).run().assert_exit(0);
+    sandbox.llm.push("<nagent-conversation file=\"new.txt\">look</nagent-conversation>");
+    sandbox.llm.push(answer("of the child"));
+    sandbox.llm.push(answer("done"));
+    sandbox.run(&["--conversation", "advised", "task"]).assert_exit(0);
     sandbox.llm.push(shell("true"));
     sandbox.llm.push(answer("done"));
     answer_questions(&sandbox, &["--approve", "shell"], &["a"]);
@@ -116,6 +120,8 @@ fn every_file_on_disk_is_in_the_table() {
                 .replace(r"\{sha256\}", "[0-9a-f]{64}")
                 .replace(r"\{slug\}", "[a-z0-9-]+")
                 .replace(r"\{uuid\}", "[0-9a-f-]{32,36}")
+                .replace(r"\{id\}", "[0-9a-f]{12}")
+                .replace(r"\{hash\}", "[0-9a-f]{12}")
                 .replace(r"\{pid\}", r"\d+")
                 .replace(
                     r"\{repository\}/\{path\}/\{head\}",
