@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::tags::TagSet;
-use super::super::{ParsedReply, gbnf, lark, parse_reply};
+use super::super::{gbnf, lark};
 use super::{BAD, format, is_sound, parser_only, plain};
 
 enum Node {
