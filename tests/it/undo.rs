@@ -54,9 +54,9 @@ fn all_files_of_the_last_run_are_taken_back() {
     take_back(&sandbox, &[]).assert_exit(1).stderr_has(&["nothing to undo"]);
     assert_eq!(take_back(&sandbox, &["--list"]).assert_exit(0).stdout, "nothing to undo\n");
 
-    // The model knows the file as it is: it may write it at once.
-    run(&sandbox, "third", write("a.txt", "three\n"));
-    run(&sandbox, "fourth", write("a.txt", "four\n"));
+    // The model knows the file as it is: it may edit it at once.
+    run(&sandbox, "third", edit("a.txt", "one", "three"));
+    run(&sandbox, "fourth", edit("a.txt", "three", "four"));
     take_back(&sandbox, &["3"]).assert_exit(1).stderr_has(&["cannot undo 3 runs", "are 2 runs"]);
     take_back(&sandbox, &["2"]).assert_exit(0);
     assert_eq!(sandbox.read("a.txt"), "one\ntwo\n");
