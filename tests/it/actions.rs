@@ -523,9 +523,11 @@ fn a_line_that_is_too_long_to_read_is_cut_with_a_mark() {
 #[test]
 fn an_edit_in_a_long_line_shows_what_is_around_it() {
     let line: Vec<String> = (0..3_000).map(|n| format!("\"k{n}\": \"v{:02}\"", n % 50)).collect();
-    let sandbox = Sandbox::new().file("a.json", format!("{{{}}}\n", line.join(", ")));
+    let sandbox = Sandbox::new();
+    let path = sandbox.tmp().join("a.json");
+    std::fs::write(&path, format!("{{{}}}\n", line.join(", "))).unwrap();
     let tag = |from: &str, to: &str, all: &str| {
-        format!("<nagent-edit path=\"a.json\"{all}>\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>")
+        format!("<nagent-edit path=\"../tmp/a.json\"{all}>\n<<<<<<< SEARCH\n{from}\n=======\n{to}\n>>>>>>> REPLACE\n</nagent-edit>")
     };
     let block = ok(&sandbox, &tag("\"k1500\": ", "\"new\": ", ""), "nagent-edit-result");
     let (body, mark) = (&block.body, "\"new\": \"v00\", \"k1501\"");
@@ -534,7 +536,8 @@ fn an_edit_in_a_long_line_shows_what_is_around_it() {
     let block = error(&sandbox, &tag("\"k77", "\"z77", ""), "nagent-edit-result");
     assert!(block.body.contains("occurs 11 times in line 1") && block.body.len() < 1_500, "{block:?}");
     let block = ok(&sandbox, &tag("\"v07\"", "\"w\"", " all=\"true\""), "nagent-edit-result");
-    assert_eq!((block.get("status"), sandbox.read("a.json").matches("\"w\"").count()), ("ok", 60));
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!((block.get("status"), text.matches("\"w\"").count()), ("ok", 60));
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn a_terminal_gets_the_diff_in_colour_without_what_could_steer_it() {
     assert_eq!(run.stdout, "done\n");
 
     let long: String = (0..400).map(|n| format!("{n}\n")).collect();
+    sandbox.llm.push("<nagent-read path=\"a.txt\"/>");
     for extra in [&[][..], &["--quiet"]] {
         sandbox.llm.push(write("a.txt", &format!("{}{long}", extra.len())));
         sandbox.llm.push(answer("done"));
