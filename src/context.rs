@@ -336,7 +336,8 @@ fn environment(facts: &Facts) -> String {
         let _ = write!(text, "\ninstructions: {} (read before you change files)", names.join(", "));
     }
     if let Some(command) = &facts.after_write {
-        let _ = write!(text, "\nafter each reply that writes files this runs: {}", shortened(command));
+        let _ =
+            write!(text, "\nafter each reply that writes files this runs: {}", shortened(command));
     }
     if let Some(check) = &facts.check {
         let _ = write!(text, "\ncheck: your answer counts when this exits 0: {}", shortened(check));

@@ -242,9 +242,9 @@ fn part_of_long_line(text: &str, places: &[partial::Inside]) -> Refusal {
         "it occurs {times} in {}, within long lines, and {why}: {advice}",
         describe_numbers(&lines)
     );
-    let near = places.iter().take(MOST_LONG_QUOTES).map(|place| Quote {
-        line: place.number + 1,
-        text: quote_around(place.line, place.at),
-    });
+    let near = places
+        .iter()
+        .take(MOST_LONG_QUOTES)
+        .map(|place| Quote { line: place.number + 1, text: quote_around(place.line, place.at) });
     refuse(Cause::PartOfLine, message, near.collect())
 }

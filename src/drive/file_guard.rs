@@ -150,10 +150,7 @@ impl FileGuard {
                 opened.bytes()
             );
             let block = self.with_resolved(block, opened.path());
-            return Ok(with_shown(
-                error(block, why),
-                &KnownContent { hash: now, is_whole: true },
-            ));
+            return Ok(with_shown(error(block, why), &KnownContent { hash: now, is_whole: true }));
         }
         let path = opened.path().to_owned();
         let block = self.replace_content(block, opened, text.as_bytes(), stop)?;
@@ -343,10 +340,7 @@ impl FileGuard {
         let text = "nothing was written: the file has been removed since you last saw it. To create it again, send \
                     <nagent-write> with its whole text";
         let block = self.with_resolved(block, opened.path());
-        error(
-            with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_whole: true }),
-            text,
-        )
+        error(with_shown(block, &KnownContent { hash: NO_FILE.to_owned(), is_whole: true }), text)
     }
 
     fn with_resolved(&self, block: Block, path: &Path) -> Block {
@@ -409,6 +403,7 @@ fn cut_around_change<'a>(before: &str, line: &'a str) -> Cow<'a, str> {
     let same = before.bytes().zip(line.bytes()).take_while(|(old, new)| old == new).count();
     let start = line.floor_char_boundary(same.min(line.len() - MOST / 2).saturating_sub(MOST / 2));
     let end = line.floor_char_boundary(start + MOST);
-    let (left, right) = (["", "…"][usize::from(start > 0)], ["", "…"][usize::from(end < line.len())]);
+    let (left, right) =
+        (["", "…"][usize::from(start > 0)], ["", "…"][usize::from(end < line.len())]);
     format!("{left}{}{right}", &line[start..end]).into()
 }

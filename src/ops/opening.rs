@@ -71,15 +71,7 @@ pub(super) fn gather_facts(
         boundary.restrict(sandbox);
     }
     let own_tools = call.env.executable.as_deref().and_then(Path::parent);
-    // What the model reads of the repository is about its file, wherever the call comes from.
-    let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
-    let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
-    let git = if git.toplevel.as_ref().is_some_and(|top| about.starts_with(top)) {
-        git
-    } else {
-        git::read_facts(about)
-    };
-    let instructions = find_instructions(about, git.toplevel.as_deref(), folder);
+    let (git, instructions) = facts_about_file(call, folder, git);
     let named = context_files::load_named_files(&call.settings.context);
     let named = named.map_err(Problem::usage)?;
     let of_look = call.settings.look.iter().filter(|look| !look.context.is_empty());
@@ -112,6 +104,20 @@ pub(super) fn gather_facts(
         memory: String::new(),
     };
     Ok((facts, boundary, sandbox))
+}
+
+/// What the model reads of the repository, which is about its file, wherever the call comes from; and the instructions there.
+fn facts_about_file(
+    call: &Call<'_>,
+    folder: &Path,
+    git: git::GitFacts,
+) -> (git::GitFacts, Vec<String>) {
+    let file = call.which.file_edit.as_ref().map(|path| folder.join(path));
+    let about = file.as_deref().and_then(Path::parent).unwrap_or(folder);
+    let is_same = git.toplevel.as_ref().is_some_and(|top| about.starts_with(top));
+    let git = if is_same { git } else { git::read_facts(about) };
+    let instructions = find_instructions(about, git.toplevel.as_deref(), folder);
+    (git, instructions)
 }
 
 /// The boundary of a run whose tags write nothing.

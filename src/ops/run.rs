@@ -59,11 +59,7 @@ pub fn run_call(
     usage: &str,
 ) -> Result<Report, Problem> {
     let (args, which) = (call.args, call.which);
-    if call.parents.len() > crate::limits::CHILD_DEPTH {
-        return Err(Problem::usage(format!(
-            "conversations start each other at most {CHILD_DEPTH} deep; do this part without another one"
-        )));
-    }
+    check_depth(call)?;
     call.env.current_folder()?;
     let needs_no_prompt = needs_no_prompt || manage::is_asked(args, which) || args.show_request;
     let mut prompt = prompt_input::take_prompt(call, needs_no_prompt)?;
@@ -119,12 +115,7 @@ pub fn run_call(
         report = Report { text, ..report }.with("data", value);
     }
     if args.code {
-        let found = find_code_block(&report.text);
-        if found.is_none() && !report.text.is_empty() {
-            call.print_note("the answer has no code block, and is printed whole");
-        }
-        let code = found.unwrap_or(&report.text).to_owned();
-        report = Report { exact: true, text: code.clone(), ..report }.with("code", code);
+        report = keep_code(call, report);
     }
     if let Some(path) = &target {
         file_conversation::update_index(call);
@@ -138,6 +129,25 @@ pub fn run_call(
         }
         _ => Ok(report),
     }
+}
+
+fn check_depth(call: &Call<'_>) -> Result<(), Problem> {
+    if call.parents.len() <= CHILD_DEPTH {
+        return Ok(());
+    }
+    Err(Problem::usage(format!(
+        "conversations start each other at most {CHILD_DEPTH} deep; do this part without another one"
+    )))
+}
+
+/// The report with nothing but the first code block of its answer.
+fn keep_code(call: &Call<'_>, report: Report) -> Report {
+    let found = find_code_block(&report.text);
+    if found.is_none() && !report.text.is_empty() {
+        call.print_note("the answer has no code block, and is printed whole");
+    }
+    let code = found.unwrap_or(&report.text).to_owned();
+    Report { exact: true, text: code.clone(), ..report }.with("code", code)
 }
 
 /// Refuses to continue a conversation for a model that did not start it. A file's conversation is for all.
@@ -167,11 +177,7 @@ fn run_loop(
     let (args, folder) = (call.args, call.env.current_folder()?);
     let settings = &call.settings;
     let model_id = client.model_id.clone().unwrap_or_default();
-    let mut price = settings.price(&model_id);
-    if price.is_none() && settings.config.max_cost.is_some() && !args.show_request {
-        price = settings.listed_price(&mut client, &model_id, &call.interrupts)?;
-    }
-    check_price(call, &model_id, price.as_ref())?;
+    let price = find_price(call, &mut client, &model_id)?;
     let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
     let (mut facts, mut boundary, sandbox) = match call.scripts {
@@ -186,25 +192,13 @@ fn run_loop(
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
-    if let Some(seconds) = settings.config.max_seconds {
-        client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
-    }
     let children =
         child_flags::children(call, client.model_id.as_deref(), progress.follows_children());
     let window = settings.window(&model_id);
     if !args.show_request {
         progress.show_begin(|| begin(call, &conversation, &model_id, window));
     }
-    let asker = Asker {
-        is_streaming: progress.is_streaming,
-        max_output: settings.config.max_output_tokens,
-        options: ChatOptions { grammar: grammar(call)?, ..settings.options.clone() },
-        tags: settings.tags,
-        client,
-        window,
-        model_id,
-        price,
-    };
+    let asker = make_asker(call, client, price, progress.is_streaming)?;
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
@@ -217,11 +211,7 @@ fn run_loop(
         asker,
         fallbacks,
         files: FileGuard::new(boundary, root.outputs(), log),
-        commands: Commands::new(
-            settings.shell(),
-            settings.config.after_write.clone(),
-            args.check.clone(),
-        ),
+        commands: commands(call),
         approval,
         scripts: call.scripts.map(|scripts| scripts.host(env, interrupts)),
         schema,
@@ -254,6 +244,49 @@ fn run_loop(
     *printed = progress.shown_diff.take();
     let last_line = progress.status(turn.totals(), seconds, call.settings.is_billed());
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
+}
+
+/// The price of the model, asked of the provider where only that knows it and a limit needs it. Bounds the client's time.
+fn find_price(
+    call: &Call<'_>,
+    client: &mut ModelClient,
+    model_id: &str,
+) -> Result<Option<Price>, Problem> {
+    let settings = &call.settings;
+    let mut price = settings.price(model_id);
+    if price.is_none() && settings.config.max_cost.is_some() && !call.args.show_request {
+        price = settings.listed_price(client, model_id, &call.interrupts)?;
+    }
+    check_price(call, model_id, price.as_ref())?;
+    if let Some(seconds) = settings.config.max_seconds {
+        client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    }
+    Ok(price)
+}
+
+fn make_asker(
+    call: &Call<'_>,
+    client: ModelClient,
+    price: Option<Price>,
+    is_streaming: bool,
+) -> Result<Asker, Problem> {
+    let settings = &call.settings;
+    let model_id = client.model_id.clone().unwrap_or_default();
+    Ok(Asker {
+        is_streaming,
+        max_output: settings.config.max_output_tokens,
+        options: ChatOptions { grammar: grammar(call)?, ..settings.options.clone() },
+        tags: settings.tags,
+        client,
+        window: settings.window(&model_id),
+        model_id,
+        price,
+    })
+}
+
+fn commands(call: &Call<'_>) -> Commands {
+    let (settings, check) = (&call.settings, call.args.check.clone());
+    Commands::new(settings.shell(), settings.config.after_write.clone(), check)
 }
 
 fn redactor(call: &Call<'_>) -> Result<Redactor, Problem> {

@@ -69,23 +69,8 @@ impl Settings {
     pub fn resolve_run(run: &RunArgs, env: &Env) -> Result<Self, Problem> {
         let args = &run.model;
         let (root, root_from) = find_root(args.root.as_deref(), env)?;
-        let (config_path, config_from) = match (&args.config, env.get_os("NAGENT_CONFIG")) {
-            (Some(path), _) => (path.clone(), "flag"),
-            (None, Some(path)) => (PathBuf::from(path), "NAGENT_CONFIG"),
-            (None, None) => (root.path().join("config.json"), "default"),
-        };
+        let (config_path, config_from, text) = read_config(args, &root, env)?;
         let path = config_path.display().to_string();
-        let input = InputFile::open(&config_path, &Interrupts::without_handlers()?)?;
-        let mut text = fs::read_text(input.path(), limits::CONFIG)
-            .map_err(|error| Problem::usage(format!("{error:#}")))?;
-        if input.is_copy() && text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-            // /dev/null says that there are no settings; an empty file is more likely damaged.
-            text = Some("{}".to_owned());
-        }
-        if text.is_none() && config_from != "default" {
-            let how = if config_from == "flag" { "--config" } else { "NAGENT_CONFIG" };
-            return Err(Problem::usage(format!("{how} {path}: no such file")));
-        }
         let profile = args.profile.as_deref().or_else(|| env.get("NAGENT_PROFILE"));
         let parsed = config::parse(text.as_deref().unwrap_or("{}"), profile)
             .map_err(|error| Problem::usage(format!("{path}: {error}")))?;
@@ -124,27 +109,14 @@ impl Settings {
         }
         let address = find_address_variable(provider, server, &values, &parsed.profile_keys);
         let of_look = look.as_ref().and_then(|look| look.model_variable.as_deref());
-        for (key, variable) in [
+        let variables = [
             ("profile", Some("NAGENT_PROFILE")),
             ("model", of_look),
             ("model", Some("NAGENT_MODEL")),
             ("base_url", address),
-        ] {
-            if let Some((name, value)) = variable.and_then(|name| Some((name, env.get(name)?))) {
-                let value = server
-                    .filter(|_| key == "base_url")
-                    .map_or(value.into(), |server| server.address(value));
-                values.insert(key.to_owned(), value.into());
-                sources.insert(key.to_owned(), name.to_owned());
-            }
-        }
-        for (key, value) in flag_values(run).into_iter().filter(|(_, value)| !value.is_null()) {
-            sources.insert(key.clone(), "flag".to_owned());
-            values.insert(key, value);
-        }
-        for (name, value) in &args.header {
-            values.entry("headers").or_insert_with(|| json!({}))[name] = value.as_str().into();
-        }
+        ];
+        take_variables(&variables, env, server, &mut values, &mut sources);
+        take_flags(run, &mut values, &mut sources);
         let mut config = Config::from_values(&values).map_err(Problem::usage)?;
         let default = || provider.filter(|_| server.is_none())?.default_model().map(str::to_owned);
         config.model = config.model.or_else(default);
@@ -153,10 +125,7 @@ impl Settings {
         }
         let folders = config.write.iter().map(PathBuf::from);
         let tags = read_tags(&config, &sources)?;
-        // Those of the config are relative to it.
-        let config_folder = config_path.parent().unwrap_or(Path::new("."));
-        let named = config.context.iter().map(|path| config_folder.join(path));
-        let mut context: Vec<PathBuf> = named.chain(run.context.iter().cloned()).collect();
+        let mut context = context_files(&config, &config_path, run);
         let recording = config.model.as_mut().filter(|_| provider == Some(Provider::Replay));
         let copies = copy_streams(&mut context, recording)?;
         let settings = Self {
@@ -164,15 +133,7 @@ impl Settings {
             context,
             look,
             write: run.write.iter().cloned().chain(folders).collect(),
-            options: ChatOptions {
-                reasoning: config.reasoning,
-                shows_reasoning: run.verbose,
-                temperature: config.temperature,
-                seed: config.seed,
-                service_tier: config.service_tier.clone(),
-                schema: None,
-                grammar: None,
-            },
+            options: chat_options(&config, run),
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
             config_path,
@@ -295,6 +256,80 @@ fn find_address_variable(
     }
     let is_of_profile = profile_keys.iter().any(|key| key == "base_url");
     provider.unwrap_or(Provider::Ollama).base_url_variable().filter(|_| !is_of_profile)
+}
+
+/// The config file's path, where that came from, and its text; none where there is no such file.
+fn read_config(
+    args: &ModelArgs,
+    root: &Root,
+    env: &Env,
+) -> Result<(PathBuf, &'static str, Option<String>), Problem> {
+    let (path, from) = match (&args.config, env.get_os("NAGENT_CONFIG")) {
+        (Some(path), _) => (path.clone(), "flag"),
+        (None, Some(path)) => (PathBuf::from(path), "NAGENT_CONFIG"),
+        (None, None) => (root.path().join("config.json"), "default"),
+    };
+    let input = InputFile::open(&path, &Interrupts::without_handlers()?)?;
+    let mut text = fs::read_text(input.path(), limits::CONFIG)
+        .map_err(|error| Problem::usage(format!("{error:#}")))?;
+    if input.is_copy() && text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        // /dev/null says that there are no settings; an empty file is more likely damaged.
+        text = Some("{}".to_owned());
+    }
+    if text.is_none() && from != "default" {
+        let how = if from == "flag" { "--config" } else { from };
+        return Err(Problem::usage(format!("{how} {}: no such file", path.display())));
+    }
+    Ok((path, from, text))
+}
+
+fn chat_options(config: &Config, run: &RunArgs) -> ChatOptions {
+    ChatOptions {
+        reasoning: config.reasoning,
+        shows_reasoning: run.verbose,
+        temperature: config.temperature,
+        seed: config.seed,
+        service_tier: config.service_tier.clone(),
+        schema: None,
+        grammar: None,
+    }
+}
+
+/// The files that a conversation begins with. Those of the config are relative to it.
+fn context_files(config: &Config, config_path: &Path, run: &RunArgs) -> Vec<PathBuf> {
+    let folder = config_path.parent().unwrap_or(Path::new("."));
+    let named = config.context.iter().map(|path| folder.join(path));
+    named.chain(run.context.iter().cloned()).collect()
+}
+
+/// Lays the values of environment variables over those of the config.
+fn take_variables(
+    variables: &[(&str, Option<&str>)],
+    env: &Env,
+    server: Option<&KnownServer>,
+    values: &mut Map<String, Value>,
+    sources: &mut Sources,
+) {
+    for (key, variable) in variables {
+        if let Some((name, value)) = variable.and_then(|name| Some((name, env.get(name)?))) {
+            let value = server
+                .filter(|_| *key == "base_url")
+                .map_or(value.into(), |server| server.address(value));
+            values.insert((*key).to_owned(), value.into());
+            sources.insert((*key).to_owned(), name.to_owned());
+        }
+    }
+}
+
+/// Lays the values of flags over all others.
+fn take_flags(run: &RunArgs, values: &mut Map<String, Value>, sources: &mut Sources) {
+    for (key, value) in flag_values(run).into_iter().filter(|(_, value)| !value.is_null()) {
+        sources.insert(key.clone(), "flag".to_owned());
+        values.insert(key, value);
+    }
+    for (name, value) in &run.model.header {
+        values.entry("headers").or_insert_with(|| json!({}))[name] = value.as_str().into();
+    }
 }
 
 /// The settings that flags give, by their keys in the config; null where a flag is missing.

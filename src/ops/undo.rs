@@ -22,7 +22,9 @@ use super::undo_report::{
 use crate::diff::merge::merge_lines;
 use crate::drive;
 use crate::format::file_index::is_certain;
-use crate::memory::changes::{Entry, FileChange, FileEvent, find_killed_run, list_changes, short_hash};
+use crate::memory::changes::{
+    Entry, FileChange, FileEvent, find_killed_run, list_changes, short_hash,
+};
 use crate::out::Report;
 use crate::problem::Problem;
 use crate::sys::change_log::{self, ChangeLog};

@@ -38,7 +38,11 @@ fn a_reader_sees_the_old_text_or_the_new_and_nothing_else() {
     let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert_eq!(names.len(), 1, "nothing is left beside it: {names:?}");
     for (n, block) in results(&sandbox).iter().enumerate() {
-        assert_eq!(fs::read_to_string(sandbox.stored(block.get("previous"))).unwrap(), long(n), "all is kept");
+        assert_eq!(
+            fs::read_to_string(sandbox.stored(block.get("previous"))).unwrap(),
+            long(n),
+            "all is kept"
+        );
     }
 }
 
@@ -57,8 +61,10 @@ fn an_editor_that_saves_by_renaming_makes_no_stranger_of_the_target() {
         fs::write(folder.join("a.txt~"), "old\n").unwrap();
         fs::rename(folder.join("a.txt~"), folder.join("a.txt")).unwrap();
     };
-    let steps =
-        vec![after(save.clone(), edit("in/a.txt", "old", "1")), nothing(edit("in/a.txt", "1", "2"))];
+    let steps = vec![
+        after(save.clone(), edit("in/a.txt", "old", "1")),
+        nothing(edit("in/a.txt", "1", "2")),
+    ];
     run(&sandbox, "in/a.txt", steps);
     assert_eq!(statuses(&sandbox), ["ok", "ok"]);
     assert_eq!(sandbox.read("in/a.txt"), "2\n");

@@ -309,18 +309,10 @@ fn what_a_reply_asks_to_be_shown_it_has_not_seen_when_it_writes() {
 #[test]
 fn what_a_reply_has_written_itself_is_no_news_to_it() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\nthree\n");
-    let all = [
-        edit("one", "ONE"),
-        edit("ONE", "1"),
-        write("1\n2\n"),
-        edit("2", "TWO"),
-        write("last\n"),
-    ];
-    let steps = vec![
-        (nothing(), READ.into()),
-        (nothing(), all.join("\n")),
-        (nothing(), answer("done")),
-    ];
+    let all =
+        [edit("one", "ONE"), edit("ONE", "1"), write("1\n2\n"), edit("2", "TWO"), write("last\n")];
+    let steps =
+        vec![(nothing(), READ.into()), (nothing(), all.join("\n")), (nothing(), answer("done"))];
     run_with(&sandbox, steps);
     assert_eq!(sandbox.read("a.txt"), "last\n");
 }

@@ -210,7 +210,8 @@ fn id_of(name: &str) -> Option<&str> {
     if let Some(hash) = name.strip_suffix(".txt") {
         return (hash.len() == 64 && is_id(hash)).then_some(hash);
     }
-    let mut ends =
-        [36, 32, SHORT_ID].into_iter().filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
+    let mut ends = [36, 32, SHORT_ID]
+        .into_iter()
+        .filter_map(|digits| name.get(name.len().checked_sub(digits)?..));
     ends.find(|id| is_id(id))
 }

@@ -264,7 +264,10 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
     ("<nagent-read path=\"a\" limit=\"99999999999999999999999\"/>", "whole number"),
     ("<nagent-edit path=\"a\" all=\"yes\">x</nagent-edit>", "all of <nagent-edit> is \"true\""),
     ("<nagent-shell timeout=\"10s\">ls</nagent-shell>", "timeout of <nagent-shell> must be"),
-    ("<nagent-shell keep=\"a\" timeout=\"1\">ls</nagent-shell>", "either keep or timeout, not both"),
+    (
+        "<nagent-shell keep=\"a\" timeout=\"1\">ls</nagent-shell>",
+        "either keep or timeout, not both",
+    ),
     ("<nagent-shell keep=\"\">ls</nagent-shell>", "keep of <nagent-shell> is empty: leave it out"),
     ("<nagent-shell></nagent-shell>", "<nagent-shell> has an empty body: write <nagent-shell"),
     ("<nagent-shell>\n \t\r\n</nagent-shell>", "has an empty body"),
@@ -280,7 +283,10 @@ pub(super) const WRONG_VALUES: &[(&str, &str)] = &[
         "<nagent-conversation file=\"b\" from=\"a\">x</nagent-conversation>",
         "takes either file or from, not both",
     ),
-    ("<nagent-conversation file=\"\">x</nagent-conversation>", "file of <nagent-conversation> is empty"),
+    (
+        "<nagent-conversation file=\"\">x</nagent-conversation>",
+        "file of <nagent-conversation> is empty",
+    ),
     ("<nagent-conversation name=\"\">x</nagent-conversation>", "is empty"),
 ];
 
@@ -305,7 +311,11 @@ pub(super) const BAD: &[(&str, usize, &str)] = &[
     (" \n\t ", 4, "the reply is empty"),
     ("\u{feff}", 3, "the reply is empty"),
     // Text outside tags.
-    ("Look:\n<nagent-raed path=\"a\"/>", 0, "there is no tag <nagent-raed>; did you mean <nagent-read>?"),
+    (
+        "Look:\n<nagent-raed path=\"a\"/>",
+        0,
+        "there is no tag <nagent-raed>; did you mean <nagent-read>?",
+    ),
     ("hello", 0, "text outside of tags: put it in <nagent-response>"),
     ("I am done.\n<nagent-response>hi</nagent-response>", 0, "text outside of tags"),
     ("<nagent-response>hi</nagent-response>\nbye", 38, "text outside of tags"),
