@@ -72,9 +72,10 @@ impl Foreground {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let terminal = modes.zip(file.ok());
         let shared = Arc::new(Shared { terminal, ..Shared::default() });
+        // Before the modes are changed for the first time.
+        shared.start_guard();
         let watched = Arc::clone(&shared);
         thread::Builder::new().spawn(move || {
-            watched.start_guard();
             if let Some(signal) = ends.wait(None) {
                 watched.end(signal);
             }
