@@ -14,7 +14,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::sandbox::wait_until;
+use crate::sandbox::{Invocation, Sandbox, wait_until};
+
+impl Sandbox {
+    /// `nagent-repl` with arguments.
+    pub(crate) fn repl<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
+        self.program(env!("CARGO_BIN_EXE_nagent-repl"), args)
+    }
+}
+
+impl Invocation<'_> {
+    /// Starts it on a terminal of its own, with keys and a screen.
+    pub(crate) fn on_pty(self, columns: u16) -> Pty {
+        Pty::start(&self.command(), columns)
+    }
+}
 
 /// A program on a terminal.
 pub(crate) struct Pty {

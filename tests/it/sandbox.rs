@@ -17,7 +17,6 @@ use crate::answers::Answer;
 use crate::blocks::{Block, blocks};
 use crate::fake_llm::{FakeLlm, Request};
 use crate::process_under_test::{Run, Running};
-use crate::pty::Pty;
 
 /// A key that must not appear in any file, argument or message.
 pub(crate) const CANARY: &str = "sk-canary-0123456789abcdef";
@@ -233,11 +232,6 @@ impl Sandbox {
     /// `nagent` with arguments; add what else it needs, then run it.
     pub(crate) fn cmd<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
         self.program(NAGENT, args)
-    }
-
-    /// `nagent-repl` with arguments.
-    pub(crate) fn repl<S: AsRef<str>>(&self, args: &[S]) -> Invocation<'_> {
-        self.program(env!("CARGO_BIN_EXE_nagent-repl"), args)
     }
 
     /// `nagent-llm-text` with arguments.
@@ -471,15 +465,15 @@ impl Invocation<'_> {
         self.env("SHELL", "/bin/sh").silent_stdin()
     }
 
-    /// Starts it on a terminal of its own, with keys and a screen.
-    pub(crate) fn on_pty(self, columns: u16) -> Pty {
+    /// The command that it starts, with the variables of its world.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).current_dir(&self.folder);
         self.sandbox.set_environment(&mut command, &self.env);
         if command.get_envs().all(|(name, _)| name != "TERM") {
             command.env("TERM", "xterm");
         }
-        Pty::start(&command, columns)
+        command
     }
 
     /// The command line as a shell reads it.
