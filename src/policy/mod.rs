@@ -1,7 +1,7 @@
 //! What a script in plain language may do, as a value: the text of `policy.json`, and which of its entries decide.
 //!
 //! The file is that of the public runtime, key by key; what is not known in it is kept. Pure: whether a path is what it says
-//! is for [`crate::sys::guarded`] to find out.
+//! is for `sys::guarded` to find out.
 //!
 //! ```text
 //! { "version": 1,
