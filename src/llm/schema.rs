@@ -69,12 +69,12 @@ impl Schema {
     }
 }
 
-/// What a model is told about the form of its answer.
+/// What a model reads about the form of its answer.
 pub fn describe_form(schema: &Value) -> String {
     format!("Answer with JSON alone, valid against this JSON Schema:\n{schema}")
 }
 
-/// What a model is told about an answer that does not validate: all errors at once.
+/// What a model reads about an answer that does not validate: all errors at once.
 pub fn describe_errors(errors: &[String]) -> String {
     format!(
         "That is not valid against the JSON Schema:\n- {}\nSend the whole JSON again, corrected, and nothing else.",

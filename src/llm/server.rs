@@ -20,7 +20,7 @@ pub struct KnownServer {
     pub needs_key: bool,
     /// The end of its host's name; empty: it may be anywhere.
     pub host: &'static str,
-    /// How it is told how much to think.
+    /// The words by which a request says how much to think.
     pub reasoning: ReasoningForm,
     /// How it takes a grammar for the reply.
     pub grammar: GrammarForm,
@@ -32,7 +32,7 @@ pub struct KnownServer {
     pub is_strict: bool,
 }
 
-/// How a server that speaks Chat Completions is told how much to think.
+/// The words by which a request says how much to think, where a server speaks Chat Completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningForm {
     /// `reasoning_effort`.

@@ -254,7 +254,7 @@ impl Settings {
         server.or_else(|| endpoint.official.then(|| provider.name()))
     }
 
-    /// The name of the provider, or of the known server that stands for it.
+    /// The name of the provider, or of the known server that is asked through it.
     pub fn provider_name(&self, provider: Provider) -> &'static str {
         let server = self.config.server.as_deref().and_then(KnownServer::find);
         server.map_or(provider.name(), |server| server.name)

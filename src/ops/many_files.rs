@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::child_flags::file_edit_words;
 use super::progress::Progress;
-use super::{change_report, file_conversation, prompt_input, run};
+use super::{change_report, file_conversation, prompt_input, run_models};
 use crate::approve::Approve;
 use crate::diff::file_diff::DiffText;
 use crate::drive::ProgressEvent;
@@ -42,7 +42,7 @@ pub fn edit_all(call: &Call<'_>, files: Vec<PathBuf>, usage: &str) -> Result<Rep
     let folder = call.env.current_folder()?;
     // Checked here, since the children append to one recording side by side.
     if let Some(path) = &args.record {
-        run::check_recording(&folder.join(path), &call.env)?;
+        run_models::check_recording(&folder.join(path), &call.env)?;
     }
     let mut progress = Progress::new(call);
     let is_shown = progress.follows_children();

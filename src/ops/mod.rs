@@ -29,6 +29,7 @@ pub mod prompt_input;
 mod question;
 pub mod repl;
 pub mod run;
+mod run_models;
 mod sandbox;
 mod script_setup;
 pub mod settings;

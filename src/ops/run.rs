@@ -1,23 +1,20 @@
 //! Runs the loop over a conversation: from settings to a running loop, and its report.
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::time::Duration;
 
 use super::approval;
 use super::call::Call;
-use super::connection::{no_provider, no_provider_for};
 use super::file_memory::gather_memory;
 use super::one_shot::report_request;
 use super::opening::{self, gather_facts};
 use super::progress::Progress;
-use super::settings::Settings;
+use super::run_models::{connect, connect_fallbacks, make_asker, start_recording};
 use super::{
     change_report, child_flags, edit_conversation, file_conversation, manage, prompt_input, undo,
 };
-use crate::client::{ModelClient, RequestError};
+use crate::client::ModelClient;
 use crate::context::{self, Facts};
-use crate::drive::asker::{Asker, with_advice};
+use crate::drive::asker::with_advice;
 use crate::drive::commands::Commands;
 use crate::drive::file_guard::FileGuard;
 use crate::drive::redaction::make_redactor;
@@ -28,21 +25,17 @@ use crate::format::code_block::find_code_block;
 use crate::format::conversation::{self, Block};
 use crate::limits::CHILD_DEPTH;
 use crate::llm::error::check_window;
-use crate::llm::options::ChatOptions;
-use crate::llm::price::{self, Price};
-use crate::llm::provider::{Provider, ollama_address};
+use crate::llm::price;
 use crate::llm::schema::{Schema, describe_form};
-use crate::llm::server::GrammarForm;
 use crate::llm::{self, ChatRequest};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::prompt;
-use crate::protocol;
 use crate::redact::Redactor;
 use crate::sys::clock::Stopwatch;
 use crate::sys::conversation_file::ConversationFile;
+use crate::sys::fs;
 use crate::sys::names::shown;
-use crate::sys::{env, fs};
 use crate::turn::Turn;
 use crate::turn::event::{Limits, Rules, Totals};
 use crate::view::event::{Begin, RunEvent};
@@ -168,37 +161,34 @@ fn check_parent(call: &Call<'_>) -> Result<(), Problem> {
 /// Runs the loop, or shows the request that it would send first. `printed` gets the last diff that was shown.
 fn run_loop(
     call: &Call<'_>,
-    mut client: ModelClient,
+    client: ModelClient,
     text: Option<Vec<u8>>,
     schema: Option<Schema>,
     printed: &mut Option<String>,
 ) -> Result<Report, Problem> {
     let watch = Stopwatch::start();
     let (args, folder) = (call.args, call.env.current_folder()?);
-    let settings = &call.settings;
-    let model_id = client.model_id.clone().unwrap_or_default();
-    let price = find_price(call, &mut client, &model_id)?;
-    let conversation = open_conversation(call)?;
     let mut progress = Progress::new(call);
+    let asker = make_asker(call, client, progress.is_streaming)?;
+    let model_id = asker.model_id.as_str();
+    let conversation = open_conversation(call)?;
     let (mut facts, mut boundary, sandbox) = match call.scripts {
         None => gather_facts(call, &mut progress)?,
         Some(_) => (Facts::default(), opening::make_boundary(call)?, None),
     };
     let redactor = redactor(call)?;
     let redact = |text: String| redactor.redact_text(text).0;
-    let memory = gather_memory(call, Some((&conversation, &model_id)), &redact, &mut progress);
+    let memory = gather_memory(call, Some((&conversation, model_id)), &redact, &mut progress);
     facts.memory.clone_from(&memory.text);
     let splits = call.root().splits(conversation.name());
     if fs::exists(&splits) {
         boundary.allow_splits(&splits);
     }
-    let children =
-        child_flags::children(call, client.model_id.as_deref(), progress.follows_children());
-    let window = settings.window(&model_id);
+    let model = asker.client.model_id.as_deref();
+    let children = child_flags::children(call, model, progress.follows_children());
     if !args.show_request {
-        progress.show_begin(|| begin(call, &conversation, &model_id, window));
+        progress.show_begin(|| begin(call, &conversation, model_id, asker.window));
     }
-    let asker = make_asker(call, client, price, progress.is_streaming)?;
     let fallbacks = connect_fallbacks(call, &mut progress)?;
     let approval = approval::approval(call, progress.asked.clone())?;
     let mut on_progress = |event: ProgressEvent<'_>| progress.show(event);
@@ -246,44 +236,6 @@ fn run_loop(
     Ok(Report { last_line, ..report.with("summary_requests", memory.requests) })
 }
 
-/// The price of the model, asked of the provider where only that knows it and a limit needs it. Bounds the client's time.
-fn find_price(
-    call: &Call<'_>,
-    client: &mut ModelClient,
-    model_id: &str,
-) -> Result<Option<Price>, Problem> {
-    let settings = &call.settings;
-    let mut price = settings.price(model_id);
-    if price.is_none() && settings.config.max_cost.is_some() && !call.args.show_request {
-        price = settings.listed_price(client, model_id, &call.interrupts)?;
-    }
-    check_price(call, model_id, price.as_ref())?;
-    if let Some(seconds) = settings.config.max_seconds {
-        client.limit_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
-    }
-    Ok(price)
-}
-
-fn make_asker(
-    call: &Call<'_>,
-    client: ModelClient,
-    price: Option<Price>,
-    is_streaming: bool,
-) -> Result<Asker, Problem> {
-    let settings = &call.settings;
-    let model_id = client.model_id.clone().unwrap_or_default();
-    Ok(Asker {
-        is_streaming,
-        max_output: settings.config.max_output_tokens,
-        options: ChatOptions { grammar: grammar(call)?, ..settings.options.clone() },
-        tags: settings.tags,
-        client,
-        window: settings.window(&model_id),
-        model_id,
-        price,
-    })
-}
-
 fn commands(call: &Call<'_>) -> Commands {
     let (settings, check) = (&call.settings, call.args.check.clone());
     Commands::new(settings.shell(), settings.config.after_write.clone(), check)
@@ -325,97 +277,6 @@ fn begin(
         tokens: llm::estimate(conversation.text()),
         window,
     })
-}
-
-/// Refuses `--max-cost` for a model whose price is not known.
-fn check_price(call: &Call<'_>, model: &str, price: Option<&Price>) -> Result<(), Problem> {
-    if call.settings.config.max_cost.is_none() || price.is_some() {
-        return Ok(());
-    }
-    if model.is_empty() {
-        return Err(Problem::usage(
-            "--max-cost needs the price of the model: name the model with --model, and give its price in the config",
-        ));
-    }
-    Err(Problem::usage(format!(
-        "--max-cost needs the price of model {model}, which is not built in for this server: \"prices\": {{\"{model}\": {{\"input\": 1.25, \"output\": 10}}}} \
-         (US dollars per million tokens) in {}",
-        call.settings.config_path.display()
-    )))
-}
-
-/// The models that go on when the provider fails. One that cannot be connected to is noted: it may never be needed.
-fn connect_fallbacks(
-    call: &Call<'_>,
-    progress: &mut Progress<'_>,
-) -> Result<VecDeque<(String, Asker)>, Problem> {
-    let mut fallbacks = VecDeque::new();
-    for profile in &call.settings.config.fallback {
-        let settings = Settings::of_fallback(call.args, profile, &call.env)?;
-        let connected = settings.source(&call.env, true).and_then(|mut client| {
-            settings.choose_model(&mut client, true, false, &call.interrupts)?;
-            Ok(client)
-        });
-        let client = match connected {
-            Ok(client) => client,
-            Err(problem) => {
-                let note = format!("fallback {profile} cannot be used: {}", problem.message);
-                progress.show(ProgressEvent::Note(&note));
-                continue;
-            }
-        };
-        let model_id = client.model_id.clone().unwrap_or_default();
-        let asker = Asker {
-            is_streaming: progress.is_streaming,
-            max_output: settings.config.max_output_tokens,
-            options: settings.options.clone(),
-            tags: settings.tags,
-            window: settings.window(&model_id),
-            price: settings.price(&model_id),
-            client,
-            model_id,
-        };
-        fallbacks.push_back((profile.clone(), asker));
-    }
-    Ok(fallbacks)
-}
-
-/// The grammar of the tags, where `--grammar` asks for it and the server takes one.
-fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
-    if !call.args.grammar {
-        return Ok(None);
-    }
-    let server = call.settings.server();
-    if server.is_none_or(|server| server.grammar == GrammarForm::None) {
-        return Err(Problem::usage(
-            "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one",
-        ));
-    }
-    Ok(Some(protocol::gbnf(call.settings.tags)))
-}
-
-/// Has the replies appended to the recording of `--record`.
-fn start_recording(call: &Call<'_>, runner: &mut Runner<'_>) -> Result<(), Problem> {
-    let Some(path) = call.args.record.as_ref().filter(|_| !call.args.show_request) else {
-        return Ok(());
-    };
-    let path = runner.context.folder.join(path);
-    check_recording(&path, &call.env)?;
-    fs::append_text(&path, "")?;
-    let lineage = call.env.get(env::LINEAGE).unwrap_or("0").to_owned();
-    runner.asker.client.record(path, lineage);
-    Ok(())
-}
-
-/// Refuses to mix two runs in one recording; a child appends to that of its parent.
-pub(super) fn check_recording(path: &Path, env: &env::Env) -> Result<(), Problem> {
-    if env.get(env::LINEAGE).is_some() || fs::file_size(path).is_none_or(|size| size == 0) {
-        return Ok(());
-    }
-    let path = path.display();
-    Err(Problem::usage(format!(
-        "--record {path}: it already holds a recording, and one file holds one run"
-    )))
 }
 
 /// Refuses a prompt that fits neither the file nor the model, before anything is stored.
@@ -496,29 +357,6 @@ fn finish(
         .with("changed", after.is_some())
         .with("before_sha256", before.map(|content| content.as_str().to_owned()))
         .with("after_sha256", after.map(|content| content.as_str().to_owned()))
-}
-
-/// Connects to the model. Where no provider was chosen and no credential is set, tries Ollama.
-fn connect(call: &mut Call<'_>) -> Result<ModelClient, Problem> {
-    if call.settings.provider.is_none() && call.args.show_request {
-        return Err(no_provider());
-    }
-    let guessed = call.settings.provider.is_none();
-    if guessed {
-        call.settings.provider = Some(Provider::Ollama);
-    }
-    let mut source = call.settings.source(&call.env, !call.args.show_request)?;
-    let model = source.model_id.clone();
-    call.settings.choose_model(&mut source, !call.args.show_request, guessed, &call.interrupts)?;
-    // One question instead of a prompt that is tried again and again.
-    if let Some(model) = model.filter(|_| guessed && !call.args.show_request)
-        && let Err(RequestError::Api(_)) = source.list_models(&call.interrupts)
-    {
-        let address = call.settings.config.base_url.as_deref().unwrap_or_default();
-        let address = ollama_address(address);
-        return Err(no_provider_for(&model, address.trim_start_matches("http://")));
-    }
-    Ok(source)
 }
 
 /// Prints the request that the conversation with its opening blocks would make.

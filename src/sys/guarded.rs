@@ -143,7 +143,7 @@ impl Spot {
         self.stat.map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// Refuses a place in a folder that does not exist, or one of something that is no file.
+    /// Refuses a place in a folder that does not exist, or what is not a file.
     pub(super) fn check_file(&self) -> Result<(), String> {
         if let Some(name) = self.missing.first() {
             let folder = self.path.ancestors().nth(self.missing.len()).unwrap_or(&self.path);

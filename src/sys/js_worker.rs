@@ -1,6 +1,6 @@
 //! Runs a script in a process of its own that has no rights: starts it, answers its calls, ends it in time.
 //!
-//! What the process sends is untrusted. It is read as data, a line at a time; whatever is no message ends it.
+//! What the process sends is untrusted. It is read as data, a line at a time; whatever is not a message ends it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -55,7 +55,7 @@ pub enum Outcome {
     TimedOut,
     /// A signal came.
     Interrupted(Signal),
-    /// The process ended otherwise, or sent what is no message.
+    /// The process ended otherwise, or sent what is not a message.
     Broken(String),
     /// It could not give up its rights, and ran nothing.
     Unsafe(String),

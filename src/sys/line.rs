@@ -208,7 +208,7 @@ impl Validator for Assistant {
 }
 
 impl Highlighter for Assistant {
-    /// A hidden character, which could steer the terminal, is shown as one that stands for it.
+    /// A hidden character, which could steer the terminal, is shown as one that replaces it.
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         let steers = |c: char| c != '\n' && is_hidden(c);
         if !line.contains(steers) {

@@ -1,4 +1,4 @@
-//! How often servers are asked: at most so many requests a minute, over all processes of a root.
+//! How often servers are asked: limited by the minute, over all processes of a root.
 //!
 //! `rate.json` has the times of the last minute's requests, in seconds since 1970, under a lock beside those of the conversations. Times that are
 //! ahead of the clock do not count: it was set back.

@@ -138,7 +138,7 @@ impl Home {
     /// The settings of an agent. `None`: it has no file.
     ///
     /// # Errors
-    /// The file is damaged, or the name is no name of a file.
+    /// The file is damaged, or the name cannot be that of a file.
     pub fn read_agent(&self, name: &str) -> Result<Option<Agent>, Problem> {
         read_settings(&self.agent_path(name)?)
     }
@@ -146,7 +146,7 @@ impl Home {
     /// The file of an agent.
     ///
     /// # Errors
-    /// The name is no name of a file.
+    /// The name cannot be that of a file.
     pub fn agent_path(&self, name: &str) -> Result<PathBuf, Problem> {
         if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
             return Err(Problem::usage(format!(

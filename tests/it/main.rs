@@ -50,6 +50,7 @@ mod large; // the tags for large files: segments, and which files a patch may wr
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
 mod lines; // what --lines prints: events for programs, and the front end of the page
 mod llm_text; // nagent-llm-text
+mod long_lines; // what results say of lines too long to be shown whole
 mod r#loop; // malformed and cut-off replies, limits, checks, children
 mod model; // the six tasks of model/, with recorded replies
 mod models; // what is asked of a model besides texts, and what comes back besides an answer

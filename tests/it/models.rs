@@ -351,6 +351,13 @@ fn another_profile_goes_on_when_a_provider_fails_for_good() {
     assert_eq!(models, ["test-model", "test-model", "spare-model"]);
     let last = sandbox.requests()[2].last();
     assert!(last.contains("first") && last.contains("test-model gave no reply"), "{last}");
+    // A limit that it could not keep to.
+    let unpriced = json!({"prices": {"test-model": {"input": 1, "output": 1}}, "fallback": ["plain"],
+        "profiles": {"plain": {"provider": "openai", "base_url": base, "model": "unknown-model"}}});
+    let other = Sandbox::new().config_also(unpriced);
+    other.llm.push(Answer::error(429, "insufficient_quota"));
+    let run = other.run(&["--max-cost", "5", "task"]).assert_exit(3);
+    run.stderr_has(&["fallback plain cannot be used: --max-cost needs the price", "unknown-model"]);
     // What is refused is refused.
     sandbox.llm.push(Answer::error(400, "content_filter"));
     sandbox.run(&["-n", "task"]).assert_exit(3);

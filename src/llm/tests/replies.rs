@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "fixtures are files")]
 
 mod odd;
+mod programs;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -504,33 +505,4 @@ fn failures_and_thoughts_are_counted() {
     check("openai-responses/61-stream-commentary-before-answer.sse", commentary, 30, 12);
     check("openai-responses/64-stream-failed-misalignment.sse", "", 30, 12);
     check("anthropic/72-stream-refusal-is-billed.sse", "Is this allowed?", 106, 90);
-}
-
-#[test]
-fn a_programs_reply_that_was_cut_is_no_error() {
-    let stdout = read("cli/73-claude-output-maximum.json");
-    let reply = command::parse(Preset::ClaudeCode, Some(1), &stdout, b"")
-        .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((reply.text.as_str(), reply.stop, reply.usage.output), ("", Length, 128_000));
-}
-
-#[test]
-fn programs() {
-    let check = |preset, exit, stdout: &[u8], stderr: &[u8], kind, part: &str| {
-        let error = command::parse(preset, Some(exit), stdout, stderr).unwrap_err();
-        assert_eq!(error.kind, kind, "{error}");
-        assert!(error.message.contains(part), "{error}");
-        no_canary(part, &error.message);
-    };
-    let claude = read("cli/58-claude-success-but-is-error.json");
-    check(Preset::ClaudeCode, 0, &claude, b"", Auth, "Invalid API key");
-    check(Preset::ClaudeCode, 1, &claude, b"", Auth, "Invalid API key");
-    check(
-        Preset::Cursor,
-        1,
-        b"",
-        &read("cli/60-cursor-nonzero-no-json.txt"),
-        Auth,
-        "cursor-agent login",
-    );
 }

@@ -58,7 +58,7 @@ impl Screen {
         self.row(format!("● {name} agent"), Style::Agent);
     }
 
-    /// A line of a script's console: also where stderr is no terminal.
+    /// A line of a script's console: also where stderr is not a terminal.
     pub(super) fn show_console(&self, text: &str) {
         if self.is_shown {
             self.row(format!("    {}", escape_text(text)), Style::Dim);
