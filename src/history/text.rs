@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! {file-history}
-//! New commits:
+//! More commits:
 //! - 2026-05-02 1234abd NAME: SUMMARY
 //!
 //! Changed rates:
@@ -115,7 +115,7 @@ pub fn format_news(
     };
     let rows: Vec<String> = rows.filter(is_new).collect();
     let mut text = String::new();
-    for (heading, lines) in [("New commits", steps), ("Changed rates", rows)] {
+    for (heading, lines) in [("More commits", steps), ("Changed rates", rows)] {
         if !lines.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = write!(text, "{gap}{heading}:\n{}", lines.concat());

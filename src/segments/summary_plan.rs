@@ -13,11 +13,11 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::sys::fs::hex;
 
-/// Files up to this many bytes are summarised in one request, where the window of the model is not known.
-pub const SMALL: u64 = 64 * 1024;
-/// All that one request has where the window is not known, in bytes.
+/// What one request takes where the window of the model is not known, in bytes: less, and a summary of a file a little larger
+/// sends more than 1.05 times its bytes.
 const WHOLE: u64 = 128 * 1024;
-/// Where it is known, and large enough. A summary of more text would say too little of it.
+/// Files up to this many bytes are summarized in one request, if the window takes them. A summary of more text would say too
+/// little of it.
 pub const MAX_SMALL: u64 = 256 * 1024;
 /// The summaries that one request joins have this many bytes together.
 pub const JOIN: u64 = 48 * 1024;
@@ -47,7 +47,7 @@ impl RequestSizes {
     /// The window is too small for anything.
     pub fn for_window(window: Option<u64>) -> Result<Self, Problem> {
         let Some(window) = window else {
-            return Ok(Self { small: SMALL, join: JOIN, whole: WHOLE });
+            return Ok(Self { small: WHOLE, join: JOIN, whole: WHOLE });
         };
         let room = (window - RESERVE.min(window / 2)).saturating_mul(3);
         if room < LEAST {
@@ -287,7 +287,7 @@ mod tests {
             let sizes = RequestSizes::for_window(window).unwrap();
             assert_eq!((sizes.small, sizes.join, sizes.whole), expect);
         };
-        check(None, (SMALL, JOIN, WHOLE));
+        check(None, (WHOLE, JOIN, WHOLE));
         check(Some(1_000_000), (MAX_SMALL, JOIN, 2_993_856));
         check(Some(32_768), (92_160, JOIN, 92_160));
         check(Some(8_192), (18_432, 18_432, 18_432));

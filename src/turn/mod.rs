@@ -371,13 +371,16 @@ impl Turn {
         }
         self.failed_checks += 1;
         // A rejected answer is not lost.
+        let last = answer.join("\n");
         self.totals.notes.extend(answer);
         if self.failed_checks < limits::FAILED_CHECKS {
             return self.append(vec![block], NextStep::Ask);
         }
         let check = self.rules.check.as_deref().unwrap_or_default();
-        let error = format!("the check failed {FAILED_CHECKS} times: {check}");
-        let message = format!("the run ended: {error}");
+        let failed = format!("the check failed {FAILED_CHECKS} times: {check}");
+        let message = format!("the run ended: {failed}");
+        let error =
+            format!("{failed}\nthe last answer, which was not accepted:\n{}", last.trim_end());
         self.end_without_answer(Exit::Unchecked, vec![block], message, error)
     }
 

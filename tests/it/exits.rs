@@ -84,7 +84,10 @@ fn exit_5_the_limit_of_turns() {
 fn exit_6_the_check_never_passed() {
     let sandbox = Sandbox::new();
     sandbox.llm.choose(|_| answer("done").into());
-    sandbox.run(&["--check", "false", "task"]).assert_exit(6);
+    let run = sandbox.run(&["--check", "false", "task"]).assert_exit(6).no_stdout();
+    run.stderr_has(&[
+        "the check failed 5 times: false\nthe last answer, which was not accepted:\ndone\n",
+    ]);
 }
 
 #[test]

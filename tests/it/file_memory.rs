@@ -160,7 +160,7 @@ fn a_first_start_asks_once_for_commits_and_once_for_the_file_and_later_ones_for_
     let update = sandbox.block("context-update");
     assert_eq!(update.get("section"), "File memory");
     let third = &third[..7];
-    let expect = format!("New commits:\n- 2026-05-01 {third} Ann: Did {third}.\n");
+    let expect = format!("More commits:\n- 2026-05-01 {third} Ann: Did {third}.\n");
     assert_eq!(update.body, format!("{{file-history}}\n{expect}{{/file-history}}"));
     assert_eq!(edit(&sandbox, &["and now?"]).0, ["turn"]);
 }
@@ -372,7 +372,7 @@ fn nothing_is_asked_about_content_that_the_conversation_wrote() {
     let mine = commit(&sandbox, "Mine");
     assert_eq!(edit(&sandbox, &["task"]).0, ["turn"], "it wrote that itself");
     let update = sandbox.block("context-update").body;
-    let expect = format!("New commits:\n- 2026-05-01 {} Ann: Mine\n", &mine[..7]);
+    let expect = format!("More commits:\n- 2026-05-01 {} Ann: Mine\n", &mine[..7]);
     assert_eq!(update, format!("{{file-history}}\n{expect}{{/file-history}}"));
     sandbox.write("a.txt", long("theirs"));
     assert_eq!(edit(&sandbox, &["task"]).0, ["file", "turn"], "somebody else did");

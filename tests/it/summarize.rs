@@ -49,8 +49,14 @@ pub(crate) fn usual(request: &Request) -> Answer {
 }
 
 /// A sandbox with a file of some bytes and a model that answers as usual.
+/// A file, and a model whose window takes requests of 64 KiB.
+pub(crate) fn parted(content: impl AsRef<[u8]>) -> Sandbox {
+    let window = serde_json::json!({"context_window_tokens": 23_894});
+    Sandbox::new().file("f.txt", content).config_also(window)
+}
+
 fn large(bytes: usize) -> Sandbox {
-    let sandbox = Sandbox::new().file("f.txt", text(bytes));
+    let sandbox = parted(text(bytes));
     sandbox.llm.choose(usual);
     sandbox
 }
@@ -138,7 +144,7 @@ fn a_large_file_goes_by_segments_that_are_joined() {
 
 #[test]
 fn each_segment_is_summed_up_by_its_own_text() {
-    let sandbox = Sandbox::new().file("f.txt", text(400_000));
+    let sandbox = parted(text(400_000));
     // The model says which line it saw first. Segments of lines of one length are as long as each other.
     sandbox.llm.choose(|request| {
         let line = request
@@ -174,7 +180,7 @@ fn the_segments_stay_where_a_folder_is_named() {
 
 #[test]
 fn as_many_at_once_as_jobs_and_no_more() {
-    let sandbox = Sandbox::new().file("f.txt", text(240_000));
+    let sandbox = parted(text(240_000));
     let latch = Latch::default();
     let held = latch.clone();
     sandbox.llm.choose(
@@ -196,7 +202,7 @@ fn as_many_at_once_as_jobs_and_no_more() {
 
 #[test]
 fn when_one_segment_fails_the_others_are_kept() {
-    let sandbox = Sandbox::new().file("f.txt", text(100_000));
+    let sandbox = parted(text(100_000));
     // It fails when all four run.
     let (latch, mut count) = (Latch::default(), 0);
     sandbox.llm.choose(move |request| {
@@ -224,7 +230,7 @@ fn when_one_segment_fails_the_others_are_kept() {
 
 #[test]
 fn nothing_new_is_begun_after_a_failure() {
-    let sandbox = Sandbox::new().file("f.txt", text(240_000));
+    let sandbox = parted(text(240_000));
     sandbox.llm.choose(|request| {
         if segment(request) == 2 { Answer::error(401, "invalid_api_key") } else { usual(request) }
     });
@@ -302,7 +308,7 @@ fn of_a_large_file_the_limit_is_for_the_whole() {
 
 #[test]
 fn many_summaries_are_joined_in_levels() {
-    let sandbox = Sandbox::new().file("f.txt", text(2_000_000));
+    let sandbox = parted(text(2_000_000));
     let long = "word ".repeat(500);
     sandbox.llm.choose(move |request| {
         let user = request.user();
@@ -324,13 +330,30 @@ fn many_summaries_are_joined_in_levels() {
 }
 
 #[test]
+fn a_summary_sends_little_more_than_the_file() {
+    for (bytes, window) in
+        [(66_000, None), (140_000, None), (300_000, None), (300_000, Some(200_000))]
+    {
+        let mut sandbox = Sandbox::new().file("f.txt", text(bytes));
+        if let Some(tokens) = window {
+            sandbox = sandbox.config_also(serde_json::json!({"context_window_tokens": tokens}));
+        }
+        sandbox.llm.choose(|_| "summary ".repeat(250).as_str().into());
+        summarize(&sandbox, &[]).run().assert_exit(0);
+        let sent = |request: &Request| request.system().len() + request.user().len();
+        let sum: usize = sandbox.requests().iter().map(sent).sum();
+        assert!(sum * 100 <= bytes * 105, "{bytes} bytes, window {window:?}: {sum} sent");
+    }
+}
+
+#[test]
 fn again_asks_anew_and_replaces() {
     let sandbox = Sandbox::new().file("f.txt", "x").replies(["old", "new"]);
     summarize(&sandbox, &[]).run().answers("old");
     summarize(&sandbox, &["--again"]).run().answers("new");
     summarize(&sandbox, &[]).run().answers("new");
     // Equal segments are asked for once all the same.
-    let sandbox = Sandbox::new().file("f.txt", "y".repeat(4 * 64 * 1024));
+    let sandbox = parted("y".repeat(4 * 65_538));
     sandbox.llm.choose(usual);
     for _ in 0..2 {
         let json = summarize(&sandbox, &["--again", "--json"]).run().assert_exit(0).json();
@@ -341,7 +364,7 @@ fn again_asks_anew_and_replaces() {
 #[test]
 fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
     for (signal, exit) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let sandbox = Sandbox::new().file("f.txt", text(240_000));
+        let sandbox = parted(text(240_000));
         let mut count = 0;
         sandbox.llm.choose(move |request| {
             count += 1;
@@ -363,7 +386,7 @@ fn a_signal_ends_it_and_what_was_paid_for_is_kept() {
 
 #[test]
 fn progress_is_for_terminals_and_for_what_takes_long() {
-    let sandbox = Sandbox::new().file("f.txt", text(224_000));
+    let sandbox = parted(text(224_000));
     let latch = Latch::default();
     let held = latch.clone();
     sandbox.llm.choose(move |request| match segment(request) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fake_llm::Request;
 use crate::sandbox::Sandbox;
-use crate::summarize::{SUMMARIZE, is_join, kept, segment, summarize, text, usual};
+use crate::summarize::{SUMMARIZE, is_join, kept, parted, segment, summarize, text, usual};
 
 #[test]
 fn what_is_no_text_needs_no_model() {
@@ -58,7 +58,7 @@ fn utf16_is_decoded_also_across_segments() {
     summarize(&sandbox, &[]).run().assert_exit(0).stderr_has(&["UTF-16"]);
     assert!(sandbox.requests()[0].user().contains("\ngrün 🙂\n"));
 
-    let sandbox = Sandbox::new().file("f.txt", wide(&text(60_000)));
+    let sandbox = parted(wide(&text(60_000)));
     sandbox.llm.choose(usual);
     summarize(&sandbox, &[]).run().assert_exit(0).stdout_is("the whole\n");
     let mut all: Vec<Request> = sandbox.requests().into_iter().filter(|r| !is_join(r)).collect();
@@ -84,7 +84,7 @@ fn other_encodings_are_sent_with_a_note() {
 #[test]
 fn one_line_of_a_megabyte_is_cut_and_never_goes_in_circles() {
     let line: String = (0..100_000).map(|n| format!("{n:010}")).collect();
-    let sandbox = Sandbox::new().file("f.txt", line);
+    let sandbox = parted(line);
     sandbox.llm.choose(usual);
     let json = summarize(&sandbox, &["--json", "--jobs", "8"]).run().assert_exit(0).json();
     let count = json["segment_count"].as_u64().unwrap();

@@ -91,7 +91,8 @@ impl World {
             words: None,
             jobs: 2,
             again: false,
-            window: None,
+            // Requests of 64 KiB.
+            window: Some(23_894),
             connect: Box::new(connect),
             report: Box::new(|_| ()),
             interrupts: &interrupts,
@@ -127,7 +128,7 @@ fn a_segment_that_is_too_large_for_a_request_is_cut_and_joined_first() {
     assert_eq!(index.summary.as_deref(), Some("joined"));
     let sent = world.sent.lock().unwrap();
     assert!(sent.iter().all(|text| text.len() < 66_000));
-    assert!(sent.iter().any(|text| text.contains("lines 2 to 5958 of 1")), "lines are counted");
+    assert!(sent.iter().any(|text| text.contains("lines 2 to 5959 of 1")), "lines are counted");
 }
 
 #[test]
