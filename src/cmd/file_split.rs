@@ -18,14 +18,15 @@ use crate::segments::file_summary::summarize_segments;
 use crate::segments::split::{self, Split, SplitHooks, SplitRequest};
 use crate::segments::summary_queue::SummaryQueue;
 use crate::sys::env::Env;
-use crate::sys::input::is_stream;
+use crate::sys::input::{InputFile, is_stream};
 use crate::sys::interrupt::Interrupts;
-use crate::sys::names::expand_home;
+use crate::sys::names::{expand_home, shown};
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
 Examples:
   nagent-file-split big.py --output parts
+  journalctl | nagent-file-split - --output log
   nagent-file-split --refresh parts
 
 Exit codes: 0 done, 1 file trouble or edited segments in the way, 2 wrong usage,
@@ -34,7 +35,8 @@ Exit codes: 0 done, 1 file trouble or edited segments in the way, 2 wrong usage,
 /// Cut a large file into segments, at the boundaries of its structure
 ///
 /// Joined in order, the segments are the file, byte for byte. An index.json beside them says where each comes from.
-/// Edit segments in place; nagent-file-patch puts them back.
+/// Edit segments in place; nagent-file-patch puts them back. Standard input (-) is saved beside their folder first, as
+/// DIR.input, the file that is patched then.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -111,17 +113,15 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
     let result = match (&args.refresh, args.path.as_ref().or(args.file.as_ref())) {
         (Some(index), _) => split::refresh(&expand(index), args.force, &mut hooks),
         (None, file) => {
-            let source = file.map(expand).unwrap_or_default();
-            if file.is_some_and(|file| is_stream(file)) {
-                return Err(Problem::usage(
-                    "nagent-file-split needs a file, which nagent-file-patch can write later; save the input first",
-                ));
-            }
+            let mut source = file.map(expand).unwrap_or_default();
             let temp = || {
                 let temp = env.get_os("TMPDIR").unwrap_or("/tmp".as_ref());
                 Path::new(temp).join(split::default_folder_name(&source))
             };
             let output = args.output.as_ref().map_or_else(temp, expand);
+            if is_stream(&source) {
+                source = save_stream(&source, &output, &interrupts)?;
+            }
             let request = SplitRequest {
                 private: args.output.is_none(),
                 language: args.split,
@@ -148,6 +148,15 @@ fn split_file(args: &Args) -> Result<Report, Problem> {
         return Ok(summarize(args, &env, &interrupts, &spinner, &mut split));
     }
     Ok(report(&split))
+}
+
+/// Saves a stream beside the folder of the segments, as the file that nagent-file-patch writes later.
+fn save_stream(stream: &Path, folder: &Path, interrupts: &Interrupts) -> Result<PathBuf, Problem> {
+    let name = folder.file_name().unwrap_or("stdin".as_ref()).to_string_lossy();
+    let file = folder.with_file_name(format!("{name}.input"));
+    InputFile::open(stream, interrupts)?.save(&file)?;
+    out::line(&format!("nagent-file-split: note: the input is in {}", shown(&file)));
+    Ok(file)
 }
 
 /// Writes the summaries that succeed into the index. The split is kept also when some fail.

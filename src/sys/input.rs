@@ -2,11 +2,13 @@
 //! `/dev/null`. The latter is copied into a private folder first, so that it can be read like any file.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
 
+use super::atomic_file::AtomicFile;
 use super::fs::empty_folder;
 use super::interrupt::Interrupts;
 use super::stdin;
@@ -63,6 +65,18 @@ impl InputFile {
     /// Whether it is a copy of a stream.
     pub fn is_copy(&self) -> bool {
         self.folder.is_some()
+    }
+
+    /// Copies it to a new file for its owner alone, where it stays.
+    ///
+    /// # Errors
+    /// The path is taken, or cannot be written.
+    pub fn save(&self, to: &Path) -> Result<(), Problem> {
+        let mut source = File::open(&self.path)?;
+        AtomicFile::new(to)
+            .write_with(true, &mut |file| io::copy(&mut source, file).map(drop))
+            .with_context(|| format!("cannot create {}", to.display()))?;
+        Ok(())
     }
 
     /// Where it can be read.
