@@ -208,7 +208,7 @@ fn keys_of_decisions(keys: &mut Keys) {
 }
 
 fn keys_of_large_files(keys: &mut Keys) {
-    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(9000));
+    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(14_000));
     sandbox.llm.choose(|_| "three words here".into());
     let index = ["--index", "parts/index.json"];
     let calls: [(&str, &str, &[&str], i32); 9] = [
@@ -229,7 +229,7 @@ fn keys_of_large_files(keys: &mut Keys) {
 }
 
 fn keys_of_file_edits(keys: &mut Keys) {
-    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(9000));
+    let sandbox = Sandbox::new().file("q.txt", "2+2?").file("big.py", LARGE.repeat(14_000));
     sandbox.llm.allow_rewrites();
     sandbox.llm.choose(|request| {
         if request.user().contains("nagent-edit-result") {

@@ -44,7 +44,7 @@ fn busy() -> (Sandbox, String) {
         answer("edited"),
     ];
     let sandbox =
-        sandbox.git().file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(9000)).replies(replies);
+        sandbox.git().file("a.txt", "x\ny\n").file("big.py", LARGE.repeat(14_000)).replies(replies);
     commit(&sandbox, "begin");
     std::fs::create_dir(sandbox.root().join("bin")).unwrap();
     for (name, text) in
@@ -153,7 +153,7 @@ fn every_file_on_disk_is_in_the_table() {
 
 #[test]
 fn every_file_of_a_split_is_in_the_table() {
-    let sandbox = Sandbox::new().file("big.py", LARGE.repeat(9000));
+    let sandbox = Sandbox::new().file("big.py", LARGE.repeat(14_000));
     let split = |args: &[&str]| {
         sandbox
             .program(SPLIT, &[&["--file", "big.py", "--output", "parts"], args].concat())
