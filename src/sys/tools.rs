@@ -157,10 +157,13 @@ fn ask_for_descriptions(
     let mut jobs = Jobs::new();
     let mut asked: BTreeMap<JobId, (PathBuf, String, (u64, u64))> = BTreeMap::new();
     let own = env.executable.as_deref().and_then(Path::parent);
+    if programs.is_empty() {
+        return silent;
+    }
+    let variables = env.for_commands(&[], &[]);
     for (path, key, state) in programs {
         let argv = vec![path.clone().into_os_string(), OsString::from("--description")];
-        let folder = PathBuf::from("/");
-        let mut job = Job::new(argv, folder, env.for_commands(&[], &[]));
+        let mut job = Job::new(argv, PathBuf::from("/"), variables.clone());
         job.timeout = Some(limits::TOOL_PATIENCE);
         job.output = Output::Separate;
         job.keep = DESCRIPTION;

@@ -42,7 +42,7 @@ fn status_shows_where_each_value_came_from() {
 #[test]
 fn status_makes_no_root() {
     let sandbox = Sandbox::new().no_config();
-    std::fs::remove_dir(sandbox.root()).unwrap();
+    std::fs::remove_dir_all(sandbox.root()).unwrap();
     sandbox.run(&["--status"]).assert_exit(0);
     sandbox.run(&["--list-providers"]).assert_exit(0);
     sandbox.run(&["--list-conversations"]).assert_exit(0);

@@ -7,6 +7,7 @@ use crate::sandbox::{Sandbox, answer};
 /// A world with nothing set up: no key, no config, nobody on Ollama's port.
 fn bare() -> Sandbox {
     let sandbox = Sandbox::new().no_config().env("OPENAI_API_KEY", "");
+    drop(std::fs::remove_file(sandbox.root().join("tools.json")));
     sandbox.env("OLLAMA_HOST", "127.0.0.1:9")
 }
 

@@ -23,7 +23,7 @@ fn llm_text_has_its_keys() {
 #[test]
 fn llm_text_leaves_no_root_behind() {
     let sandbox = Sandbox::new().no_config().file("q.txt", "?").reply("4");
-    std::fs::remove_dir(sandbox.root()).unwrap();
+    std::fs::remove_dir_all(sandbox.root()).unwrap();
     let run = sandbox
         .llm_text(&["--file", "q.txt", "--model", "m"])
         .env("OPENAI_BASE_URL", sandbox.base_url())

@@ -7,24 +7,41 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::LazyLock;
 
 use crate::redact::{self, shapes};
 
+/// A list of words. Split once: every variable is held against them, several times in a run.
+type Words = LazyLock<Vec<&'static str>>;
+
 /// What the words of credentials are.
-const WORDS: &str = "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
-    MNEMONIC SAS WEBHOOK SK TOTP";
+static WORDS: Words = LazyLock::new(|| {
+    split_words(
+        "KEY KEYS PAT PASS PW PWD AUTH AUTHORIZATION CRED CREDS JWT PASSCODE BEARER COOKIE DSN \
+    MNEMONIC SAS WEBHOOK SK TOTP",
+    )
+});
 
 /// What such words end in when they are written together with others: `GITHUBTOKEN`, `PGPASSWORD`.
-const ENDS: &str = "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
+static ENDS: Words = LazyLock::new(|| {
+    split_words(
+        "TOKEN TOKENS SECRET SECRETS CREDENTIAL CREDENTIALS PASSWORD PASSWORDS PASSWD \
     PASSPHRASE PASS PWD AUTH APIKEY APIKEYS ACCESSKEY ACCOUNTKEY AUTHKEY DEPLOYKEY \
-    ENCRYPTIONKEY LICENSEKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY";
+    ENCRYPTIONKEY LICENSEKEY MASTERKEY PRIVATEKEY PRIVKEY SECRETKEY SIGNINGKEY SSHKEY",
+    )
+});
 
 /// Other words with the same ends. `ASKPASS` is a program.
-const OTHERS: &str = "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS \
-    XAUTH";
+static OTHERS: Words = LazyLock::new(|| {
+    split_words(
+        "ASKPASS BYPASS COMPASS ENCOMPASS OAUTH OLDPWD OVERPASS SURPASS TRESPASS UNDERPASS \
+    XAUTH",
+    )
+});
 
 /// With one of these at its end a name is of something about a credential.
-const ABOUT: &str = "ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE";
+static ABOUT: Words =
+    LazyLock::new(|| split_words("ALGORITHM METHOD MODE NAME PROVIDER SOCK TYPE"));
 
 /// What a variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +144,7 @@ fn classify_name(name: &str) -> Word {
     if is_webhook || *last == "ID" && before.last() == Some(&"KEY") {
         return Word::Always;
     }
-    if is_in(last, ABOUT) {
+    if ABOUT.contains(last) {
         return Word::None;
     }
     if !is_credential_word(last) {
@@ -144,12 +161,12 @@ fn classify_name(name: &str) -> Word {
 }
 
 fn is_credential_word(word: &str) -> bool {
-    let has_end = || ENDS.split(' ').any(|end| word.ends_with(end));
-    is_in(word, WORDS) || has_end() && !is_in(word, OTHERS)
+    let has_end = || ENDS.iter().any(|end| word.ends_with(end));
+    WORDS.contains(&word) || has_end() && !OTHERS.contains(&word)
 }
 
-fn is_in(word: &str, list: &str) -> bool {
-    list.split(' ').any(|other| other == word)
+fn split_words(text: &'static str) -> Vec<&'static str> {
+    text.split_whitespace().collect()
 }
 
 /// Yes, no, or nothing.
