@@ -12,19 +12,19 @@ use crate::format::harmless::escape_text;
 use crate::js::wire::{End, Start};
 use crate::limits;
 use crate::ops::find_root::find_root;
+use crate::ops::flags::parse_seconds;
 use crate::out::{self, Report};
 use crate::policy::Layers;
-use crate::policy::places::Places;
 use crate::problem::Problem;
 use crate::sys::ask_tty::AskTty;
 use crate::sys::bridges::{Bridges, Output};
 use crate::sys::env::Env;
+use crate::sys::fs;
 use crate::sys::input::InputFile;
 use crate::sys::interrupt::Interrupts;
 use crate::sys::js_worker::{Outcome, Ran, run_script};
-use crate::sys::permission::{Permissions, read_policy};
+use crate::sys::permission::{Permissions, find_places, read_policy};
 use crate::sys::thoughts::Home;
-use crate::sys::{fs, sandbox};
 
 /// What a newcomer needs, below the flags.
 const AFTER_HELP: &str = "\
@@ -73,11 +73,6 @@ pub struct Args {
     /// The file, and what the script finds in process.args
     #[arg(value_name = "ARG")]
     words: Vec<String>,
-}
-
-pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
-    seconds.ok_or_else(|| "give a number of seconds above 0".to_owned())
 }
 
 impl Tool for Args {
@@ -145,17 +140,10 @@ impl Args {
         interrupts: &'a Interrupts,
     ) -> Result<Bridges<'a>, Problem> {
         let cwd = env.current_folder()?;
-        let real = |path: &PathBuf| fs::real_path(path).unwrap_or_else(|| path.clone());
         let home = Home::find(env)?.folder;
         let root = find_root(None, env)?.0.folder;
-        let places = Places {
-            cwd: real(&cwd),
-            user_home: env.home().as_ref().map(real),
-            home: real(&home),
-            thought: self.thought.as_ref().map(|thought| real(&cwd.join(thought))),
-            root: Some(real(&root)),
-            hidden: sandbox::credential_paths(&root, env),
-        };
+        let thought = self.thought.as_ref().map(|thought| cwd.join(thought));
+        let places = find_places(&cwd, &home, &root, thought.as_deref(), env);
         let read_layer = |path: &Option<PathBuf>| match path {
             Some(path) => {
                 read_policy(&cwd.join(path)).map_err(|error| Problem::usage(format!("{error:#}")))

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, ValueHint};
 
 use crate::cli::Tool;
-use crate::ops::flags::{LimitArgs, ModelArgs};
 use crate::ops::think::{ThinkRequest, run_thought};
 use crate::out::Report;
 use crate::problem::Problem;
@@ -27,36 +26,9 @@ failed, 4 malformed replies, 5 limit reached, 128 + N signal N";
 /// the script's result and nothing else.
 #[derive(Debug, Clone, Parser)]
 #[command(after_help = AFTER_HELP)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct Args {
-    /// Do not run memory.js; let the model do the task
-    #[arg(long)]
-    fresh: bool,
-    /// Run memory.js although the script has changed since
-    #[arg(long)]
-    keep_memory: bool,
-    /// Show what would run, the policy in force and the first request; run nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Run a script from the web as it is today, without a question
-    #[arg(long)]
-    yes: bool,
-    /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
-    #[arg(long, value_name = "S", value_parser = super::js::parse_seconds)]
-    timeout: Option<f64>,
-    /// Wait up to S seconds for another run of this script
-    #[arg(long, value_name = "S", default_value_t = 30.0)]
-    lock_timeout: f64,
-    /// Print one JSON document instead of the script's output
-    #[arg(long)]
-    json: bool,
-    /// Print no progress and no answer on stderr
-    #[arg(long, short)]
-    quiet: bool,
     #[command(flatten)]
-    model: ModelArgs,
-    #[command(flatten)]
-    limits: LimitArgs,
+    request: ThinkRequest,
     /// The script, a file or an address, and its arguments
     #[arg(last = true, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     words: Vec<OsString>,
@@ -103,22 +75,7 @@ impl Tool for Args {
             word.into_string()
                 .map_err(|word| Problem::usage(format!("{} is not UTF-8 text", word.display())))
         };
-        run_thought(
-            Self::NAME,
-            &ThinkRequest {
-                script: text(script)?,
-                args: words.map(text).collect::<Result<_, _>>()?,
-                fresh: self.fresh,
-                keep_memory: self.keep_memory,
-                dry_run: self.dry_run,
-                yes: self.yes,
-                quiet: self.quiet,
-                json: self.json,
-                timeout: self.timeout,
-                lock_timeout: self.lock_timeout,
-                model: self.model,
-                limits: self.limits,
-            },
-        )
+        let args = words.map(text).collect::<Result<_, _>>()?;
+        run_thought(Self::NAME, &ThinkRequest { script: text(script)?, args, ..self.request })
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::cli::Tool;
 use crate::ops::flags::ModelArgs;
@@ -39,14 +39,11 @@ enum Verb {
     #[command(visible_alias = "list")]
     Ls,
     /// Show what there is of a script
-    Info {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Info(ScriptArg),
     /// Run a script
     Run {
-        /// The script: its file, address or installed name
-        script: String,
+        #[command(flatten)]
+        of: ScriptArg,
         /// What the script finds in process.args
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -67,36 +64,21 @@ enum Verb {
         force: bool,
     },
     /// Print the prompt of a script
-    Cat {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Cat(ScriptArg),
     /// Print where a script is
-    Bin {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Bin(ScriptArg),
     /// Print where its data are
     #[command(visible_alias = "dir")]
-    Path {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Path(ScriptArg),
     /// Print its SHA-256
     #[command(visible_aliases = ["fingerprint", "hash"])]
-    Digest {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Digest(ScriptArg),
     /// Open the folder of its data
-    Open {
-        /// The script: its file, address or installed name
-        script: String,
-    },
+    Open(ScriptArg),
     /// Remove its memory.js and workspace
     Reset {
-        /// The script: its file, address or installed name
-        script: String,
+        #[command(flatten)]
+        of: ScriptArg,
         /// Remove all its data
         #[arg(long, short)]
         all: bool,
@@ -115,8 +97,8 @@ enum Verb {
     },
     /// Print or clear the cache of a script
     Cache {
-        /// The script: its file, address or installed name
-        script: Option<String>,
+        #[command(flatten)]
+        of: OptionalScript,
         /// Clear it
         #[arg(long)]
         clear: bool,
@@ -148,13 +130,25 @@ enum Verb {
     },
 }
 
+#[derive(Debug, Clone, clap::Args)]
+struct ScriptArg {
+    /// The script: its file, address or installed name
+    script: String,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct OptionalScript {
+    /// The script: its file, address or installed name
+    script: Option<String>,
+}
+
 #[derive(Debug, Clone, Subcommand)]
 enum MemoryVerb {
     /// List the memories of a script, or of all
     #[command(visible_alias = "list")]
     Ls {
-        /// The script: its file, address or installed name
-        script: Option<String>,
+        #[command(flatten)]
+        of: OptionalScript,
     },
 }
 
@@ -163,8 +157,8 @@ enum PolicyVerb {
     /// Print the policy of a script; without one, the global policy
     #[command(visible_alias = "ls")]
     List {
-        /// The script: its file, address or installed name
-        script: Option<String>,
+        #[command(flatten)]
+        of: OptionalScript,
     },
     /// Add an entry
     Add {
@@ -188,7 +182,8 @@ enum PolicyVerb {
 #[derive(Debug, Clone, clap::Args)]
 struct EntryArgs {
     /// What it is about
-    kind: KindWord,
+    #[arg(value_enum)]
+    kind: Kind,
     /// The script, unless --global is given, and the path, variable or host
     #[arg(value_name = "SCRIPT VALUE", num_args = 1..=2, required = true)]
     words: Vec<String>,
@@ -197,21 +192,9 @@ struct EntryArgs {
     global: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum KindWord {
-    Path,
-    Env,
-    Host,
-}
-
 impl EntryArgs {
     fn into_edit(self) -> Result<PolicyEdit, Problem> {
-        let kind = match self.kind {
-            KindWord::Path => Kind::Path,
-            KindWord::Env => Kind::Env,
-            KindWord::Host => Kind::Host,
-        };
-        let mut words = self.words;
+        let (kind, mut words) = (self.kind, self.words);
         let value = words.pop().unwrap_or_default();
         let script = words.pop();
         if script.is_some() == self.global {
@@ -249,28 +232,29 @@ impl Tool for Args {
     fn run(self) -> Result<Report, Problem> {
         match self.verb {
             Verb::Ls => thoughts::list(),
-            Verb::Info { script } => thoughts::describe(&script),
-            Verb::Run { script, args } => thoughts::run(&script, &args),
+            Verb::Info(of) => thoughts::describe(&of.script),
+            Verb::Run { of, args } => thoughts::run(&of.script, &args),
             Verb::Install { script } => thoughts::install(&script),
             Verb::Rm { script, force } => thoughts::remove(&script, force),
-            Verb::Cat { script } => thoughts::print_prompt(&script),
-            Verb::Bin { script } => thoughts::print_place(&script),
-            Verb::Path { script } => thoughts::print_folder(&script),
-            Verb::Digest { script } => thoughts::print_digest(&script),
-            Verb::Open { script } => thoughts::open_folder(&script),
-            Verb::Reset { script, all, memories, policy } => {
-                thoughts::reset(&script, Reset { memories: memories || all, policy: policy || all })
+            Verb::Cat(of) => thoughts::print_prompt(&of.script),
+            Verb::Bin(of) => thoughts::print_place(&of.script),
+            Verb::Path(of) => thoughts::print_folder(&of.script),
+            Verb::Digest(of) => thoughts::print_digest(&of.script),
+            Verb::Open(of) => thoughts::open_folder(&of.script),
+            Verb::Reset { of, all, memories, policy } => thoughts::reset(
+                &of.script,
+                Reset { memories: memories || all, policy: policy || all },
+            ),
+            Verb::Memory { verb: MemoryVerb::Ls { of } } => {
+                thoughts::list_memories(of.script.as_deref())
             }
-            Verb::Memory { verb: MemoryVerb::Ls { script } } => {
-                thoughts::list_memories(script.as_deref())
-            }
-            Verb::Cache { script, clear, clear_all } => {
-                thoughts::cache(script.as_deref(), clear, clear_all)
+            Verb::Cache { of, clear, clear_all } => {
+                thoughts::cache(of.script.as_deref(), clear, clear_all)
             }
             Verb::Build { input, output } => thoughts::build(&input, &output),
             Verb::Setup { store, model } => thoughts::setup(store.as_deref(), &model),
             Verb::Policy { verb } => match verb {
-                PolicyVerb::List { script } => thoughts::list_policy(script.as_deref()),
+                PolicyVerb::List { of } => thoughts::list_policy(of.script.as_deref()),
                 PolicyVerb::Add { entry, mode, approval } => {
                     thoughts::add_entry(&entry.into_edit()?, &mode, approval)
                 }

@@ -1,9 +1,9 @@
 //! The lines between `nagent-js --worker`, which has the engine and no rights, and its parent, which has the rights.
 //!
 //! ```text
-//! parent → worker   Start, then one answer for each call: {"ok": VALUE} | {"error": TEXT}
-//! worker → parent   {"ready": BOOL} or {"failed": TEXT}, then calls: {"call": NAME, "args": [...]}, then one end:
-//!                   {"value": TEXT | null} | {"threw": TEXT, "line": N} | {"resumed": TEXT | null} | {"exit": N} | {"memory": TEXT}
+//! parent → worker   Start, then one answer for each call: {"Ok": VALUE} | {"Err": TEXT}
+//! worker → parent   {"ready": LANDLOCK} or {"failed": WHY}, then calls: {"call": {"name": NAME, "args": [...]}}, then one end:
+//!                   {"end": {"value": TEXT | null}}, or with threw, resumed, exit, memory in place of value
 //! ```
 //!
 //! Each is one line of JSON. The worker waits for the answer of a call before it writes again; what comes from it is data and
@@ -29,14 +29,12 @@ pub struct Start {
     pub memory: u64,
 }
 
-/// What the worker says. Exactly one of the fields that are no `args` and no `line` is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What the worker says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Message {
     /// The process has given up its rights; whether Landlock is among the ways.
-    Ready {
-        /// Whether Landlock holds.
-        landlock: bool,
-    },
+    Ready(bool),
     /// It could not give them up.
     Failed(String),
     /// A call of a function of the API.
@@ -51,7 +49,8 @@ pub enum Message {
 }
 
 /// How a script ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum End {
     /// By itself, with a value. `None`: undefined or null.
     Value(Option<String>),
@@ -76,57 +75,18 @@ impl Message {
     /// # Errors
     /// It is none of the messages.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
-        let broken = || "the engine broke its protocol".to_owned();
-        let mut value: Value = serde_json::from_slice(line).map_err(|_| broken())?;
-        let object = value.as_object_mut().ok_or_else(broken)?;
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let (name, first) = object.iter().next().ok_or_else(broken)?;
-        let message = match (name.as_str(), first) {
-            ("ready", Value::Bool(landlock)) => Self::Ready { landlock: *landlock },
-            ("failed", Value::String(why)) => Self::Failed(why.clone()),
-            ("value", value) => Self::End(End::Value(text(value))),
-            ("resumed", value) => Self::End(End::Resumed(text(value))),
-            ("memory", Value::String(why)) => Self::End(End::Memory(why.clone())),
-            ("exit", value) => {
-                let code = value.as_i64().and_then(|code| i32::try_from(code).ok());
-                Self::End(End::Exit(code.ok_or_else(broken)?))
-            }
-            ("threw", Value::String(message)) => {
-                let line = object.get("line").and_then(Value::as_u64);
-                Self::End(End::Threw { message: message.clone(), line })
-            }
-            ("call", Value::String(name)) => {
-                let name = name.clone();
-                let Some(Value::Array(args)) = object.get_mut("args").map(Value::take) else {
-                    return Err(broken());
-                };
-                Self::Call { name, args }
-            }
-            _ => return Err(broken()),
-        };
-        Ok(message)
+        serde_json::from_slice(line).map_err(|_| "the engine broke its protocol".to_owned())
     }
 
-    /// The line of an end, without its line feed.
-    pub fn end_line(end: &End) -> String {
-        let value = match end {
-            End::Value(value) => serde_json::json!({ "value": value }),
-            End::Threw { message, line } => serde_json::json!({ "threw": message, "line": line }),
-            End::Resumed(context) => serde_json::json!({ "resumed": context }),
-            End::Exit(code) => serde_json::json!({ "exit": code }),
-            End::Memory(why) => serde_json::json!({ "memory": why }),
-        };
-        value.to_string()
+    /// The line, without its line feed.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 /// The line that answers a call, without its line feed.
 pub fn answer_line(answer: &Result<Value, String>) -> String {
-    match answer {
-        // The value may be 50 MiB, and is not copied.
-        Ok(value) => format!("{{\"ok\":{value}}}"),
-        Err(why) => serde_json::json!({ "error": why }).to_string(),
-    }
+    serde_json::to_string(answer).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -134,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_round_trip_and_nothing_else_is_a_message() {
+    fn messages_round_trip_and_nothing_else_is_one() {
         for end in [
             End::Value(None),
             End::Value(Some("a\n".into())),
@@ -144,10 +104,10 @@ mod tests {
             End::Exit(-1),
             End::Memory("m".into()),
         ] {
-            let line = Message::end_line(&end);
-            assert_eq!(Message::parse(line.as_bytes()), Ok(Message::End(end)));
+            let message = Message::End(end);
+            assert_eq!(Message::parse(message.line().as_bytes()), Ok(message));
         }
-        let call = br#"{"call":"fs.stat","args":["a"]}"#;
+        let call = br#"{"call":{"name":"fs.stat","args":["a"]}}"#;
         let expect = Message::Call { name: "fs.stat".into(), args: vec!["a".into()] };
         assert_eq!(Message::parse(call), Ok(expect));
         for line in [
@@ -156,8 +116,9 @@ mod tests {
             "[]",
             "{}",
             "1",
-            r#"{"call":"x"}"#,
-            r#"{"exit":1e99}"#,
+            r#"{"call":{"name":"x"}}"#,
+            r#"{"end":{"exit":1e99}}"#,
+            r#"{"end":{"exit":1}} {"end":{"exit":1}}"#,
             r#"{"ready":1}"#,
             "\u{fffd}",
         ] {

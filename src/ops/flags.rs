@@ -310,8 +310,14 @@ fn parse_temperature(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "give a number from 0 to 2".to_owned())
 }
 
+/// A limit of time from a flag, in seconds.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
+    seconds.ok_or_else(|| "give a number of seconds above 0".to_owned())
+}
+
 /// A number of seconds or dollars from a flag.
-fn parse_amount(text: &str) -> Result<f64, String> {
+pub(super) fn parse_amount(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1e9).contains(&value) => Ok(value),
         _ => Err("give a number, 0 or more".to_owned()),

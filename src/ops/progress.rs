@@ -167,7 +167,10 @@ impl<'a> Progress<'a> {
             ProgressEvent::ActionStarted(action) => {
                 let n = self.count_start();
                 self.emit(|_| RunEvent::start(n, action));
-                self.spinner.start(work_name(action));
+                // Scripts write and ask on the terminal by themselves.
+                if !matches!(action, Action::Script { .. } | Action::Stdout { .. }) {
+                    self.spinner.start(work_name(action));
+                }
             }
             ProgressEvent::CommandStarted { name, command } => self.show_command(name, command),
             ProgressEvent::ActionEnded(action, block) => self.show_end(action, block),

@@ -17,7 +17,7 @@ use crate::view::figures::bytes;
 /// What takes less than this shows nothing.
 const QUIET: Duration = Duration::from_millis(500);
 /// The time between two pictures.
-const PACE: Duration = Duration::from_millis(100);
+const PACE: Duration = Duration::from_millis(80);
 const PICTURES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// The line. Where it is not shown, it does nothing.

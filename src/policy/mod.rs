@@ -56,13 +56,13 @@ impl Approval {
 }
 
 /// What an entry is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
-    /// A file or folder.
+    /// A file or folder
     Path,
-    /// A variable of the environment.
+    /// A variable of the environment
     Env,
-    /// A host of the network.
+    /// A host of the network
     Host,
 }
 

@@ -161,11 +161,11 @@ impl Spot {
     }
 
     /// Makes the folder, and those above it that are missing.
-    pub(super) fn make_folders(&mut self) -> Result<(), String> {
+    pub(super) fn make_folders(&mut self, mode: u32) -> Result<(), String> {
         let mut names = std::mem::take(&mut self.missing);
         names.push(self.name.clone());
         for name in names {
-            match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(0o755)) {
+            match rustix::fs::mkdirat(&self.dir, &name, Mode::from_raw_mode(mode)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(explain(&self.path)(error)),
             }

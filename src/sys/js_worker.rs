@@ -144,10 +144,11 @@ impl Worker {
     ) -> Result<Outcome, Broken> {
         let line = self.read_line(Some(Instant::now() + START_TIME), interrupts)?;
         match parse(&line)? {
-            Message::Ready { landlock: holds } => *landlock = holds,
+            Message::Ready(holds) => *landlock = holds,
             Message::Failed(why) => return Ok(Outcome::Unsafe(why)),
             _ => return Err(broken_protocol()),
         }
+        let at_rest = self.peak_memory();
         let began = Instant::now();
         let deadline =
             |host: &dyn Host| began.checked_add(limit?.saturating_add(host.asked_time()));
@@ -165,9 +166,15 @@ impl Worker {
                     );
                     return Ok(Outcome::End(End::Threw { message, line: None }));
                 }
+                // The engine throws null, as a script may, where it has no memory left for an error.
+                Message::End(End::Threw { message, .. })
+                    if message == "null" && self.peak_memory() - at_rest > start.memory / 2 =>
+                {
+                    return Ok(Outcome::End(End::Memory("out of memory".to_owned())));
+                }
                 Message::End(end) => return Ok(Outcome::End(end)),
                 Message::Call { name, args } => (name, args),
-                Message::Ready { .. } | Message::Failed(_) => return Err(broken_protocol()),
+                Message::Ready(_) | Message::Failed(_) => return Err(broken_protocol()),
             };
             let answer = host.call(&name, args, deadline(host));
             if let Some(signal) = interrupts.pending() {
@@ -237,6 +244,14 @@ impl Worker {
             check(deadline, interrupts)?;
         }
         Ok(())
+    }
+
+    /// The most memory that the process has used, in bytes, while it is there.
+    fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let line = status.unwrap_or_default();
+        let kib = line.split_once("VmHWM:").and_then(|(_, rest)| rest.split_whitespace().next());
+        kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
     /// What an end without a last line means.

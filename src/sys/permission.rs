@@ -14,7 +14,7 @@ use super::clock::{self, Stopwatch};
 use super::interrupt::Interrupts;
 use super::lock::{LockError, wait_lock};
 use super::names::shown;
-use super::{env, fs};
+use super::{env, fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
 use crate::policy::places::Places;
@@ -32,7 +32,6 @@ pub(super) enum Wish<'a> {
 }
 
 /// Decides what a script may do.
-#[derive(Debug)]
 pub struct Permissions<'a> {
     /// The places of the run.
     pub places: Places,
@@ -44,6 +43,8 @@ pub struct Permissions<'a> {
     pub name: Option<String>,
     /// The terminal, if there is one.
     pub asker: Option<AskTty>,
+    /// Makes room on the terminal before each question.
+    pub on_question: Box<dyn Fn() + 'a>,
     /// Signals.
     pub interrupts: &'a Interrupts,
     /// What was allowed until the end of the run.
@@ -52,6 +53,25 @@ pub struct Permissions<'a> {
     pub denied: Vec<String>,
     /// For how long people were asked.
     pub asked: Duration,
+}
+
+/// The places of a run with these folders; `root` is nagent's.
+pub fn find_places(
+    cwd: &Path,
+    home: &Path,
+    root: &Path,
+    thought: Option<&Path>,
+    env: &env::Env,
+) -> Places {
+    let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
+    Places {
+        cwd: real(cwd),
+        user_home: env.home().as_deref().map(real),
+        home: real(home),
+        thought: thought.map(real),
+        root: Some(real(root)),
+        hidden: sandbox::credential_paths(root, env),
+    }
 }
 
 impl<'a> Permissions<'a> {
@@ -63,6 +83,7 @@ impl<'a> Permissions<'a> {
             own_file: None,
             name: None,
             asker: None,
+            on_question: Box::new(|| ()),
             interrupts,
             once: Vec::new(),
             denied: Vec::new(),
@@ -132,6 +153,7 @@ impl<'a> Permissions<'a> {
             let why = self.explain_unasked(kind, mode, &subject);
             return Err(self.refuse(label, &subject, &why));
         };
+        (self.on_question)();
         let watch = Stopwatch::start();
         let answer = asker.ask(
             self.name.as_deref().unwrap_or("nagent-js"),

@@ -2,12 +2,13 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
 use crate::process_under_test::Run;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, wait_until};
 
 pub(crate) const JS: &str = env!("CARGO_BIN_EXE_nagent-js");
 
@@ -132,9 +133,38 @@ fn ways_to_end() {
             "out of memory: the limit is 256 MiB",
         ),
         ("const a = []; while (1) a.push(new Uint8Array(1e6))", 125, "out of memory"),
+        ("throw null", 1, "null"),
+        ("await Promise.reject(null)", 1, "null"),
+        ("throw new Error('out of memory')", 1, "Error: out of memory"),
+        ("while (1) console.log('x'.repeat(100000))", 1, "the console is full"),
     ] {
         run(&sandbox, &[], code).assert_exit(exit).no_stdout().stderr_has(&[part]);
     }
+    // The engine throws null where it has no memory left for an error.
+    let small = ["--memory", "20000000"];
+    let code = "(function () { const a = []; while (1) a.push({ a: a.length }) })()";
+    run(&sandbox, &small, code).assert_exit(125).stderr_has(&["the limit is 19 MiB"]);
+    run(&sandbox, &small, "throw null").assert_exit(1).stderr_has(&["null"]);
+    // Deep in every way that the language has; in one process, since none of them may harm the next.
+    let deep = r#"
+        const chain = (link, end) => { let x = end; for (let i = 0; i < 1e5; i++) x = link(x); return x };
+        const ways = [
+            () => { (function f() { f() })() }, () => new Proxy({}, { get: (t, k, r) => r[k] }).x,
+            () => { const o = { toString: () => "" + o }; return "" + o }, () => ({ get a() { return this.a } }).a,
+            () => { class A { constructor() { new A() } } new A() }, () => { function* g() { yield* g() } [...g()] },
+            () => [1, 2].sort(function c() { [1, 2].sort(c) }), () => "a".replace(/a/, function f() { return "a".replace(/a/, f) }),
+            () => JSON.parse("[".repeat(1e5)), () => JSON.stringify(chain((x) => [x], [])), () => String(chain((x) => [x], [])),
+            () => eval("(".repeat(1e5)), () => eval("[".repeat(1e5)), () => eval("!".repeat(1e5) + 1),
+            () => new RegExp("(?:".repeat(1e5) + ")".repeat(1e5)).test("a"), () => chain((f) => f.bind(null), () => 1)(),
+            () => { const o = {}; o.toJSON = () => JSON.stringify(o); return JSON.stringify(o) },
+            () => Reflect.construct(function F() { Reflect.construct(F, []) }, []),
+        ];
+        ways.map((way) => { try { way(); return "no error" } catch (e) { return e.name } }).join()
+    "#;
+    let ended = run(&sandbox, &[], deep).assert_exit(0).stdout;
+    let names: Vec<&str> = ended.split(',').collect();
+    assert_eq!(names.len(), 18, "{ended}");
+    assert!(names.iter().all(|name| name.ends_with("Error")), "{ended}");
     let json = run(&sandbox, &["--json"], "console.log('c'); agent.resume({need: 1})").json();
     assert_eq!(
         (json["resumed"].as_str(), json["console"].as_str()),
@@ -245,7 +275,10 @@ fn modules() {
     );
     check(&sandbox, "require('./lib') === require('./lib/index.js')", "true");
     fails(&sandbox, &[], "require('./bad')", &["in bad"]);
-    fails(&sandbox, &[], "require('/etc/hostname')", &["read /etc/hostname is not allowed"]);
+    for name in ["/etc/hostname", "/etc/no-such-file"] {
+        let refused = format!("read {name} is not allowed");
+        fails(&sandbox, &[], &format!("require('{name}')"), &[&refused]);
+    }
 }
 
 #[test]
@@ -308,6 +341,40 @@ fn places_that_are_refused() {
 }
 
 #[test]
+fn names_that_change_places_lead_nowhere_else() {
+    let sandbox = Sandbox::new().file("in/name/f", "inside").file("out/f", "outside");
+    let (work, out) = (sandbox.work().canonicalize().unwrap(), sandbox.base().join("out"));
+    std::fs::rename(work.join("out"), &out).unwrap();
+    symlink(&out, work.join("in/other")).unwrap();
+    let policy = policy(&sandbox, &[], &[(&work.join("in"), "rwd")]);
+    let done = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (one, other) = (work.join("in/name"), work.join("in/other"));
+            while !done.load(Ordering::Relaxed) {
+                let (flags, cwd) = (rustix::fs::RenameFlags::EXCHANGE, rustix::fs::CWD);
+                rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+            }
+        });
+        // Until there was enough of both.
+        let code = "let ok = 0, no = 0, out = 0;
+            const count = (f) => { try { if (f() === 'outside') out++; ok++ } catch { no++ } };
+            for (let i = 0; i < 20000 && (i < 300 || ok < 50 || no < 50); i++) {
+                count(() => fs.readFile('in/name/f')); count(() => fs.writeFile('in/name/g', 'x'));
+                count(() => fs.appendFile('in/name/f', '')); count(() => fs.mkdir('in/name/d'));
+                count(() => fs.delete('in/name/d'));
+            }
+            [ok > 49, no > 49, out]";
+        let run = run(&sandbox, &["--policy", &policy], code);
+        done.store(true, Ordering::Relaxed);
+        run.assert_exit(0).stdout
+    });
+    assert_eq!(report, "[true,true,0]");
+    let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["f"], "nothing was written or made outside");
+}
+
+#[test]
 fn the_network() {
     let sandbox = Sandbox::new();
     let port = sandbox.llm.port();
@@ -342,6 +409,24 @@ fn the_network() {
     ] {
         fails(&sandbox, &flags, &fetch(path, ""), &[word]);
     }
+    // Bodies without an end: too many bytes, and none at all; Ctrl-C does not wait.
+    let head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+    sandbox.llm.beside(move |request| {
+        Some(match request.path.as_str() {
+            "/endless" => Answer::Endless(head.clone(), vec![b'x'; 1 << 16]),
+            _ => Answer::StallHead,
+        })
+    });
+    fails(&sandbox, &flags, &fetch("/endless", ""), &["over the limit of 52428800 bytes"]);
+    run(&sandbox, &["--policy", &policy, "--timeout", "0.5"], &fetch("/stall", ""))
+        .assert_exit(124);
+    let before = sandbox.llm.all_requests().len();
+    let code = fetch("/stall", "");
+    let slow = [&flags[..], &["-e", &code]].concat();
+    let running = sandbox.program(JS, &slow).spawn();
+    wait_until("it asks", || sandbox.llm.all_requests().len() > before);
+    running.signal(rustix::process::Signal::INT);
+    running.wait().assert_exit(130).within(10.0);
     // A wildcard does not open a private address, and no other port was allowed.
     for (url, word) in [
         ("http://127.0.0.1:1/", "is not allowed"),

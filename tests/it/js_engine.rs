@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use crate::process_under_test::Run;
 use crate::sandbox::{NAGENT, Sandbox, answer};
 
-/// What a run whose engine is this shell script tells the model.
-fn told(engine: &str) -> String {
+/// A run of a script with a memory.js, whose engine is this shell script.
+fn run(engine: &str) -> (Sandbox, Run) {
     let sandbox = Sandbox::new().file("hello.md", "Print hello.");
     let bin = sandbox.base().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -19,8 +20,14 @@ fn told(engine: &str) -> String {
     fs::write(folder.join("memory.js"), "'never'").unwrap();
     sandbox.llm.push(answer("done"));
     let run = sandbox.program(think.to_str().unwrap(), &["--timeout", "1", "hello.md"]).run();
-    run.assert_exit(0).no_stdout().within(20.0);
     assert_eq!(sandbox.processes(), Vec::<String>::new());
+    (sandbox, run)
+}
+
+/// What such a run tells the model.
+fn told(engine: &str) -> String {
+    let (sandbox, run) = run(engine);
+    run.assert_exit(0).no_stdout().within(20.0);
     let requests = sandbox.requests();
     requests[0].user()
 }
@@ -31,10 +38,10 @@ fn whatever_the_engine_sends_is_no_more_than_an_error() {
     for (engine, part) in [
         ("exit 0", "broke its protocol"),
         ("echo rubbish", "broke its protocol"),
-        ("echo '{\"value\":\"early\"}'", "broke its protocol"),
-        (&format!("{READY} echo '{{\"call\":\"fs.delete\"}}'"), "broke its protocol"),
+        ("echo '{\"end\":{\"value\":\"early\"}}'", "broke its protocol"),
+        (&format!("{READY} echo '{{\"call\":{{\"name\":\"fs.delete\"}}}}'"), "broke its protocol"),
         (
-            &format!("{READY} printf '{{\"value\":\"a\"}}\\n{{\"value\":\"b\"}}\\n'"),
+            &format!("{READY} printf '{{\"end\":{{\"exit\":0}}}}\\n{{\"end\":{{\"exit\":0}}}}\\n'"),
             "broke its protocol",
         ),
         (&format!("{READY} head -c 100000000 /dev/zero"), "broke its protocol"),
@@ -42,7 +49,7 @@ fn whatever_the_engine_sends_is_no_more_than_an_error() {
         (&format!("{READY} sleep 30"), "took longer than 1 s"),
         (
             &format!(
-                "{READY} while :; do echo '{{\"call\":\"no.such\",\"args\":[]}}'; read answer; done"
+                "{READY} while :; do echo '{{\"call\":{{\"name\":\"no.such\",\"args\":[]}}}}'; read answer; done"
             ),
             "took longer than 1 s",
         ),
@@ -53,4 +60,11 @@ fn whatever_the_engine_sends_is_no_more_than_an_error() {
             "{engine}: {told}"
         );
     }
+}
+
+#[test]
+fn without_the_sandbox_nothing_runs() {
+    let (sandbox, run) = run("echo '{\"failed\":\"no seccomp\"}'");
+    run.assert_exit(1).no_stdout().stderr_has(&["cannot be built, so nothing ran", "no seccomp"]);
+    assert_eq!(sandbox.requests().len(), 0);
 }

@@ -1,6 +1,7 @@
 //! `nagent-think`: scripts that a model runs first and memory.js from then on; what reaches stdout, what the model is told.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -73,6 +74,11 @@ fn the_first_run_leaves_a_memory_and_the_second_asks_no_model() {
         (&json["mode"], &json["stdout"], &json["thought"]),
         (&json!("memory"), &json!("hello y"), &json!("hello"))
     );
+    // What it keeps is for its owner alone.
+    for (name, mode) in [("memory.js", 0o600), ("origin", 0o600), ("workspace", 0o700)] {
+        let metadata = fs::metadata(thought(&sandbox, "hello").join(name)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
+    }
     // No key is needed for it.
     let bare = Sandbox::new().no_config().env("OPENAI_API_KEY", "").file("hello.md", "hi");
     remember(&bare, "process.stdout.write('a'); process.exit(0)");
@@ -93,6 +99,11 @@ fn what_the_model_is_told_when_memory_does_not_do_it() {
             "to stdout before, so do not write it again:\nhalf",
         ),
         ("while (true) {}", "took longer than 0.3 s"),
+        (
+            "new Proxy({}, { get() { throw 'never' }, ownKeys() { throw 'me' } })",
+            "memory.js threw: never",
+        ),
+        ("while (1) process.stdout.write('x'.repeat(1e6))", "to stdout before"),
     ] {
         let sandbox = world();
         remember(&sandbox, code);
@@ -185,6 +196,10 @@ fn stdin_arguments_and_front_matter() {
         sandbox.write("b.md", text);
         think(&sandbox, &["b.md"]).assert_exit(2).no_stdout().stderr_has(&[word]);
     }
+    sandbox.write("e.md", format!("---\nmodel: m\n{}", "x".repeat((1 << 20) - 13)));
+    sandbox.llm.push(answer("done"));
+    think(&sandbox, &["e.md"]).assert_exit(0);
+    assert!(prompt(&sandbox).contains("---\nmodel: m\nxxx"), "without an end all is the prompt");
     sandbox.write("c.md", [0xff, 0xfe, b'h', 0]);
     think(&sandbox, &["c.md"]).assert_exit(2).stderr_has(&["not UTF-8"]);
     sandbox.write("d.md", "x".repeat((1 << 20) + 1));
@@ -310,11 +325,25 @@ fn what_a_script_may_do_and_what_it_is_refused() {
     sandbox.llm.push(answer("done"));
     think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
     assert!(prompt(&sandbox).contains("the policy says no"));
-    fs::write(home(&sandbox).join("policy.json"), "{").unwrap();
-    think(&sandbox, &["hello.md"])
-        .assert_exit(0)
-        .stdout_is("seen")
-        .stderr_has(&["policy.json is damaged"]);
+    let policy = home(&sandbox).join("policy.json");
+    fs::write(&policy, "{").unwrap();
+    let still_seen = |part: &str| {
+        let run = think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("seen");
+        run.stderr_has(&[part, "until then everything is asked"]);
+    };
+    still_seen("policy.json is damaged");
+    if std::os::unix::fs::chown(&policy, Some(65534), None).is_ok() {
+        still_seen("belongs to the user with id 65534");
+    }
+    fs::remove_file(&policy).unwrap();
+    fs::create_dir(&policy).unwrap();
+    still_seen("policy.json");
+    // Neither does anybody use somebody else's home.
+    if std::os::unix::fs::chown(home(&sandbox), Some(65534), None).is_ok() {
+        think(&sandbox, &["hello.md"])
+            .assert_exit(1)
+            .stderr_has(&["belongs to", "THINKINGSCRIPT_HOME names another"]);
+    }
 }
 
 #[test]
@@ -417,13 +446,17 @@ fn runs_side_by_side_take_turns_and_the_second_needs_no_model() {
 #[test]
 fn a_terminal_shows_who_is_at_work() {
     let sandbox = world();
-    remember(&sandbox, "agent.resume('need \\u001b[2J help')");
+    let code =
+        "process.sleep(700); process.stdout.write('half'); agent.resume('need \\u001b[2J help')";
+    remember(&sandbox, code);
     sandbox.llm.push(script("1 +\n1"));
     sandbox.llm.push(answer("done"));
     let run = sandbox.program(THINK, &["hello.md"]).on_terminal(60).run().assert_exit(0);
     let mut rest = run.stdout.as_str();
     for part in [
         "\u{1b}[38;5;82m■ hello memory.js",
+        "Working...",
+        "half\r\n",
         "\u{1b}[38;5;214m  ↳ resumed: need \\u{1b}[2J help",
         "\u{1b}[38;5;213m● hello agent",
         "\u{1b}[38;5;39m  ▸ script",
@@ -449,14 +482,71 @@ fn a_run_that_is_killed_leaves_no_process_and_no_lock() {
     running.signal(Signal::KILL);
     running.wait();
     wait_until("the engine is gone", || sandbox.processes().is_empty());
+    // While a script of the model runs, which has written memory.js: the file is whole, and does the task.
+    let memory = thought(&sandbox, "hello").join("memory.js");
+    fs::remove_file(&memory).unwrap();
+    let path = memory.display().to_string();
+    sandbox.llm.push(script(&format!(
+        "fs.writeFile({path:?}, \"'whole'\"); process.stdout.write('on'); for (;;) {{}}"
+    )));
+    let running = sandbox.program(THINK, &["--timeout", "60", "hello.md"]).spawn();
+    wait_until("it runs", || running.stdout_so_far() == "on");
+    running.signal(Signal::KILL);
+    running.wait();
+    wait_until("the engine is gone", || sandbox.processes().is_empty());
+    think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is("whole");
     fs::remove_file(thought(&sandbox, "hello").join("memory.js")).unwrap();
     let latch = crate::answers::Latch::default();
     sandbox.llm.push(Answer::held(&latch, answer("late")));
     let running = sandbox.program(THINK, &["hello.md"]).spawn();
-    sandbox.llm.wait_for_requests(1);
+    sandbox.llm.wait_for_requests(2);
     running.signal(Signal::KILL);
     running.wait();
     latch.release();
     sandbox.llm.push(answer("done"));
     think(&sandbox, &["--lock-timeout", "5", "hello.md"]).assert_exit(0);
+}
+
+#[test]
+fn a_question_of_a_script_stays_on_the_terminal() {
+    let sandbox = world();
+    sandbox.llm.push(script("env.get('LANG'); process.sleep(1200)"));
+    sandbox.llm.push(answer("done"));
+    let mut running = sandbox.program(THINK, &["hello.md"]).on_terminal(60).spawn();
+    wait_until("the question", || running.stdout_so_far().contains("3 Once"));
+    // Longer than it takes until the line of a spinner appears.
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    let shown = running.stdout_so_far();
+    assert!(!shown.split("3 Once").nth(1).unwrap().contains("Working"), "{shown}");
+    running.take_stdin().write_all(b"3").unwrap();
+    running.wait().assert_exit(0);
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_half_written() {
+    for (kib, code, part) in
+        [(0, 1, "policy.json: File too large"), (4, 1, "cannot append"), (30, 0, "done")]
+    {
+        let sandbox = world();
+        let memory = thought(&sandbox, "hello").join("memory.js");
+        let path = memory.display().to_string();
+        let write = script(&format!("fs.writeFile({path:?}, \"'\" + 'x'.repeat(60000) + \"'\")"));
+        let replies = || [write.clone(), answer("done")].map(|reply| sandbox.llm.push(reply));
+        replies();
+        let line = format!("ulimit -f {kib}; exec '{THINK}' hello.md");
+        let run = sandbox.program("bash", &["-c", &line]).run().assert_exit(code);
+        run.no_stdout().stderr_has(&[part]);
+        assert!(!memory.exists(), "{kib}");
+        let policy = fs::read_to_string(thought(&sandbox, "hello").join("policy.json"));
+        assert!(policy.is_ok_and(|text| text.ends_with("}\n")) || kib == 0);
+        if code == 0 {
+            let result = &sandbox.blocks_of("nagent-script-result")[0];
+            assert!(result.body.contains("memory.js: File too large"), "{}", result.body);
+            replies();
+        }
+        // And it goes on once there is room.
+        sandbox.llm.forget();
+        think(&sandbox, &["hello.md"]).assert_exit(0).no_stdout();
+        think(&sandbox, &["hello.md"]).assert_exit(0).stdout_is(&"x".repeat(60000));
+    }
 }

@@ -85,6 +85,15 @@ fn the_policy_lines_of_the_seed() {
             .no_stdout()
             .stderr_has(&[part]);
     }
+    // Whoever edits at the same time loses nothing.
+    let at_once: Vec<_> = (0..6)
+        .map(|n| format!("V{n}"))
+        .map(|name| sandbox.program(THOUGHT, &["policy", "add", "env", "weather", &name]).spawn())
+        .collect();
+    for running in at_once {
+        running.wait().assert_exit(0);
+    }
+    assert_eq!(list()["env"]["entries"].as_array().unwrap().len(), 6);
     fs::write(home(&sandbox).join("thoughts/weather/policy.json"), "{\n  \"version\": 1,\n}")
         .unwrap();
     thought(&sandbox, &["policy", "add", "env", "weather", "HOME"])

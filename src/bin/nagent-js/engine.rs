@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use nagent::js::api::API;
+use nagent::js::api;
 use nagent::js::wire::{End, Message, Start};
 use nagent::limits;
 use nagent::sys::js_worker::leave_at_once;
@@ -30,9 +30,9 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let Ok((runtime, context)) = make_engine() else { return ExitCode::from(125) };
     match worker::give_up_rights(memory) {
-        Ok(landlock) => write_line(&format!("{{\"ready\":{landlock}}}")),
+        Ok(landlock) => write_line(&Message::Ready(landlock).line()),
         Err(why) => {
-            write_line(&serde_json::json!({ "failed": why }).to_string());
+            write_line(&Message::Failed(why).line());
             return ExitCode::from(126);
         }
     }
@@ -41,7 +41,9 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     runtime.set_memory_limit(usize::try_from(start.memory).unwrap_or(usize::MAX));
     let rejections = track_rejections(&runtime);
     let end = context.with(|ctx| run_script(&ctx, &start, &rejections));
-    write_line(&Message::end_line(&end));
+    write_line(&Message::End(end).line());
+    // The parent ends this process; what it has used can be seen until then.
+    let _ = read_line();
     ExitCode::SUCCESS
 }
 
@@ -104,7 +106,7 @@ fn evaluate<'js>(ctx: &Ctx<'js>, start: &Start) -> Result<Option<String>, Error>
     own.set("cwd", &start.cwd)?;
     own.set("args", &start.args)?;
     own.set("base", &start.base)?;
-    let names: Vec<&str> = API.iter().map(|function| function.name).collect();
+    let names: Vec<&str> = api::functions().map(|function| function.name).collect();
     let show: Function<'_> =
         make.call((Func::from(call_parent), Func::from(compile), names, own))?;
     let mut options = EvalOptions::default();
@@ -156,43 +158,37 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
         _ => None,
     };
     if let Some(end) = end {
-        write_line(&Message::end_line(&end));
+        write_line(&Message::End(end).line());
         // Nothing of the script runs behind it, `finally` neither.
         leave_at_once();
     }
     let name = serde_json::Value::from(name);
-    write_line(&format!("{{\"call\":{name},\"args\":{args}}}"));
+    write_line(&format!("{{\"call\":{{\"name\":{name},\"args\":{args}}}}}"));
     drop(args);
     let answer = Array::new(ctx.clone())?;
     let Some(line) = read_line() else { leave_at_once() };
-    match serde_json::from_slice(&line) {
-        Ok(serde_json::Value::Object(mut object)) => {
-            drop(line);
-            if let Some(error) = object.get("error").and_then(serde_json::Value::as_str) {
-                answer.set(0, error)?;
-                return Ok(answer);
-            }
-            answer.set(0, ())?;
-            match object.remove("ok").unwrap_or_default() {
-                serde_json::Value::String(text) => answer.set(1, text)?,
-                serde_json::Value::Null => answer.set(1, ())?,
-                value => answer.set(1, ctx.json_parse(value.to_string())?)?,
-            }
+    let value = match serde_json::from_slice(&line) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => {
+            answer.set::<String>(0, error)?;
+            return Ok(answer);
         }
-        _ => answer.set(0, "the answer was not understood")?,
+        Err(_) => leave_at_once(),
+    };
+    drop(line);
+    answer.set(0, ())?;
+    match value {
+        serde_json::Value::String(text) => answer.set(1, text)?,
+        serde_json::Value::Null => answer.set(1, ())?,
+        value => answer.set(1, ctx.json_parse(value.to_string())?)?,
     }
     Ok(answer)
 }
 
 /// What was thrown, as the end of the script.
 fn describe_exception(ctx: &Ctx<'_>, file: &str) -> End {
-    let thrown = ctx.catch();
-    // There was no memory left for an error.
-    if thrown.is_null() {
-        return End::Memory("out of memory".to_owned());
-    }
-    let (message, stack) = describe_value(ctx, &thrown);
-    if message.ends_with("out of memory") {
+    let (message, stack) = describe_value(ctx, &ctx.catch());
+    if message == "InternalError: out of memory" {
         return End::Memory("out of memory".to_owned());
     }
     End::Threw { line: stack.and_then(|stack| find_line(&stack, file)), message }

@@ -1,9 +1,11 @@
-//! `nagent-js`: runs JavaScript behind the policy of a thought. With `--worker` it is the process that has the engine and no
-//! rights; without, the tool, which starts such a process and answers its calls.
+//! `nagent-js`: with `--worker` the process that has the JavaScript engine and no rights. Otherwise it becomes `nagent`,
+//! which acts as the tool: it starts such a process and answers its calls.
 //!
 //! It is an executable of its own because it alone links the engine.
 
 mod engine;
+#[path = "../../stub.rs"]
+mod stub;
 
 use std::process::ExitCode;
 
@@ -12,5 +14,5 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == nagent::sys::js_worker::WORKER_FLAG) {
         return engine::run_worker(words.next());
     }
-    nagent::cli::main::<nagent::cmd::js::Args>()
+    stub::become_nagent()
 }

@@ -30,9 +30,13 @@ pub(super) fn bridges<'a>(
     permissions.name = Some(thought.name.clone());
     permissions.asker = AskTty::open(thought.home.folder.join("locks"));
     let (written, screen) = (Rc::clone(&thought.written), &thought.screen);
+    permissions.on_question = Box::new(|| screen.end_work());
     let on_output = Box::new(move |output: Output<'_>| match output {
         Output::Console(text) => screen.show_console(text),
-        Output::Stdout(text) => written.borrow_mut().write(text),
+        Output::Stdout(text) => {
+            screen.end_work();
+            written.borrow_mut().write(text);
+        }
     });
     Bridges::new(permissions, env, thought.cwd.clone(), on_output)
 }
@@ -75,7 +79,11 @@ impl ScriptHost for ThoughtHost<'_> {
         let thought = self.thought;
         let start = thought.start(code.to_owned(), "script");
         self.bridges.begin();
-        let ran = run_script(self.env, &start, thought.limit, self.interrupts, &mut self.bridges)?;
+        thought.screen.begin_work();
+        let ran = run_script(self.env, &start, thought.limit, self.interrupts, &mut self.bridges);
+        thought.screen.end_work();
+        let ran = ran?;
+        thought.written.borrow_mut().close_line();
         thought.written.borrow_mut().add_denied(&self.bridges.permissions.denied);
         let value = match ran.outcome {
             Outcome::End(End::Value(value)) => Ok(value.unwrap_or_default()),
@@ -101,6 +109,8 @@ impl ScriptHost for ThoughtHost<'_> {
     }
 
     fn write_stdout(&mut self, text: &str) {
-        self.thought.written.borrow_mut().write(text);
+        let mut written = self.thought.written.borrow_mut();
+        written.write(text);
+        written.close_line();
     }
 }

@@ -115,8 +115,10 @@ impl Thought {
         self.screen.begin_memory(&self.name);
         let start = self.start(code.clone(), "memory.js");
         let mut bridges = bridges(self, env, interrupts);
-        let ran = run_script(env, &start, self.limit, interrupts, &mut bridges)?;
-        self.screen.end_memory();
+        self.screen.begin_work();
+        let ran = run_script(env, &start, self.limit, interrupts, &mut bridges);
+        self.screen.end_work();
+        let ran = ran?;
         self.written.borrow_mut().add_denied(&bridges.permissions.denied);
         let resume = match ran.outcome {
             Outcome::End(End::Value(value)) => {
@@ -135,6 +137,7 @@ impl Thought {
             Outcome::Broken(why) | Outcome::End(End::Memory(why)) => Resume::Failed(why),
             Outcome::Unsafe(why) => return Err(refuse_unsafe(&why)),
         };
+        self.written.borrow_mut().close_line();
         self.screen.show_resume(&resume);
         Ok(Memory::Resume(resume, Some(code)))
     }

@@ -1,33 +1,47 @@
-//! What is asked of a run of a script in plain language.
+//! What is asked of a run of a script in plain language, as flags.
 
-use crate::ops::flags::{LimitArgs, ModelArgs};
+use clap::Args;
 
-/// What is asked of a run.
-#[derive(Debug, Clone, Default)]
+use crate::ops::flags::{LimitArgs, ModelArgs, parse_amount, parse_seconds};
+
+/// How a script is run
+#[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub struct ThinkRequest {
     /// The script's path or address.
+    #[arg(skip)]
     pub script: String,
     /// Its arguments.
+    #[arg(skip)]
     pub args: Vec<String>,
-    /// Do not run memory.js.
+    /// Do not run memory.js; let the model do the task
+    #[arg(long)]
     pub fresh: bool,
-    /// Run memory.js though the script has changed.
+    /// Run memory.js although the script has changed since
+    #[arg(long)]
     pub keep_memory: bool,
-    /// Show what would be done.
+    /// Show what would run, the policy in force and the first request; run nothing
+    #[arg(long)]
     pub dry_run: bool,
-    /// Take a script from the web as it is.
+    /// Run a script from the web as it is today, without a question
+    #[arg(long)]
     pub yes: bool,
-    /// Print no progress.
-    pub quiet: bool,
-    /// Print one JSON document.
-    pub json: bool,
-    /// The time of each script, in seconds.
+    /// End each script after S seconds; questions do not count [default: 30 without a terminal, none with one]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
-    /// How long to wait for another run, in seconds.
+    /// Wait up to S seconds for another run of this script
+    #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = parse_amount)]
     pub lock_timeout: f64,
-    /// The model.
+    /// Print one JSON document instead of the script's output
+    #[arg(long)]
+    pub json: bool,
+    /// Print no progress and no answer on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Which model.
+    #[command(flatten)]
     pub model: ModelArgs,
     /// The limits of the loop.
+    #[command(flatten)]
     pub limits: LimitArgs,
 }

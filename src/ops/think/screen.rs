@@ -1,7 +1,5 @@
 //! What a terminal on stderr shows of a run: a shape and a colour for each of memory.js, the agent and scripts.
 
-use std::cell::RefCell;
-
 use crate::format::harmless::escape_text;
 use crate::ops::spinner::Spinner;
 use crate::out;
@@ -13,13 +11,13 @@ use crate::view::render::{Row, Style};
 pub(super) struct Screen {
     /// Whether stderr is a terminal, and progress is wanted.
     is_shown: bool,
-    spinner: RefCell<Option<Spinner>>,
+    spinner: Spinner,
 }
 
 impl Screen {
     pub(super) fn new(is_quiet: bool) -> Self {
         let is_shown = !is_quiet && terminal::stderr_is_terminal();
-        Self { is_shown, spinner: RefCell::new(None) }
+        Self { is_shown, spinner: Spinner::new(is_shown) }
     }
 
     fn row(&self, text: String, style: Style) {
@@ -32,8 +30,14 @@ impl Screen {
         self.row(format!("■ {name} memory.js"), Style::Memory);
     }
 
-    pub(super) fn end_memory(&self) {
-        self.spinner.borrow_mut().take();
+    /// A script runs, and the engine works.
+    pub(super) fn begin_work(&self) {
+        self.spinner.start("Working...");
+    }
+
+    /// The script has ended, or writes or asks: what it shows stays.
+    pub(super) fn end_work(&self) {
+        self.spinner.stop();
     }
 
     pub(super) fn show_resume(&self, resume: &Resume) {
@@ -61,7 +65,8 @@ impl Screen {
     /// A line of a script's console: also where stderr is not a terminal.
     pub(super) fn show_console(&self, text: &str) {
         if self.is_shown {
-            self.row(format!("    {}", escape_text(text)), Style::Dim);
+            let row = || self.row(format!("    {}", escape_text(text)), Style::Dim);
+            self.spinner.print_above(row);
         } else {
             out::line(text);
         }

@@ -20,10 +20,10 @@ use crate::policy::places::Places;
 use crate::policy::{Layers, Policy};
 use crate::problem::Problem;
 use crate::sys::env::Env;
-use crate::sys::permission::read_policy;
+use crate::sys::permission::{find_places, read_policy};
 use crate::sys::thoughts::{Home, Origin};
 use crate::sys::tty::Tty;
-use crate::sys::{clock, fs, sandbox};
+use crate::sys::{clock, fs};
 use crate::thought::script::is_url;
 
 /// A thought that is run.
@@ -128,20 +128,12 @@ pub(super) fn open_thought(
         global: read_or_ask(&home.policy(None)),
     };
     let root = find_root(request.model.root.as_deref(), env)?.0.folder;
-    let real = |path: &Path| fs::real_path(path).unwrap_or_else(|| path.to_owned());
-    let places = Places {
-        cwd: real(&cwd),
-        user_home: env.home().as_deref().map(real),
-        home: real(&home.folder),
-        thought: Some(real(&folder)),
-        root: Some(real(&root)),
-        hidden: sandbox::credential_paths(&root, env),
-    };
+    let places = find_places(&cwd, &home.folder, &root, Some(&folder), env);
     let limit = request.timeout.map(Duration::from_secs_f64);
     let limit = limit.or_else(|| Tty::open().is_none().then_some(limits::JS_TIME));
     Ok(Thought {
         name,
-        folder: real(&folder),
+        folder: places.thought.clone().unwrap_or(folder),
         temporary,
         source,
         places,

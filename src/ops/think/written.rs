@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::out;
+use crate::sys::terminal;
 
 /// What went to stdout, and what was refused.
 #[derive(Debug)]
@@ -12,19 +13,30 @@ pub(super) struct Written {
     pub(super) all: String,
     /// What was refused, each once.
     pub(super) denied: Vec<String>,
+    /// Whether stdout is in the middle of a line.
+    is_open: bool,
 }
 
 impl Written {
     pub(super) fn new(is_held: bool) -> Self {
-        Self { is_held, all: String::new(), denied: Vec::new() }
+        Self { is_held, all: String::new(), denied: Vec::new(), is_open: false }
     }
 
     pub(super) fn write(&mut self, text: &str) {
         if !self.is_held {
             out::piece(text);
+            self.is_open = !text.ends_with('\n') && (self.is_open || !text.is_empty());
         }
         let room = limits::JS_STDOUT.saturating_sub(self.all.len()).min(text.len());
         self.all.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+
+    /// Ends the line on a terminal where stderr goes on: it would hide what stdout has left there.
+    pub(super) fn close_line(&mut self) {
+        if terminal::stdout_is_terminal() && terminal::stderr_is_terminal() && self.is_open {
+            out::line("");
+            self.is_open = false;
+        }
     }
 
     /// The beginning of it, for the model.

@@ -78,7 +78,7 @@ impl Bridges<'_> {
     pub(super) fn write_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let spot = self.find_writable(path)?;
         spot.check_file()?;
-        write_new(&spot, &mut |file| file.write_all(bytes))
+        self.write_new(&spot, &mut |file| file.write_all(bytes))
     }
 
     pub(super) fn append_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -93,7 +93,7 @@ impl Bridges<'_> {
         }
         let flags =
             OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let mode = Bits::from_raw_mode(0o644);
+        let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
         let file = rustix::fs::openat(&spot.dir, &spot.name, flags | OFlags::CLOEXEC, mode);
         let mut file = File::from(file.map_err(explain(&spot.path))?);
         file.write_all(bytes).map_err(failed(&spot.path))
@@ -150,14 +150,16 @@ impl Bridges<'_> {
             return Ok(());
         }
         self.permissions.permit(Wish::Path(Mode::Write, "WRITE", &spot.path))?;
-        spot.make_folders()
+        // Who may read a file may look into a folder.
+        let mode = self.new_mode(&spot.path);
+        spot.make_folders(mode | (mode & 0o444) >> 2)
     }
 
     pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), String> {
         let (bytes, _) = self.read_bytes(from, limits::JS_READ)?;
         let spot = self.find_writable(to)?;
         spot.check_file()?;
-        write_new(&spot, &mut |file| file.write_all(&bytes))
+        self.write_new(&spot, &mut |file| file.write_all(&bytes))
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), String> {
@@ -175,7 +177,59 @@ impl Bridges<'_> {
             Err(Errno::XDEV) => {}
             done => return done.map_err(explain(&target.path)),
         }
-        move_across(&source, &stat, &target)
+        self.move_across(&source, &stat, &target)
+    }
+
+    /// The mode of a new file: what a thought has is for its owner alone.
+    fn new_mode(&self, path: &Path) -> u32 {
+        let places = &self.permissions.places;
+        let is_private = |folder: &PathBuf| path.starts_with(folder);
+        if is_private(&places.home) || places.thought.as_ref().is_some_and(is_private) {
+            0o600
+        } else {
+            0o644
+        }
+    }
+
+    /// Writes a new file and gives it the name. It keeps the mode of the one that had the name.
+    fn write_new(
+        &self,
+        spot: &Spot,
+        fill: &mut dyn FnMut(&mut File) -> io::Result<()>,
+    ) -> Result<(), String> {
+        let mut write = || -> io::Result<()> {
+            let old = spot.stat.map(|stat| Bits::from_raw_mode(stat.st_mode & 0o777));
+            let mode = Bits::from_raw_mode(self.new_mode(&spot.path));
+            let mut new = TempFile::create_in(spot.dir.try_clone()?, mode)?;
+            if let Some(old) = old {
+                rustix::fs::fchmod(new.file_mut(), old)?;
+            }
+            fill(new.file_mut())?;
+            // What a script leaves for the next run survives a power cut; other files need not.
+            if spot.name == "memory.js" {
+                new.persist_durably(&spot.name, false)
+            } else {
+                new.persist(&spot.name, false)
+            }
+        };
+        write().map_err(failed(&spot.path))
+    }
+
+    /// Moves a file to another file system.
+    fn move_across(&self, source: &Spot, stat: &Stat, target: &Spot) -> Result<(), String> {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(format!(
+                "{} is on another file system than {}; only files can be moved there",
+                shown(&source.path),
+                shown(&target.path)
+            ));
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&source.dir, &source.name, flags, Bits::empty());
+        let mut file = File::from(file.map_err(explain(&source.path))?);
+        target.check_file()?;
+        self.write_new(target, &mut |new| io::copy(&mut file, new).map(drop))?;
+        source.remove(&mut |_| Ok(()))
     }
 
     pub(super) fn glob(&mut self, pattern: &Path) -> Result<Value, String> {
@@ -232,39 +286,6 @@ impl Bridges<'_> {
         matches.sort();
         Ok(json!(matches))
     }
-}
-
-/// Moves a file to another file system.
-fn move_across(source: &Spot, stat: &Stat, target: &Spot) -> Result<(), String> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(format!(
-            "{} is on another file system than {}; only files can be moved there",
-            shown(&source.path),
-            shown(&target.path)
-        ));
-    }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&source.dir, &source.name, flags, Bits::empty());
-    let mut file = File::from(file.map_err(explain(&source.path))?);
-    target.check_file()?;
-    write_new(target, &mut |new| io::copy(&mut file, new).map(drop))?;
-    source.remove(&mut |_| Ok(()))
-}
-
-/// Writes a new file and gives it the name. It keeps the mode of the one that had the name.
-fn write_new(spot: &Spot, fill: &mut dyn FnMut(&mut File) -> io::Result<()>) -> Result<(), String> {
-    let mut write = || -> io::Result<()> {
-        let mode = spot.stat.map_or(0o644, |stat| stat.st_mode & 0o777);
-        let mut new = TempFile::create_in(spot.dir.try_clone()?, Bits::from_raw_mode(mode))?;
-        fill(new.file_mut())?;
-        // What a script leaves for the next run survives a power cut; other files need not.
-        if spot.name == "memory.js" {
-            new.persist_durably(&spot.name, false)
-        } else {
-            new.persist(&spot.name, false)
-        }
-    };
-    write().map_err(failed(&spot.path))
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> String + '_ {

@@ -204,6 +204,7 @@ impl Bridges<'_> {
         let Some(mut tty) = self.permissions.asker.is_some().then(Tty::open).flatten() else {
             return Err("input.prompt: there is no terminal to ask at".to_owned());
         };
+        (self.permissions.on_question)();
         let watch = Instant::now();
         let hint =
             default.map(|default| format!(" [{}]", escape_text(default))).unwrap_or_default();

@@ -3,9 +3,9 @@
 use nagent::js::wire::Message;
 
 pub(crate) fn run(data: &[u8]) {
-    if let Ok(Message::End(end)) = Message::parse(data) {
-        let line = Message::end_line(&end);
-        assert_eq!(Message::parse(line.as_bytes()), Ok(Message::End(end)));
+    if let Ok(message) = Message::parse(data) {
+        let line = message.line();
+        assert_eq!(Message::parse(line.as_bytes()), Ok(message));
         assert!(!line.contains('\n'));
     }
 }
