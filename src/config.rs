@@ -28,7 +28,8 @@ pub struct Config {
     pub model: Option<String>,
     /// Another address for the provider's API; that of a file counts only for the file's provider.
     pub base_url: Option<String>,
-    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`.
+    /// `responses` or `chat`: which API an `openai` server with a `base_url` speaks; default `chat`. `text` or `lines`: how the
+    /// program of `command` is called; default `text`.
     pub api: Option<String>,
     /// Which known server it is, set by its built-in profile: what is particular to it.
     pub server: Option<String>,

@@ -1,4 +1,7 @@
 //! A command-line program as backend: the conversation on its stdin, the reply on its stdout.
+//!
+//! It is started for each request, or kept running: then each request and what it prints are JSON lines
+//! ([`crate::llm::command`]), and at the end of the run its stdin is closed.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -8,6 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::limits;
+use crate::llm::command::output::ProgramOutput;
 use crate::llm::command::{self, Preset};
 use crate::llm::{ApiError, Arrival, ChatRequest, ErrorKind, Reply};
 use crate::redact::Redactor;
@@ -16,8 +20,11 @@ use crate::sys::env::{self, Env};
 use crate::sys::fs;
 use crate::sys::http::RequestError;
 use crate::sys::interrupt::Interrupts;
-use crate::sys::process;
-use crate::sys::process::job::{Job, Outcome, Output, Stdin};
+use crate::sys::process::job::{Finished, Job, Outcome, Output, Stdin};
+use crate::sys::process::{self, Jobs};
+
+/// How long a program that was kept running may take to end when its stdin is closed.
+const END_TIME: Duration = Duration::from_millis(500);
 
 const CLAUDE_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
 
@@ -32,6 +39,9 @@ pub struct Program {
     limit: Option<(Duration, Stopwatch)>,
     /// Masks the credentials that the program may quote in its error messages.
     redactor: Redactor,
+    /// Whether it is kept running, and reads and writes JSON lines.
+    pub keeps_running: bool,
+    kept: Option<KeptProgram>,
     /// Where an agent runs: an empty folder, so that it finds no file of the user's to read into its prompt.
     empty_folder: Option<TempDir>,
 }
@@ -53,7 +63,19 @@ impl Program {
         if preset == Preset::ClaudeCode && env.iter().all(|(name, _)| name != CLAUDE_RETRIES) {
             env.push((CLAUDE_RETRIES.into(), "1".into()));
         }
-        Self { preset, words, env, folder, timeout, limit: None, redactor, empty_folder }
+        let (limit, keeps_running, kept) = (None, false, None);
+        Self {
+            preset,
+            words,
+            env,
+            folder,
+            timeout,
+            limit,
+            redactor,
+            keeps_running,
+            kept,
+            empty_folder,
+        }
     }
 
     pub(super) fn limit_time(&mut self, limit: Duration) {
@@ -61,6 +83,9 @@ impl Program {
     }
 
     pub(super) fn stdin(&self, ask: &ChatRequest<'_>) -> Vec<u8> {
+        if self.keeps_running {
+            return command::request_line(ask);
+        }
         command::stdin(self.preset, ask, &self.words)
     }
 
@@ -70,7 +95,12 @@ impl Program {
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        self.run(ask, on_arrival, interrupts).map_err(|error| match error {
+        let result = if self.keeps_running {
+            self.ask_kept(ask, on_arrival, interrupts)
+        } else {
+            self.run(ask, on_arrival, interrupts)
+        };
+        result.map_err(|error| match error {
             RequestError::Api(mut error) => {
                 error.message = self.redactor.redact_text(error.message).0;
                 RequestError::Api(error)
@@ -85,34 +115,72 @@ impl Program {
         on_arrival: &mut dyn FnMut(Arrival<'_>),
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
-        let failed = |message: &str| ApiError::new(ErrorKind::Other, message);
         let mut text = PlainText::default();
         let finished = process::run_streaming(self.build_job(ask), interrupts, &mut |bytes| {
             text.push(bytes, on_arrival);
             ControlFlow::Continue(())
         })
         .map_err(|error| failed(&self.explain_start(&error.to_string())))?;
-        let exit = match finished.outcome {
-            Outcome::Interrupted(signal) => return Err(RequestError::Interrupted(signal)),
-            Outcome::Ended { code } => Some(code),
+        let exit = self.exit_code(&finished)?;
+        Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
+    }
+
+    /// Asks the program that is kept running, and starts it where there is none. After anything but a reply or an error of its
+    /// own it is ended, and the next request starts it again.
+    fn ask_kept(
+        &mut self,
+        ask: &ChatRequest<'_>,
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
+        interrupts: &Interrupts,
+    ) -> Result<Reply, RequestError> {
+        let mut kept = match self.kept.take() {
+            Some(kept) => kept,
+            None => KeptProgram::start(self.build_job(ask))
+                .map_err(|error| failed(&self.explain_start(&error)))?,
+        };
+        let output = kept.converse(self.stdin(ask), self.time(), on_arrival, interrupts);
+        match output {
+            Ok(reply) => {
+                self.kept = Some(kept);
+                Ok(reply?)
+            }
+            Err(Broken::Protocol(error)) => Err(error.into()),
+            Err(Broken::Ended(finished)) => {
+                let exit = self.exit_code(&finished)?;
+                if exit == Some(0) {
+                    let message = "the program ended before the last line of its reply";
+                    return Err(ApiError::new(ErrorKind::Cut, message).into());
+                }
+                let stderr = String::from_utf8_lossy(&finished.stderr);
+                Err(command::failure(self.preset, exit, "", &stderr).into())
+            }
+        }
+    }
+
+    /// The exit code of a program that ended, `None` after a signal; an error where nagent ended it.
+    fn exit_code(&self, finished: &Finished) -> Result<Option<i32>, RequestError> {
+        Err(match finished.outcome {
+            Outcome::Interrupted(signal) => RequestError::Interrupted(signal),
+            Outcome::Ended { code } => return Ok(Some(code)),
             Outcome::TimedOut if self.time_left() == Some(Duration::ZERO) => {
-                return Err(
-                    failed("the time of --max-seconds was over before the reply ended").into()
-                );
+                failed("the time of --max-seconds was over before the reply ended").into()
             }
             Outcome::TimedOut => {
                 let message = "the program did not answer in time; raise \"read_timeout\" in the config to allow more";
-                return Err(failed(message).into());
+                failed(message).into()
             }
             Outcome::TooMuch => {
                 let limit = limits::PROGRAM_OUTPUT >> 20;
-                let message =
-                    format!("the program printed more than {limit} MiB and was terminated");
-                return Err(failed(&message).into());
+                failed(&format!("the program printed more than {limit} MiB and was terminated"))
+                    .into()
             }
-            _ => None,
-        };
-        Ok(command::parse(self.preset, exit, &finished.stdout, &finished.stderr)?)
+            _ => return Ok(None),
+        })
+    }
+
+    /// How long a reply may take.
+    fn time(&self) -> Duration {
+        self.time_left().map_or(self.timeout, |left| left.min(self.timeout))
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -122,8 +190,12 @@ impl Program {
     /// Why the program did not start. A name that is nowhere on the PATH is called by that name.
     fn explain_start(&self, error: &str) -> String {
         let (name, hint) = match self.preset {
-            Preset::ClaudeCode => ("claude", "install Claude Code"),
-            Preset::Cursor => ("cursor-agent", "install Cursor's command line"),
+            Preset::ClaudeCode => {
+                ("claude", "npm install -g @anthropic-ai/claude-code installs it")
+            }
+            Preset::Cursor => {
+                ("cursor-agent", "curl https://cursor.com/install -fsS | bash installs it")
+            }
             Preset::Command => ("", "\"command\" in the config names it"),
         };
         let name = self.words.first().map_or(name, String::as_str);
@@ -146,12 +218,94 @@ impl Program {
         }
         let folder = self.empty_folder.as_ref().map_or(self.folder.as_path(), TempDir::path);
         let mut job = Job::new(argv, folder.to_owned(), self.env.clone());
-        job.stdin = Stdin::Bytes(self.stdin(ask));
+        job.stdin = if self.keeps_running { Stdin::Open } else { Stdin::Bytes(self.stdin(ask)) };
         job.output = Output::Separate;
         job.keep = limits::PROGRAM_OUTPUT;
-        job.limit = limits::PROGRAM_OUTPUT as u64;
-        job.timeout = Some(self.time_left().map_or(self.timeout, |left| left.min(self.timeout)));
+        job.limit = if self.keeps_running { u64::MAX } else { limits::PROGRAM_OUTPUT as u64 };
+        job.timeout = Some(self.time());
         job
+    }
+}
+
+fn failed(message: &str) -> ApiError {
+    ApiError::new(ErrorKind::Other, message)
+}
+
+/// A program that is kept running.
+struct KeptProgram {
+    jobs: Jobs,
+}
+
+/// Why a request to it came to nothing, and it is of no more use.
+enum Broken {
+    Ended(Finished),
+    Protocol(ApiError),
+}
+
+impl KeptProgram {
+    fn start(mut job: Job) -> Result<Self, String> {
+        // What goes wrong is on stderr; stdout is read as it comes.
+        job.keep = limits::ERROR_BODY;
+        let mut jobs = Jobs::new();
+        jobs.start(job).map_err(|error| error.to_string())?;
+        Ok(Self { jobs })
+    }
+
+    /// Sends a request, and reads lines up to the last of its reply. The inner error is one that the program reports.
+    fn converse(
+        &mut self,
+        request: Vec<u8>,
+        time: Duration,
+        on_arrival: &mut dyn FnMut(Arrival<'_>),
+        interrupts: &Interrupts,
+    ) -> Result<Result<Reply, ApiError>, Broken> {
+        self.jobs.send(Some(request), time);
+        let mut output = ProgramOutput::default();
+        let mut line = Vec::new();
+        let mut ended: Option<Result<bool, ApiError>> = None;
+        let finished = self.jobs.next_streaming(interrupts, &mut |_, bytes| {
+            let mut from = line.len();
+            line.extend_from_slice(bytes);
+            while let Some(end) = memchr::memchr(b'\n', &line[from..]) {
+                let end = std::mem::take(&mut from) + end;
+                let text = String::from_utf8_lossy(&line[..end]).into_owned();
+                line.drain(..=end);
+                if text.trim().is_empty() {
+                    continue;
+                }
+                match (&ended, output.push_line(&text, on_arrival)) {
+                    (Some(Ok(_)), _) => {
+                        ended = Some(Err(failed("the program printed more after its result")));
+                    }
+                    (Some(Err(_)), _) | (None, Ok(false)) => {}
+                    (None, other) => ended = Some(other),
+                }
+            }
+            if line.len() > limits::PROGRAM_OUTPUT {
+                let limit = limits::PROGRAM_OUTPUT >> 20;
+                let message = format!("the program printed a line of more than {limit} MiB");
+                ended = Some(Err(failed(&message)));
+            }
+            if ended.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match (ended, finished) {
+            (Some(Ok(_)), _) => Ok(output.finish()),
+            // One that nagent found is of this kind.
+            (Some(Err(error)), None) if error.kind != ErrorKind::Other => Ok(Err(error)),
+            (Some(Err(error)), _) => Err(Broken::Protocol(error)),
+            (None, Some(finished)) => Err(Broken::Ended(finished)),
+            (None, None) => Err(Broken::Protocol(failed("the program has ended"))),
+        }
+    }
+}
+
+impl Drop for KeptProgram {
+    /// Closes its stdin, which tells it to end; one that does not is ended.
+    fn drop(&mut self) {
+        self.jobs.send(None, END_TIME);
+        if let Ok(nobody) = Interrupts::without_handlers() {
+            while self.jobs.next_finished(&nobody).is_some() {}
+        }
     }
 }
 

@@ -34,6 +34,14 @@ pub fn with_retries<T>(
     }
 }
 
+/// Says why nothing is sent for a while.
+pub fn describe_rate(time: Duration) -> String {
+    format!(
+        "waiting {:.0} s before the next request, for \"requests_per_minute\"",
+        time.as_secs_f64()
+    )
+}
+
 /// A random number from 0 to 1, to spread retries.
 pub fn random_fraction() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
@@ -54,11 +62,11 @@ impl ModelClient {
         with_retries(&mut Retry::new(patience), interrupts, report, |report| {
             // Lines of reasoning, where they are asked for.
             let mut thoughts = String::new();
-            let result = self.attempt(ask.model, report, |client| {
-                let mut on_arrival = |piece: Arrival<'_>| {
-                    if let Arrival::Thought(text) = piece {
-                        thoughts.push_str(text);
-                    }
+            let result = self.attempt(ask.model, report, |client, report| {
+                let mut on_arrival = |piece: Arrival<'_>| match piece {
+                    Arrival::Thought(text) => thoughts.push_str(text),
+                    Arrival::Waits(time) => report(&describe_rate(time)),
+                    Arrival::Text(_) => {}
                 };
                 client.ask(ask, &mut on_arrival, interrupts)
             });
@@ -76,9 +84,9 @@ impl ModelClient {
         &mut self,
         model: &str,
         report: &mut dyn FnMut(&str),
-        attempt: impl FnOnce(&mut Self) -> Result<T, RequestError>,
+        attempt: impl FnOnce(&mut Self, &mut dyn FnMut(&str)) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
-        let result = attempt(self);
+        let result = attempt(self, report);
         for note in self.notes.drain(..) {
             report(&format!("note: {note}"));
         }

@@ -73,7 +73,8 @@ impl Server {
         interrupts: &Interrupts,
     ) -> Result<Reply, RequestError> {
         if let Some(rate) = &self.rate {
-            let waited = rate.wait_for_turn(interrupts);
+            let mut report = |time| on_arrival(Arrival::Waits(time));
+            let waited = rate.wait_for_turn(interrupts, &mut report);
             let waited =
                 waited.map_err(|error| ApiError::new(ErrorKind::Other, &format!("{error:#}")))?;
             if let Some(signal) = waited {

@@ -151,7 +151,7 @@ impl Upload<'_> {
     ) -> Result<T, RequestError> {
         let Self { client, model, retry, interrupts, report } = self;
         with_retries(retry, interrupts, report, |report| {
-            client.attempt(model, report, |client| attempt(client, interrupts))
+            client.attempt(model, report, |client, _| attempt(client, interrupts))
         })
     }
 

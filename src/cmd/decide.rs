@@ -9,7 +9,7 @@ use crate::cli::Tool;
 use crate::decide::classify;
 use crate::decide::prompt::{write_items, write_questions};
 use crate::decide::request::{Item, Request};
-use crate::ops::decide::{Decisions, decide, read_request, unanswered};
+use crate::ops::decide::{Decisions, decide, read_request, read_text, unanswered};
 use crate::ops::flags::ModelArgs;
 use crate::ops::one_shot::OneShot;
 use crate::out::Report;
@@ -112,12 +112,13 @@ fn build_request(args: &Args) -> Result<Request, Problem> {
         Problem::usage(format!("the request is wrong: {}", errors.join("; ")))
     };
     if let Some((question, answers)) = args.words.split_first() {
-        let text = if terminal::stdin_is_terminal() {
-            String::new()
-        } else {
-            read_request(Path::new("-"))?
-        };
-        return Request::about_text(question, answers, &text).map_err(wrong);
+        // What is wrong with the words shows before stdin is read.
+        let mut request = Request::about_text(question, answers).map_err(wrong)?;
+        if !terminal::stdin_is_terminal() {
+            let text = read_text(Args::NAME)?;
+            request.context = Some(text).filter(|text| !text.trim().is_empty()).map(Value::from);
+        }
+        return Ok(request);
     }
     let path = args.input.as_deref().unwrap_or(Path::new("-"));
     if args.input.is_none() && terminal::stdin_is_terminal() {

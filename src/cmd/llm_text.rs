@@ -97,7 +97,7 @@ fn send_text(args: &Args) -> Result<Report, Problem> {
         let ask = settings.build_request(model, system, messages);
         return report_request(source.show_request(&ask));
     }
-    let reply = one_shot.ask_until_valid(Args::NAME, system, messages, schema.as_ref())?;
+    let reply = one_shot.ask_until_valid(system, messages, schema.as_ref())?;
     let mut report = one_shot.report_reply(reply, file)?;
     if let Some(schema) = schema.filter(|_| report.exit == Exit::Done) {
         match schema.check(&report.text) {

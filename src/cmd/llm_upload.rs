@@ -87,7 +87,7 @@ fn send_file(args: &Args) -> Result<Report, Problem> {
     if let Some(note) = &found.note {
         print_line(Args::NAME, &format!("note: {note}"));
     }
-    let OneShot { settings, source, model, interrupts, spinner } = &mut one_shot;
+    let OneShot { settings, source, model, interrupts, spinner, .. } = &mut one_shot;
     let route = source.route(kind, bytes.len() as u64).map_err(Problem::failed)?;
     let text = (route == FileRoute::Text).then(|| as_text(&full_name, &bytes));
     let parts = text.iter().map(String::as_str).chain([args.prompt.as_str()]).collect();

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_lone_decision_needs_no_id() {
-        let request = Request::about_text("?", &["yes".to_owned(), "no".to_owned()], "x").unwrap();
+        let request = Request::about_text("?", &["yes".to_owned(), "no".to_owned()]).unwrap();
         let items: Vec<&Item> = request.items.iter().collect();
         let reply =
             json!({"decisions": [{"item": "whatever", "answers": {"answer": {"choice": "no"}}}]});

@@ -309,8 +309,8 @@ impl Request {
         Ok(Self { context, constraints, questions, items, rationale, confidence })
     }
 
-    /// A question with these options about a text.
-    pub fn about_text(question: &str, options: &[String], text: &str) -> Result<Self, Vec<String>> {
+    /// A question with these options about the context, which is still empty.
+    pub fn about_text(question: &str, options: &[String]) -> Result<Self, Vec<String>> {
         let mut reader = Reader::default();
         let options = Value::from(options.to_vec());
         let options = reader.read_options(Some(&options), 2, "the options");
@@ -325,9 +325,8 @@ impl Request {
             levels: Vec::new(),
             constraints: Vec::new(),
         };
-        let context = Some(text).filter(|text| !text.trim().is_empty()).map(Value::from);
         let items = vec![Item { id: None, context: Value::Null }];
-        Ok(Self { context, questions: vec![question], items, ..Self::default() })
+        Ok(Self { questions: vec![question], items, ..Self::default() })
     }
 }
 

@@ -1,16 +1,20 @@
 //! Programs as providers: the conversation on stdin, the reply on stdout. Nothing is started here.
 //!
-//! A program may print plain text; one JSON object with `result` (Claude Code, Cursor); or JSON lines with `assistant` and
-//! `result` objects (Claude Code's stream). An agent's own tools are switched off by flags, since nagent acts.
+//! A program may print plain text, one JSON object with `result` (Claude Code, Cursor), or JSON lines that end in such an
+//! object ([`output`]). An agent's own tools are switched off by flags, since nagent acts. A program of the user's may also be
+//! kept running: it gets a line for each request ([`request_line`]), and answers in JSON lines. docs/programs.md is its page.
 //! Sources: `claude --help` and claude-agent-sdk-python; Cursor's documentation of its CLI.
 //! Whoever starts one of these closes its stdin after writing, sets a time limit, and runs it in an empty folder.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::format::hex::hex;
 
+use self::output::read_json;
 use super::{ApiError, ChatRequest, ErrorKind, Reply, StopReason, Usage, error};
+
+pub mod output;
 
 /// Which program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +97,31 @@ pub fn stdin(preset: Preset, ask: &ChatRequest<'_>, from_config: &[String]) -> V
     out.into_bytes()
 }
 
+/// The line that a program which is kept running reads for a request. The messages come last, so that each line begins with the
+/// one before it but for its end.
+pub fn request_line(ask: &ChatRequest<'_>) -> Vec<u8> {
+    let options = ask.options;
+    let messages = ask.messages.iter().map(
+        |message| json!({"role": message.role.as_str(), "content": message.parts.join("\n\n")}),
+    );
+    let mut request = json!({
+        "conversation": ask.cache_key,
+        "model": Some(ask.model).filter(|model| !model.is_empty()),
+        "max_output_tokens": ask.max_output,
+        "reasoning": options.reasoning,
+        "temperature": options.temperature,
+        "seed": options.seed,
+        "service_tier": options.service_tier,
+        "schema": options.schema,
+        "system": ask.system,
+        "messages": messages.collect::<Vec<_>>(),
+    });
+    if let Value::Object(members) = &mut request {
+        members.retain(|_, value| !value.is_null());
+    }
+    format!("{request}\n").into_bytes()
+}
+
 /// A word from the hash of the conversation's first words, so that each request begins with the one before it. Where a text
 /// contains it, another one.
 fn role_marker(ask: &ChatRequest<'_>) -> String {
@@ -152,7 +181,8 @@ fn last_line(stderr: &str) -> String {
     last.map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
+/// The error of a program that ended without a reply. `exit` is `None` when a signal ended it.
+pub fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> ApiError {
     let how = exit
         .map_or("was ended by a signal".to_owned(), |code| format!("failed with exit code {code}"));
     let why = match last_line(stderr) {
@@ -168,129 +198,6 @@ fn failure(preset: Preset, exit: Option<i32>, stdout: &str, stderr: &str) -> Api
         retry_after: reported.retry_after,
         ..ApiError::new(kind, &format!("{} {how}{why}", program_name(preset)))
     }
-}
-
-/// Reads the reply from JSON or JSON lines; `None`: it is neither, or has no known form, and so is plain text.
-fn read_json(text: &str) -> Option<Result<Reply, ApiError>> {
-    if !text.starts_with('{') {
-        return None;
-    }
-    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let values = values.collect::<Result<Vec<_>, _>>().ok()?;
-    let mut output = ProgramOutput::default();
-    for value in values {
-        match output.read_event(&value) {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => return Some(Err(error)),
-        }
-    }
-    output.is_known.then(|| output.finish())
-}
-
-/// What the events of a program have said so far.
-#[derive(Default)]
-struct ProgramOutput {
-    text: Option<String>,
-    usage: Option<Usage>,
-    model: Option<String>,
-    is_cut: bool,
-    is_known: bool,
-    is_done: bool,
-}
-
-impl ProgramOutput {
-    /// Reads an event; `false`: the object is not one, and so the output is plain text.
-    fn read_event(&mut self, event: &Value) -> Result<bool, ApiError> {
-        let get = |path: &str| event.pointer(path).and_then(Value::as_str);
-        let kind = get("/type").unwrap_or("result");
-        self.is_known |=
-            event.get("type").is_some() && matches!(kind, "system" | "assistant" | "result");
-        match kind {
-            "result" => return self.read_result(event),
-            "assistant" => {
-                self.model = get("/message/model").map(str::to_owned);
-                let blocks = event["message"]["content"].as_array().into_iter().flatten();
-                let text: String = blocks.filter_map(|block| block["text"].as_str()).collect();
-                if !text.is_empty() {
-                    self.text = Some(text);
-                }
-            }
-            "error" if !self.is_known => return Err(error::from_value(event, None)),
-            _ => {}
-        }
-        Ok(true)
-    }
-
-    fn read_result(&mut self, event: &Value) -> Result<bool, ApiError> {
-        let subtype = event["subtype"].as_str();
-        let is_too_long = |text: &str| text.contains("output token maximum");
-        if event["is_error"] == true && event["result"].as_str().is_some_and(is_too_long) {
-            // The text so far is not part of the error.
-            self.usage = read_usage(&event["usage"]);
-            self.text = Some(String::new());
-            (self.is_cut, self.is_known, self.is_done) = (true, true, true);
-            return Ok(true);
-        }
-        if event.get("is_error").is_none() && event.get("result").is_none() && subtype.is_none() {
-            return Ok(false);
-        }
-        if event["is_error"] == true || subtype.is_some_and(|it| it.starts_with("error")) {
-            return Err(result_error(event));
-        }
-        match event["stop_reason"].as_str() {
-            Some("refusal") => {
-                return Err(ApiError::new(ErrorKind::Refused, "the model refused"));
-            }
-            Some("max_tokens" | "model_context_window_exceeded") => self.is_cut = true,
-            _ => {}
-        }
-        self.text = event["result"].as_str().map(str::to_owned).or(self.text.take());
-        self.usage = read_usage(&event["usage"]);
-        (self.is_known, self.is_done) = (true, true);
-        Ok(true)
-    }
-
-    fn finish(self) -> Result<Reply, ApiError> {
-        let Some(text) = self.text.filter(|_| self.is_done) else {
-            return Err(ApiError::new(ErrorKind::Cut, "the program ended before its last event"));
-        };
-        let usage = self.usage.unwrap_or_else(|| Usage::estimate(&text));
-        let stop = if self.is_cut { StopReason::Length } else { StopReason::End };
-        Ok(Reply { usage, stop, model: self.model, text })
-    }
-}
-
-fn result_error(value: &Value) -> ApiError {
-    let get =
-        |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-    let listed = value.pointer("/errors/0").and_then(Value::as_str);
-    let message =
-        get("result").or(listed).or_else(|| get("subtype")).unwrap_or("the program gave no reason");
-    let status = value["api_error_status"].as_u64().and_then(|status| u16::try_from(status).ok());
-    let body = serde_json::json!({ "error": { "message": message } });
-    let mut error = error::from_value(&body, status);
-    // The program has retried by itself before it gave up.
-    if error.kind == ErrorKind::Broken {
-        error.kind = ErrorKind::Other;
-    }
-    error
-}
-
-/// Reads token counts; input tokens are those that were not cached.
-fn read_usage(value: &Value) -> Option<Usage> {
-    let count = |name: &str| value.get(name).and_then(Value::as_u64);
-    let (input, output) = (count("input_tokens")?, count("output_tokens")?);
-    let cached = count("cache_read_input_tokens").unwrap_or(0);
-    let cache_written = count("cache_creation_input_tokens").unwrap_or(0);
-    Some(Usage {
-        input: input.saturating_add(cached).saturating_add(cache_written),
-        cached,
-        cache_written,
-        output,
-        reasoning: 0,
-        estimated: false,
-    })
 }
 
 #[cfg(test)]

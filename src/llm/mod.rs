@@ -152,6 +152,8 @@ pub enum Arrival<'a> {
     Text(&'a str),
     /// Reasoning, which is shown and never part of the answer.
     Thought(&'a str),
+    /// Nothing yet: the request is sent after this time, as the user's limit of requests wants it.
+    Waits(Duration),
 }
 
 /// A whole reply, received up to the API's end mark.
@@ -203,6 +205,11 @@ impl ErrorKind {
     /// Whether the same request may succeed a little later.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::Broken | Self::Cut)
+    }
+
+    /// Whether another model may go on: not with what this one refuses, or cannot hold.
+    pub fn may_switch(self) -> bool {
+        !matches!(self, Self::Refused | Self::TooLong)
     }
 }
 

@@ -14,11 +14,15 @@ use serde_json::{Value, json};
 use super::api::{Api, Endpoint, FileRules};
 use super::attachment::{Attachment, FileFormat, Payload};
 use super::json::{
-    ChatMessage, MessageContent, read_count, read_some_text, read_text, write_body, write_parts,
+    ChatMessage, MessageContent, merge, read_count, read_some_text, read_text, write_body,
+    write_parts,
 };
 use super::partial_reply::PartialReply;
 use super::schema::is_closed;
 use super::{ApiError, ChatRequest, ErrorKind, Message, Role, StopReason, error, openai};
+
+/// The name of the tool that carries a reply which is held to a grammar.
+const TOOL: &str = "reply";
 
 /// The Responses API.
 pub struct Responses;
@@ -29,7 +33,7 @@ impl Api for Responses {
     }
 
     fn chat_body(&self, ask: &ChatRequest<'_>, server: &Endpoint) -> Vec<u8> {
-        let head = json!({
+        let mut head = json!({
             "model": ask.model,
             "instructions": ask.system,
             "store": false,
@@ -47,6 +51,9 @@ impl Api for Responses {
                 "type": "json_schema", "name": "answer", "schema": schema, "strict": is_closed(schema),
             }})),
         });
+        if let Some(grammar) = &ask.options.grammar {
+            merge(&mut head, &write_grammar(grammar));
+        }
         let messages = ask.messages_and_file().map(|(message, file)| write_message(message, file));
         write_body(ask, server, head, "input", messages)
     }
@@ -61,11 +68,11 @@ impl Api for Responses {
             return Err(error::from_value(event, None));
         }
         match event["type"].as_str().unwrap_or_default() {
-            "response.output_text.delta" => {
+            "response.output_text.delta" | "response.custom_tool_call_input.delta" => {
                 let item = read_count(&event["output_index"]);
                 reply.push_text_of(item, &read_text(&event["delta"]))?;
             }
-            "response.output_item.added" if is_commentary(&event["item"]) => {
+            "response.output_item.added" if is_aside(&event["item"]) => {
                 reply.set_aside(read_count(&event["output_index"]));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
@@ -141,17 +148,40 @@ fn write_file(file: &Attachment<'_>) -> Value {
     }
 }
 
-/// Newer models comment on what they are about to do, in messages of their own before the answer.
-fn is_commentary(item: &Value) -> bool {
+/// The only tool, which the model must call: what it writes is the reply. It is never called by anybody; the conversation has its
+/// input as a message. Source: the guide “function calling”, custom tools with context-free grammars.
+fn write_grammar(grammar: &str) -> Value {
+    json!({
+        "tools": [{
+            "type": "custom",
+            "name": TOOL,
+            "description": "Takes your reply, in the tags that you were told.",
+            "format": {"type": "grammar", "syntax": "lark", "definition": grammar},
+        }],
+        "tool_choice": {"type": "custom", "name": TOOL},
+        "parallel_tool_calls": false,
+    })
+}
+
+/// Newer models comment on what they are about to do, in messages of their own before the answer. A tool that is not ours is
+/// nothing that anybody asked for.
+fn is_aside(item: &Value) -> bool {
     item["type"] == "message" && item["phase"] == "commentary"
+        || item["type"] == "custom_tool_call" && item["name"] != TOOL
 }
 
 /// Reads the messages of a whole response. In a stream this is needed only when no text came before.
 fn read_output(response: &Value, reply: &mut PartialReply) -> Result<(), ApiError> {
     let items = response["output"].as_array().into_iter().flatten();
-    for (index, item) in items.enumerate().filter(|(_, item)| item["type"] == "message") {
-        if is_commentary(item) {
+    for (index, item) in items.enumerate() {
+        if is_aside(item) {
             reply.set_aside(u64::try_from(index).ok());
+        }
+        if item["type"] == "custom_tool_call" {
+            reply.push_text_of(u64::try_from(index).ok(), &read_text(&item["input"]))?;
+        }
+        if item["type"] != "message" {
+            continue;
         }
         for part in item["content"].as_array().into_iter().flatten() {
             if part["type"] == "output_text" {

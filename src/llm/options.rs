@@ -127,7 +127,7 @@ pub struct ChatOptions {
     pub service_tier: Option<String>,
     /// The JSON Schema of the reply, for providers that hold a model to it.
     pub schema: Option<Value>,
-    /// The grammar of the reply (GBNF), for servers that hold a model to it.
+    /// The grammar of the reply, for servers that hold a model to it: GBNF, for OpenAI's Responses Lark.
     pub grammar: Option<String>,
 }
 

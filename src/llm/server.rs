@@ -54,6 +54,8 @@ pub enum GrammarForm {
     Gbnf,
     /// `structured_outputs: {grammar}`, which reads GBNF too.
     Vllm,
+    /// A custom tool that the model must call, whose input is held to a grammar in Lark: OpenAI's Responses.
+    CustomTool,
 }
 
 /// How a server takes a JSON Schema.

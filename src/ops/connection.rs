@@ -11,7 +11,7 @@ use crate::llm::openai_chat::ChatCompletions;
 use crate::llm::openai_responses::Responses;
 use crate::llm::price::Price;
 use crate::llm::provider::Provider;
-use crate::llm::server::KnownServer;
+use crate::llm::server::{GrammarForm, KnownServer};
 use crate::llm::{ChatRequest, Message};
 use crate::problem::Problem;
 use crate::sys::env::{self, Env};
@@ -135,7 +135,8 @@ impl Settings {
             // A program may give all of its reply at its end.
             let timeout = Duration::from_secs_f64(read(1800.0));
             let folder = env.folder.clone().unwrap_or_else(|_| "/".into());
-            let program = Program::new(preset, words, env, &folder, timeout);
+            let mut program = Program::new(preset, words, env, &folder, timeout);
+            program.keeps_running = self.keeps_running(provider)?;
             return Ok(ModelClient::program(program));
         }
         if provider == Provider::Replay {
@@ -153,12 +154,7 @@ impl Settings {
             endpoint.api = match api.as_str() {
                 "responses" => &Responses,
                 "chat" => &ChatCompletions,
-                other => {
-                    let path = self.config_path.display();
-                    return Err(Problem::usage(format!(
-                        "\"api\": \"{other}\" in {path}: it is \"responses\" or \"chat\""
-                    )));
-                }
+                other => return Err(self.wrong_api(other, "\"responses\" or \"chat\"")),
             };
         }
         endpoint.server = self.server();
@@ -179,6 +175,38 @@ impl Settings {
             client.fetch_key_with(KeyCommand::new(words, env, &folder));
         }
         Ok(client)
+    }
+
+    /// Whether the program is kept running, and speaks JSON lines.
+    fn keeps_running(&self, provider: Provider) -> Result<bool, Problem> {
+        match self.config.api.as_deref().filter(|_| provider == Provider::Command) {
+            None | Some("text") => Ok(false),
+            Some("lines") => Ok(true),
+            Some(other) => Err(self.wrong_api(other, "\"text\" or \"lines\" for a program")),
+        }
+    }
+
+    fn wrong_api(&self, api: &str, known: &str) -> Problem {
+        let path = self.config_path.display();
+        Problem::usage(format!("\"api\": \"{api}\" in {path}: it is {known}"))
+    }
+
+    /// How the server takes a grammar; OpenAI's Responses as a custom tool.
+    pub(super) fn grammar_form(&self) -> GrammarForm {
+        let base_url = self.config.base_url.as_deref();
+        let official = || {
+            let endpoint = self.provider.and_then(|provider| provider.endpoint(base_url, None));
+            endpoint.is_some_and(|endpoint| endpoint.official)
+        };
+        match self.server() {
+            Some(server) => server.grammar,
+            None if self.provider != Some(Provider::OpenAi) => GrammarForm::None,
+            None => match self.config.api.as_deref() {
+                Some("responses") => GrammarForm::CustomTool,
+                None if official() => GrammarForm::CustomTool,
+                _ => GrammarForm::None,
+            },
+        }
     }
 
     /// The headers of the config and of flags, variables in place of their names; to OpenAI also who pays.

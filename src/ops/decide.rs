@@ -2,6 +2,7 @@
 //! asked.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,12 +16,15 @@ use crate::limits;
 use crate::llm::{Message, Role, StopReason, Usage, estimate, models};
 use crate::problem::Problem;
 use crate::segments::summary_cache::{Summary, read_summary, write_lightly};
-use crate::sys::fs;
 use crate::sys::interrupt::Interrupts;
+use crate::sys::{fs, stdin};
 
 /// The estimate of the tokens of an answer, without a reason and with one.
 const ANSWER_TOKENS: u64 = 24;
 const REASON_TOKENS: u64 = 60;
+
+/// When a user learns that the text on stdin is waited for.
+const NOTE_AFTER: Duration = Duration::from_secs(2);
 
 /// What was decided.
 #[derive(Debug, Default)]
@@ -48,6 +52,7 @@ pub fn decide(
         let shared = shared_key(one_shot, request);
         request.items.iter().map(|item| key(&shared, item)).collect()
     };
+    refuse_oversized(one_shot, request)?;
     let mut decisions =
         Decisions { answers: vec![Value::Null; keys.len()], ..Decisions::default() };
     fs::create_private_folder(one_shot.settings.root.path())?;
@@ -76,13 +81,34 @@ pub fn decide(
         let batch = &open[from..from + count];
         decide_batch(tool, one_shot, request, &questions, batch, attempts, &mut decisions)?;
         if keeps {
+            // Another model may have gone on.
+            let shared = shared_key(one_shot, request);
             for at in batch.iter().filter(|at| !decisions.answers[**at].is_null()) {
-                keep_answer(one_shot, &folder, &keys[*at], &decisions.answers[*at]);
+                let key = key(&shared, &request.items[*at]);
+                keep_answer(one_shot, &folder, &key, &decisions.answers[*at]);
             }
         }
         from += count;
     }
     Ok(decisions)
+}
+
+/// Refuses items that are longer than the model's window, before anything is paid for.
+fn refuse_oversized(one_shot: &OneShot, request: &Request) -> Result<(), Problem> {
+    let Some(window) = one_shot.settings.window(&one_shot.model) else { return Ok(()) };
+    let is_long = |item: &&Item| estimate(&item.context.to_string()) > window;
+    let long: Vec<&str> =
+        request.items.iter().filter(is_long).filter_map(|item| item.id.as_deref()).collect();
+    if long.is_empty() {
+        return Ok(());
+    }
+    let shown = long.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    Err(Problem::usage(format!(
+        "{} of {} items are longer than the window of {} ({window} tokens): {shown}; shorten them",
+        long.len(),
+        request.items.len(),
+        one_shot.model
+    )))
 }
 
 /// Room for items in a call.
@@ -122,7 +148,7 @@ fn decide_batch(
         let items: Vec<&Item> = open.iter().map(|at| &request.items[*at]).collect();
         let asked = write_items(request, &items, &corrections);
         let messages = vec![Message { role: Role::User, parts: vec![questions, &asked] }];
-        let reply = one_shot.ask(tool, None, messages)?;
+        let reply = one_shot.ask(None, &messages)?;
         decisions.attempts += 1;
         decisions.usage.add(&reply.usage);
         let mut checked = check_reply(request, &items, &reply.text);
@@ -205,6 +231,25 @@ pub fn unanswered(request: &Request, decisions: &Decisions, attempts: u64) -> Op
             ),
         )
     })
+}
+
+/// Reads the text that a question is about from stdin. A pipe into which nobody writes is an error after a while, not a wait
+/// without end.
+pub fn read_text(tool: &str) -> Result<String, Problem> {
+    let interrupts = Interrupts::install()?;
+    let limit = limits::DECIDE_STDIN;
+    let mut waited = stdin::wait_for_input(limit.min(NOTE_AFTER), &interrupts)?;
+    if waited == Ok(false) {
+        print_line(tool, "waiting for the text on stdin; < /dev/null asks without one");
+        waited = stdin::wait_for_input(limit.saturating_sub(NOTE_AFTER), &interrupts)?;
+    }
+    if !waited.map_err(Problem::interrupted)? {
+        return Err(Problem::usage(format!(
+            "nothing came on stdin within {} s: give the text with < FILE, or < /dev/null for a question without one",
+            limit.as_secs()
+        )));
+    }
+    read_request(Path::new("-"))
 }
 
 /// Reads a request from a file or from stdin.

@@ -87,7 +87,7 @@ pub struct RunArgs {
     pub code: bool,
     #[command(flatten)]
     pub(crate) answer: AnswerArgs,
-    /// Hold a small model to the form of the tags, where the server takes a grammar: llama.cpp, vLLM
+    /// Hold a small model to the form of the tags, where the server takes a grammar: llama.cpp, vLLM, OpenAI's Responses
     #[arg(long, help_heading = "Model")]
     pub grammar: bool,
     /// Print one JSON document instead of text

@@ -14,6 +14,7 @@ pub mod conversations;
 pub mod decide;
 pub mod doctor;
 pub mod edit_conversation;
+pub mod fallback;
 pub mod file_conversation;
 pub mod file_memory;
 pub mod find_root;

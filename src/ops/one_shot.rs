@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::flags::ModelArgs;
+use super::fallback::Fallbacks;
+use super::flags::{ModelArgs, RunArgs};
 use super::settings::Settings;
 use super::spinner::Spinner;
 use super::summaries::with_usage;
@@ -10,7 +11,7 @@ use crate::client::ModelClient;
 use crate::exit::Exit;
 use crate::limits;
 use crate::llm::schema::{Schema, describe_errors};
-use crate::llm::{ChatRequest, Message, Reply, Role, StopReason, Usage};
+use crate::llm::{Message, Reply, Role, StopReason, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
 use crate::sys::env::Env;
@@ -25,6 +26,8 @@ pub struct OneShot {
     pub(crate) model: String,
     /// Turns while the model is asked.
     pub(crate) spinner: Spinner,
+    tool: &'static str,
+    fallbacks: Fallbacks,
 }
 
 /// Prints a line of a tool to stderr.
@@ -44,31 +47,51 @@ impl OneShot {
         for note in &settings.notes {
             print_line(tool, &format!("note: {note}"));
         }
-        Ok(Self { interrupts, settings, source, model, spinner: Spinner::new(true) })
+        // A name that no profile has is an error, even if it is never needed.
+        let run = RunArgs::for_model(args.clone());
+        for profile in &settings.config.fallback {
+            Settings::of_fallback(&run, profile, &env)?;
+        }
+        let (spinner, fallbacks) = (Spinner::new(true), Fallbacks::new(&settings, &env));
+        Ok(Self { interrupts, settings, source, model, spinner, tool, fallbacks })
     }
 
-    /// Asks the model once, with retries where the provider is busy.
+    /// Asks the model, with retries where the provider is busy, and when it fails for good the models of `fallback`: from then on
+    /// they are the ones that are asked.
     pub fn ask(
         &mut self,
-        tool: &'static str,
         system: Option<&str>,
-        messages: Vec<Message<'_>>,
+        messages: &[Message<'_>],
     ) -> Result<Reply, Problem> {
-        let Self { interrupts, settings, source, model, spinner } = self;
-        let ask = settings.build_request(model, system, messages);
-        ask_shown(tool, source, settings, &ask, interrupts, spinner)
+        loop {
+            let Self { interrupts, settings, source, model, spinner, tool, fallbacks } = self;
+            let mut tell = |line: &str| spinner.print_above(|| print_line(tool, line));
+            let ask = settings.build_request(model, system, messages.to_vec());
+            spinner.start("model");
+            let reply = source.ask_with_retries(&ask, settings.patience(), interrupts, &mut tell);
+            spinner.stop();
+            let error = match reply {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let next = fallbacks.connect_next(&error, model, interrupts, &mut tell);
+            let Some((mut next, client)) = next else { return Err(error.into()) };
+            next.options.schema.clone_from(&settings.options.schema);
+            next.options.shows_reasoning = settings.options.shows_reasoning;
+            self.model = client.model_id.clone().unwrap_or_default();
+            (self.settings, self.source) = (next, client);
+        }
     }
 
     /// Asks the model; where the reply must be valid against a schema, again with all that is wrong with it. The last reply is
     /// returned as it is, with the tokens of all.
     pub fn ask_until_valid(
         &mut self,
-        tool: &'static str,
         system: Option<&str>,
         messages: Vec<Message<'_>>,
         schema: Option<&Schema>,
     ) -> Result<Reply, Problem> {
-        let Self { interrupts, settings, source, model, spinner } = self;
+        let tool = self.tool;
         let mut said: Vec<(String, String)> = Vec::new();
         let mut usage = Usage::default();
         loop {
@@ -77,8 +100,7 @@ impl OneShot {
                 all.push(Message { role: Role::Assistant, parts: vec![reply] });
                 all.push(Message { role: Role::User, parts: vec![complaint] });
             }
-            let ask = settings.build_request(model, system, all);
-            let mut reply = ask_shown(tool, source, settings, &ask, interrupts, spinner)?;
+            let mut reply = self.ask(system, &all)?;
             usage.add(&reply.usage);
             reply.usage = usage;
             let errors = schema.and_then(|schema| schema.check(&reply.text).err());
@@ -119,22 +141,6 @@ impl OneShot {
             .with("stop_reason", if truncated { "length" } else { "end" })
             .with("truncated", truncated))
     }
-}
-
-/// Asks the model while a spinner turns.
-fn ask_shown(
-    tool: &'static str,
-    source: &mut ModelClient,
-    settings: &Settings,
-    ask: &ChatRequest<'_>,
-    interrupts: &Interrupts,
-    spinner: &mut Spinner,
-) -> Result<Reply, Problem> {
-    spinner.start("model");
-    let mut tell = |line: &str| spinner.print_above(|| print_line(tool, line));
-    let reply = source.ask_with_retries(ask, settings.patience(), interrupts, &mut tell);
-    spinner.stop();
-    Ok(reply?)
 }
 
 /// The report of `--show-request`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::connection::{no_provider, no_provider_for};
+use super::fallback::{connect_profile, describe_unusable};
 use super::progress::Progress;
 use super::settings::Settings;
 use crate::client::{ModelClient, RequestError};
@@ -62,15 +63,16 @@ pub(super) fn connect_fallbacks(
 ) -> Result<VecDeque<(String, Asker)>, Problem> {
     let mut fallbacks = VecDeque::new();
     for profile in &call.settings.config.fallback {
-        let settings = Settings::of_fallback(call.args, profile, &call.env)?;
-        let connected = settings.source(&call.env, true).and_then(|mut client| {
-            settings.choose_model(&mut client, true, false, &call.interrupts)?;
+        // A name that no profile has is an error, even if it is never needed.
+        Settings::of_fallback(call.args, profile, &call.env)?;
+        let connected = connect_profile(call.args, profile, &call.env, &call.interrupts);
+        let connected = connected.and_then(|(settings, client)| {
             asker_of(call, &settings, client, progress.is_streaming)
         });
         match connected {
             Ok(asker) => fallbacks.push_back((profile.clone(), asker)),
             Err(problem) => {
-                let note = format!("fallback {profile} cannot be used: {}", problem.message);
+                let note = describe_unusable(profile, &problem);
                 progress.show(ProgressEvent::Note(&note));
             }
         }
@@ -131,13 +133,14 @@ fn grammar(call: &Call<'_>) -> Result<Option<String>, Problem> {
     if !call.args.grammar {
         return Ok(None);
     }
-    let server = call.settings.server();
-    if server.is_none_or(|server| server.grammar == GrammarForm::None) {
-        return Err(Problem::usage(
-            "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one",
-        ));
+    match call.settings.grammar_form() {
+        GrammarForm::None => Err(Problem::usage(
+            "--grammar needs a server that takes one: --provider llama.cpp or vllm, or \"server\" in a profile says that it is one; \
+             or OpenAI's Responses API",
+        )),
+        GrammarForm::CustomTool => Ok(Some(protocol::lark(call.settings.tags))),
+        GrammarForm::Gbnf | GrammarForm::Vllm => Ok(Some(protocol::gbnf(call.settings.tags))),
     }
-    Ok(Some(protocol::gbnf(call.settings.tags)))
 }
 
 /// Has the replies appended to the recording of `--record`.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub context: Vec<PathBuf>,
     /// What requests to the model ask for besides their texts.
     pub options: ChatOptions,
+    /// The flags about the model, from which the settings of another profile are made.
+    pub(super) model_args: ModelArgs,
     /// The look that was asked for.
     pub look: Option<Look>,
     /// Notes for the user.
@@ -134,6 +136,7 @@ impl Settings {
             look,
             write: run.write.iter().cloned().chain(folders).collect(),
             options: chat_options(&config, run),
+            model_args: args.clone(),
             notes: parsed.notes.into_iter().map(|note| format!("{path}: {note}")).collect(),
             root,
             config_path,
@@ -175,6 +178,8 @@ impl Settings {
             model: None,
             base_url: None,
             profile: Some(profile.to_owned()),
+            // They may hold a credential of the server that has failed.
+            header: Vec::new(),
             ..run.model
         };
         Self::resolve_run(&run, &env.without(&["NAGENT_PROVIDER", "NAGENT_MODEL"]))

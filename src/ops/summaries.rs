@@ -3,13 +3,14 @@
 //! Shared by the tools that summarise. A model is made when the first summary is needed, so that what costs nothing needs
 //! no credential. A thread has its own, since a connection serves one request after another.
 
+use super::fallback::Fallbacks;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use crate::llm::provider::Provider;
 use crate::llm::{Message, Usage};
 use crate::out::{self, Report};
 use crate::problem::Problem;
-use crate::segments::summary_queue::{SummaryModel, SummaryRules, SummaryTotals};
+use crate::segments::summary_queue::{Author, SummaryModel, SummaryRules, SummaryTotals};
 use crate::sys::env::Env;
 use crate::sys::interrupt::Interrupts;
 
@@ -34,16 +35,25 @@ impl<'a> Writers<'a> {
         let provider = settings.provider()?;
         let mut source = settings.source(self.env, true)?;
         settings.choose_model(&mut source, true, false, self.interrupts)?;
-        let model = source.model_id.clone().unwrap_or_default();
-        let id = model.clone();
-        let send = move |system: &str, messages: Vec<Message<'_>>| {
-            let ask = settings.build_request(&id, Some(system), messages);
-            let mut report = |line: &str| self.print_line(line);
-            let reply =
-                source.ask_with_retries(&ask, settings.patience(), self.interrupts, &mut report);
-            Ok(reply?)
+        let mut fallbacks = Fallbacks::new(settings, self.env);
+        let mut switched: Option<Settings> = None;
+        let author = (provider.name().to_owned(), source.model_id.clone().unwrap_or_default());
+        let send = move |system: &str, messages: &[Message<'_>], author: &mut Author| loop {
+            let settings = switched.as_ref().unwrap_or(settings);
+            let ask = settings.build_request(&author.1, Some(system), messages.to_vec());
+            let (patience, mut report) = (settings.patience(), |line: &str| self.print_line(line));
+            let reply = source.ask_with_retries(&ask, patience, self.interrupts, &mut report);
+            let error = match reply {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let next = fallbacks.connect_next(&error, &author.1, self.interrupts, &mut report);
+            let Some((next, client)) = next else { return Err(error.into()) };
+            *author =
+                (next.provider()?.name().to_owned(), client.model_id.clone().unwrap_or_default());
+            (switched, source) = (Some(next), client);
         };
-        Ok(SummaryModel { provider: provider.name().to_owned(), model, send: Box::new(send) })
+        Ok(SummaryModel { author, send: Box::new(send) })
     }
 
     fn print_line(&self, line: &str) {

@@ -22,14 +22,17 @@ use crate::sys::interrupt::Interrupts;
 /// How often progress is reported while nothing finishes.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Sends a system prompt and messages, and waits for the reply, retries included.
+/// The names of a provider and its model.
+pub type Author = (String, String);
+
+/// Sends a system prompt and messages, and waits for the reply, retries included. Another model may go on: its names replace those
+/// of the author.
 pub type SendRequest<'a> =
-    Box<dyn FnMut(&str, Vec<Message<'_>>) -> Result<Reply, Problem> + Send + 'a>;
+    Box<dyn FnMut(&str, &[Message<'_>], &mut Author) -> Result<Reply, Problem> + Send + 'a>;
 
 /// A model, connected.
 pub struct SummaryModel<'a> {
-    pub(crate) provider: String,
-    pub(crate) model: String,
+    pub(crate) author: Author,
     pub(crate) send: SendRequest<'a>,
 }
 
@@ -286,7 +289,7 @@ impl<'a> SummaryQueue<'a> {
         let idle = lock_mutex(&self.models).pop();
         let mut model = idle.map_or_else(|| (self.rules.connect)(), Ok)?;
         let text = self.ask_for_summary(&mut model, request, key);
-        let by = Some((model.provider.clone(), model.model.clone()));
+        let by = Some(model.author.clone());
         lock_mutex(&self.models).push(model);
         Ok(Summary { text: text?, by })
     }
@@ -333,10 +336,10 @@ impl<'a> SummaryQueue<'a> {
         for _ in 0..2 {
             let roles = [Role::User, Role::Assistant].into_iter().cycle();
             let messages = texts.iter().zip(roles);
-            let messages =
+            let messages: Vec<_> =
                 messages.map(|(text, role)| Message { role, parts: vec![*text] }).collect();
             lock_mutex(&self.totals).requests += 1;
-            let reply = (model.send)(system, messages)?;
+            let reply = (model.send)(system, &messages, &mut model.author)?;
             lock_mutex(&self.totals).usage.add(&reply.usage);
             if reply.stop == StopReason::Length {
                 return Err(Problem::new(

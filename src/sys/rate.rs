@@ -31,10 +31,16 @@ impl RateLimit {
         Self { folder: root.path().to_owned(), per_minute }
     }
 
-    /// Waits until a request may be sent, and counts it. A signal ends the wait, and is returned.
-    pub fn wait_for_turn(&self, interrupts: &Interrupts) -> Result<Option<Signal>> {
+    /// Waits until a request may be sent, and counts it; `report` gets each time that it waits. A signal ends the wait, and is
+    /// returned.
+    pub fn wait_for_turn(
+        &self,
+        interrupts: &Interrupts,
+        report: &mut dyn FnMut(Duration),
+    ) -> Result<Option<Signal>> {
         loop {
             let Some(wait) = self.take_turn()? else { return Ok(None) };
+            report(wait);
             if let Some(signal) = interrupts.wait(Some(wait)) {
                 return Ok(Some(signal));
             }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::interrupt::Interrupts;
 use super::terminal;
@@ -14,6 +15,20 @@ use crate::limits::{self, STDIN_PROMPT};
 /// Reads stdin to its end. `Err` in the inner result is the signal that came first.
 pub fn read_to_end(interrupts: &Interrupts) -> Result<Result<Vec<u8>, Signal>> {
     read_stream(io::stdin().lock(), "standard input", interrupts)
+}
+
+/// Waits for input on stdin, or for its end, up to this time. Returns whether there is something to read; `Err` in the inner
+/// result is the signal that came first.
+pub fn wait_for_input(time: Duration, interrupts: &Interrupts) -> Result<Result<bool, Signal>> {
+    let (stdin, signals) = (io::stdin(), interrupts.as_fd());
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+    let time = Timespec::try_from(time).ok();
+    let ready = match rustix::event::poll(&mut fds, time.as_ref()) {
+        Ok(_) => !fds[0].revents().is_empty(),
+        Err(rustix::io::Errno::INTR) => false,
+        Err(error) => return Err(error).context("cannot wait for standard input"),
+    };
+    Ok(interrupts.pending().map_or(Ok(ready), Err))
 }
 
 /// Reads stdin up to the end of its first line, and what has come with it. `Err` in the inner result is the signal that came

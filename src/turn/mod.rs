@@ -19,7 +19,7 @@ use crate::exit::{Exit, Signal};
 use crate::format::conversation::Block;
 use crate::limits::{self, FAILED_CHECKS};
 use crate::llm::retry::Retry;
-use crate::llm::{ApiError, ErrorKind, Usage};
+use crate::llm::{ApiError, Usage};
 use crate::protocol::{Action, Item};
 
 /// The state machine.
@@ -286,10 +286,7 @@ impl Turn {
             return Effect::Wait { time, error };
         }
         let message = self.retry.final_message(&error);
-        // What one model refuses or cannot hold is not for another to try.
-        if self.rules.fallbacks > 0
-            && !matches!(error.kind, ErrorKind::Refused | ErrorKind::TooLong)
-        {
+        if self.rules.fallbacks > 0 && error.kind.may_switch() {
             self.rules.fallbacks -= 1;
             self.state = State::Switching;
             return Effect::Switch(ApiError { message, ..error });

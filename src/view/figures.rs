@@ -61,13 +61,17 @@ impl RunFigures {
     }
 }
 
+/// ` (45 % cached)`. Many servers say nothing of their cache: no share is shown where none is known.
+pub fn cached_share(cached: u64, tokens_in: u64) -> String {
+    let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0);
+    if share > 0 { format!(" ({share} % cached)") } else { String::new() }
+}
+
 /// `[3 turns, 12.3k tokens in (45 % cached), 512 out, $0.0123, 4.2 s]`
 pub fn figures_line(figures: &RunFigures) -> String {
     let RunFigures { turns, tokens_in, cached, tokens_out, cost, seconds, .. } = *figures;
     let about = if figures.is_estimated { "about " } else { "" };
-    // Many servers say nothing of their cache: no share is shown where none is known.
-    let share = cached.saturating_mul(100).checked_div(tokens_in).unwrap_or(0);
-    let cached = if share > 0 { format!(" ({share} % cached)") } else { String::new() };
+    let cached = cached_share(cached, tokens_in);
     let cost = match (cost > 0.0, figures.is_unpriced) {
         (true, false) => format!(", ${cost:.4}"),
         (true, true) => format!(", ${cost:.4} and more of unknown price"),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::columns::{show_odd_blanks, truncate, visible_lines, wrap};
 use super::event::{AFTER_WRITE, Begin, Finish, LAST_LINES, RunEvent, Start, describe_target};
-use super::figures::{bytes, plural, thousands};
+use super::figures::{bytes, cached_share, plural, thousands};
 use crate::format::harmless::escape_line;
 
 /// The most lines of a diff that are shown.
@@ -96,6 +96,12 @@ pub fn render(event: &RunEvent, columns: usize, all: bool) -> Vec<Row> {
         RunEvent::Note { text } => plain(&format!("note: {text}"), "", columns),
         RunEvent::Wait { seconds, error } => {
             plain(&format!("{error}; trying again in {seconds:.1} s"), "", columns)
+        }
+        RunEvent::Heard { turn, tokens_in, tokens_out, tokens_cached, .. } if all => {
+            let share = cached_share(*tokens_cached, *tokens_in);
+            let (read, written) = (thousands(*tokens_in), thousands(*tokens_out));
+            let text = format!("[turn {turn}: {read} tokens in{share}, {written} out]");
+            vec![Row::new(text, Style::Dim)]
         }
         RunEvent::Ask { .. }
         | RunEvent::Decide(_)

@@ -66,7 +66,10 @@ fn a_program_that_is_not_installed_is_called_by_its_name() {
             json!({"provider": "command", "command": ["nosuchprog"]}),
             ["nosuchprog is not on the PATH", "\"command\""],
         ),
-        (json!({"provider": "claude-code"}), ["claude is not on the PATH", "install Claude Code"]),
+        (
+            json!({"provider": "claude-code"}),
+            ["claude is not on the PATH", "npm install -g @anthropic-ai/claude-code"],
+        ),
         (json!({"provider": "cursor"}), ["cursor-agent is not on the PATH", "--list-providers"]),
     ] {
         std::fs::write(sandbox.root().join("config.json"), config.to_string()).unwrap();

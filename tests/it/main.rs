@@ -19,6 +19,7 @@ mod apply; // blocks and diffs applied to a file: what is written, refused, left
 mod approve; // what is asked about before it is done, and who can answer; --tags, --context
 mod bad_input; // broken input: replies, files, configs, servers, folders
 mod bounds; // input that is too large, and the page of limits
+mod cache; // each request begins with the one before; marks, keys, shares of caches
 mod command_line; // short forms, files without a flag, streams, completions, --code
 mod commands; // managing conversations, lists, discovery, input, what a terminal sees
 mod conversation; // the conversation file: blocks, fences, damage, older files
@@ -62,6 +63,7 @@ mod places; // hostile repositories, settings and programs in the working folder
 mod process; // stdin, refusals, signals, what is left behind, sizes
 mod process_ends; // what ends with a run that is killed; what commands inherit
 mod profiles; // profiles of the config
+mod programs; // programs as models: the examples of docs/programs.md, what a program may do wrong
 mod providers; // every row of the provider table
 mod prune; // what nagent-conversations prune removes, beside runs and kills
 mod readme; // the sessions of README and docs/recipes.md, run

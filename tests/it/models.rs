@@ -366,6 +366,54 @@ fn another_profile_goes_on_when_a_provider_fails_for_good() {
 }
 
 #[test]
+fn another_profile_goes_on_in_tools_without_a_loop() {
+    let sandbox = Sandbox::new().file("q.txt", "What is 2+2?").file("log.txt", "a line\n");
+    let profile = json!({"provider": "openai", "base_url": sandbox.base_url(), "model": "spare"});
+    let unusable =
+        json!({"provider": "openai", "base_url": sandbox.base_url(), "key_env": "NOT_SET_API_KEY"});
+    let sandbox = sandbox.config_also(
+        json!({"fallback": ["none", "other"], "profiles": {"none": unusable, "other": profile}}),
+    );
+    let fails = || sandbox.llm.push(Answer::error(429, "insufficient_quota"));
+    let goes_on = [
+        "fallback none cannot be used",
+        "test-model gave no reply",
+        "spare of profile other goes on",
+    ];
+    fails();
+    sandbox.llm.push("4");
+    let run = sandbox.llm_text(&["q.txt", "--json", "--header", "x-first: 1"]).run().assert_exit(0);
+    assert_eq!(run.json()["model"], "spare");
+    run.stderr_has(&goes_on);
+    assert_eq!(sandbox.requests()[1].header("x-first"), None);
+    fails();
+    sandbox.llm.push(
+        json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "no"}}}]}).to_string(),
+    );
+    let decide = || {
+        let words = ["Is it spam?", "yes", "no"];
+        sandbox.program(env!("CARGO_BIN_EXE_nagent-decide"), &words).stdin("Hi").run()
+    };
+    decide().assert_exit(0).stdout_is("no\n").stderr_has(&goes_on);
+    // The answer is kept as that of the model that gave it.
+    sandbox.llm.push(
+        json!({"decisions": [{"item": "", "answers": {"answer": {"choice": "yes"}}}]}).to_string(),
+    );
+    decide().assert_exit(0).stdout_is("yes\n");
+    fails();
+    sandbox.llm.push("A log.");
+    let summarize = env!("CARGO_BIN_EXE_nagent-file-summarize");
+    let run = sandbox.program(summarize, &["--file", "log.txt", "--json"]).run().assert_exit(0);
+    assert_eq!(run.json()["model"], "spare");
+    run.stderr_has(&goes_on);
+    // What is refused is not for another model.
+    sandbox.llm.push(Answer::error(400, "content_filter"));
+    sandbox.llm_text(&["q.txt"]).run().assert_exit(3);
+    let unknown = sandbox.config_also(json!({"fallback": ["nobody"]}));
+    unknown.llm_text(&["q.txt"]).run().assert_exit(2).stderr_has(&["no profile \"nobody\""]);
+}
+
+#[test]
 fn requests_keep_to_the_rate_of_the_user() {
     let sandbox = Sandbox::new().config_also(json!({"requests_per_minute": 1}));
     sandbox.llm.push(crate::sandbox::shell("true"));
@@ -374,7 +422,7 @@ fn requests_keep_to_the_rate_of_the_user() {
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(sandbox.requests().len(), 1, "the second one waits");
     run.signal(rustix::process::Signal::INT);
-    run.wait().assert_exit(130);
+    run.wait().assert_exit(130).stderr_has(&["waiting", "before the next request"]);
     let zero = Sandbox::new().config_also(json!({"requests_per_minute": 0}));
     zero.run(&["task"]).assert_exit(2).stderr_has(&["requests_per_minute", "1 or more"]);
 }

@@ -114,6 +114,39 @@ fn a_grammar_goes_to_servers_that_take_one() {
     sandbox.run(&["--grammar", "task"]).assert_exit(2).stderr_has(&["--provider llama.cpp"]);
 }
 
+#[test]
+fn openai_takes_the_grammar_as_the_form_of_a_custom_tool() {
+    let sandbox = Sandbox::new().config_also(json!({"api": "responses"}));
+    let frame =
+        |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    let call = |text: &str, deltas: bool| {
+        let item =
+            json!({"type": "custom_tool_call", "call_id": "c", "name": "reply", "input": text});
+        let (half, rest) = text.split_at(10);
+        let delta = |text: &str| {
+            frame(
+                json!({"type": "response.custom_tool_call_input.delta", "output_index": 1, "delta": text}),
+            )
+        };
+        let end = frame(
+            json!({"type": "response.completed", "response": {"status": "completed", "model": "m", "output": [
+            {"type": "reasoning", "summary": []}, item], "usage": {"input_tokens": 9, "output_tokens": 2}}}),
+        );
+        let pieces = if deltas { delta(half) + &delta(rest) } else { String::new() };
+        Answer::raw(200, "text/event-stream", pieces + &end)
+    };
+    sandbox.llm.push(call(&crate::sandbox::shell("echo hi"), true));
+    sandbox.llm.push(call(&answer("done"), false));
+    sandbox.run(&["--grammar", "task"]).answers("done");
+    let body = sandbox.requests()[1].json();
+    assert_eq!(body["tool_choice"], json!({"type": "custom", "name": "reply"}));
+    let format = &body["tools"][0]["format"];
+    assert_eq!((&format["type"], &format["syntax"]), (&json!("grammar"), &json!("lark")));
+    assert!(format["definition"].as_str().unwrap().contains("start: "), "{format}");
+    // Its words are in the conversation as those of any model.
+    assert!(sandbox.requests()[1].text().contains("<nagent-shell>echo hi"));
+}
+
 // Decisions.
 
 fn decisions(items: &[(&str, &str)]) -> String {
@@ -145,6 +178,16 @@ fn a_script_gets_one_of_its_words() {
     assert_eq!(sandbox.requests().len(), 1);
     let run = sandbox.program(DECIDE, &["Is it spam?", "yes"]).stdin("x").run().assert_exit(2);
     run.stderr_has(&["needs 2 or more"]);
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_into_is_not_waited_for_without_end() {
+    let sandbox = Sandbox::new();
+    let ask = |words: &[&str]| sandbox.program(DECIDE, words).silent_stdin().run().assert_exit(2);
+    ask(&["Is it spam?"]).stderr_has(&["needs 2 or more"]);
+    let run = ask(&["Is it spam?", "yes", "no"]);
+    run.stderr_has(&["waiting for the text on stdin", "nothing came on stdin within 10 s"]);
+    assert!(sandbox.requests().is_empty());
 }
 
 #[test]
@@ -206,6 +249,17 @@ fn ten_thousand_items_are_asked_about_in_batches() {
     assert_eq!(run.json()["decisions"].as_array().unwrap().len(), 10_000);
     let requests = sandbox.requests();
     assert!(requests.len() >= 50 && requests.iter().all(|request| request.body.len() < 400_000));
+}
+
+#[test]
+fn an_item_beyond_the_window_is_named_before_anything_is_sent() {
+    let items = ["short".to_owned(), "word ".repeat(30_000)];
+    let request = json!({"questions": {"q": {"question": "?", "type": "choice", "options": ["a", "b"]}}, "items": items});
+    let config = json!({"context_window_tokens": 8_000});
+    let sandbox = Sandbox::new().file("r.json", request.to_string()).config_also(config);
+    let run = sandbox.program(DECIDE, &["--input", "r.json"]).run().assert_exit(2).no_stdout();
+    run.stderr_has(&["1 of 2 items are longer than the window", "(8000 tokens): 2"]);
+    assert!(sandbox.requests().is_empty());
 }
 
 #[test]

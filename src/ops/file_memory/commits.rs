@@ -81,13 +81,13 @@ impl CommitSummaries {
         let mut voice = writers.connect()?;
         self.requests += 1;
         let message = Message { role: Role::User, parts: vec![&request.message] };
-        let reply = (voice.send)(&request.system, vec![message])?;
+        let reply = (voice.send)(&request.system, &[message], &mut voice.author)?;
         self.usage = reply.usage;
         self.summaries = parse_answer(&reply.text, &request.commits);
         self.add_notes(&request)?;
         for CommitToSummarize { commit, .. } in commits {
             let Some(summary) = self.summaries.get(&commit.id) else { continue };
-            let by = Some((voice.provider.clone(), voice.model.clone()));
+            let by = Some(voice.author.clone());
             let new = Summary { text: summary.clone(), by };
             if let Err(error) = write_summary(&folder, &summary_key(commit), &new) {
                 self.notes.push(format!("cannot cache summaries of commits: {error:#}"));

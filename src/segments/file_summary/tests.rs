@@ -73,9 +73,8 @@ impl World {
         let interrupts = Interrupts::none();
         let connect = || {
             Ok(SummaryModel {
-                provider: "p".into(),
-                model: "m".into(),
-                send: Box::new(|_: &str, messages: Vec<Message<'_>>| {
+                author: ("p".into(), "m".into()),
+                send: Box::new(|_: &str, messages: &[Message<'_>], _: &mut (String, String)| {
                     let text = messages[0].parts.concat();
                     self.sent.lock().unwrap().push(text.clone());
                     let text = script(&text);

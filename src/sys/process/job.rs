@@ -21,6 +21,8 @@ pub enum Stdin {
     Null,
     /// These bytes, then the end of file. It is not an error if the job does not read them.
     Bytes(Vec<u8>),
+    /// What [`super::Jobs::send`] hands over while the job runs.
+    Open,
     /// The stdin of this process.
     Inherited,
 }

@@ -13,7 +13,7 @@ mod running;
 mod supervisor;
 
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -61,6 +61,13 @@ impl Jobs {
         Ok(JobId(self.started - 1))
     }
 
+    /// Writes to the stdin of the jobs that keep it open, and gives them this much time from here on. `None` closes it.
+    pub fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
+        for running in &mut self.running {
+            running.send(input.clone(), time);
+        }
+    }
+
     /// Waits for the next job to end. `None` when none runs. Once a signal is pending, all jobs are ended and returned one
     /// by one.
     pub fn next_finished(&mut self, interrupts: &Interrupts) -> Option<Finished> {
@@ -68,7 +75,7 @@ impl Jobs {
     }
 
     /// Like [`Jobs::next_finished`], and hands each piece of stdout to `on_stdout` as soon as it is read. `Break` ends that
-    /// job.
+    /// job; of a job whose stdin is open it ends the wait alone, and `None` is returned.
     pub fn next_streaming(
         &mut self,
         interrupts: &Interrupts,
@@ -94,6 +101,9 @@ impl Jobs {
                         let running = &mut self.running[at];
                         if let Some(bytes) = running.stdout.read_chunk(&mut self.chunk) {
                             let flow = on_stdout(running.id, &self.chunk[..bytes]);
+                            if flow.is_break() && running.is_open {
+                                return None;
+                            }
                             running.check_output(flow);
                         }
                     }
@@ -127,7 +137,7 @@ impl Jobs {
             fds.push(PollFd::new(interrupts, PollFlags::IN));
         }
         for (at, running) in self.running.iter().enumerate() {
-            if let Some(feed) = &running.stdin {
+            if let Some(feed) = running.stdin.as_ref().filter(|feed| feed.is_due()) {
                 sources.push(PollSource::Stdin(at));
                 fds.push(PollFd::new(&feed.pipe, PollFlags::OUT));
             }

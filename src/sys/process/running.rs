@@ -41,6 +41,8 @@ pub(super) struct RunningJob {
     grace: Duration,
     limit: u64,
     pub(super) stdin: Option<StdinFeed>,
+    /// Whether its stdin was left open for more.
+    pub(super) is_open: bool,
     pub(super) stdout: Stream,
     pub(super) stderr: Stream,
     /// Set once the job has been ordered to end.
@@ -72,6 +74,15 @@ pub(super) struct StdinFeed {
     pub(super) pipe: OwnedFd,
     bytes: Vec<u8>,
     written: usize,
+    /// Whether more may come when all is written.
+    stays_open: bool,
+}
+
+impl StdinFeed {
+    /// Whether there is something to write, or the end.
+    pub(super) fn is_due(&self) -> bool {
+        !self.stays_open || self.written < self.bytes.len()
+    }
 }
 
 #[derive(Debug)]
@@ -113,7 +124,7 @@ impl Pipes {
                 (Some(null.map_err(failed)?), None)
             }
             Stdin::Inherited => (None, None),
-            Stdin::Bytes(_) => pipe()?,
+            Stdin::Bytes(_) | Stdin::Open => pipe()?,
         };
         // Only nagent's ends: what the command sees blocks as usual.
         for end in [&stdout, &stderr, &stdin].into_iter().flatten() {
@@ -157,8 +168,14 @@ impl RunningJob {
             let _ = waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED);
             other(&error)
         })?;
+        let is_open = job.stdin == Stdin::Open;
         let stdin = match (pipes.stdin, job.stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => Some(StdinFeed { pipe, bytes, written: 0 }),
+            (Some(pipe), Stdin::Bytes(bytes)) => {
+                Some(StdinFeed { pipe, bytes, written: 0, stays_open: false })
+            }
+            (Some(pipe), _) => {
+                Some(StdinFeed { pipe, bytes: Vec::new(), written: 0, stays_open: true })
+            }
             _ => None,
         };
         let stream = |pipe| Stream { pipe, keep: job.keep, kept: Vec::new(), bytes: 0 };
@@ -171,6 +188,7 @@ impl RunningJob {
             grace: job.grace,
             limit: job.limit,
             stdin,
+            is_open,
             stdout: stream(pipes.stdout),
             stderr: stream(pipes.stderr),
             ending: None,
@@ -249,13 +267,26 @@ impl RunningJob {
         }
     }
 
+    /// Hands over more input, and gives the job this much time from here on; no input ends it.
+    pub(super) fn send(&mut self, input: Option<Vec<u8>>, time: Duration) {
+        self.deadline = Instant::now().checked_add(time);
+        match (input, &mut self.stdin) {
+            (Some(bytes), Some(feed)) => {
+                feed.bytes.drain(..feed.written);
+                feed.written = 0;
+                feed.bytes.extend(bytes);
+            }
+            _ => self.stdin = None,
+        }
+    }
+
     /// Writes as much of stdin as the pipe takes.
     pub(super) fn feed_stdin(&mut self) {
         let Some(feed) = &mut self.stdin else { return };
         match rustix::io::write(&feed.pipe, feed.bytes.get(feed.written..).unwrap_or_default()) {
             Ok(count) => {
                 feed.written += count;
-                if feed.written < feed.bytes.len() {
+                if feed.written < feed.bytes.len() || feed.stays_open {
                     return;
                 }
             }
