@@ -93,10 +93,11 @@ impl Foreground {
         self.wait(&mut child)
     }
 
-    /// Runs a program without input, and returns its stdout. Errors go to stderr.
+    /// Runs a program without input, and returns its stdout: a document, which has its error too.
     pub fn read(&self, words: &[OsString], variables: &Variables) -> Result<(Ended, Vec<u8>)> {
         let mut command = command(words, variables);
-        let mut child = self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
+        let mut child =
+            self.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()))?;
         let mut output = Vec::new();
         if let Some(mut stdout) = child.stdout.take() {
             io::copy(&mut stdout, &mut output).context("cannot read what it prints")?;
@@ -262,21 +263,18 @@ impl Shared {
 
 /// The modes that a line editor changes, as words of stty(1).
 fn mode_words(modes: &Termios) -> Vec<String> {
-    let input = [
-        ("brkint", InputModes::BRKINT),
-        ("icrnl", InputModes::ICRNL),
-        ("inpck", InputModes::INPCK),
-        ("istrip", InputModes::ISTRIP),
-        ("ixon", InputModes::IXON),
+    let input = |mode| modes.input_modes.contains(mode);
+    let local = |mode| modes.local_modes.contains(mode);
+    let words = [
+        ("brkint", input(InputModes::BRKINT)),
+        ("icrnl", input(InputModes::ICRNL)),
+        ("inpck", input(InputModes::INPCK)),
+        ("istrip", input(InputModes::ISTRIP)),
+        ("ixon", input(InputModes::IXON)),
+        ("echo", local(LocalModes::ECHO)),
+        ("icanon", local(LocalModes::ICANON)),
+        ("iexten", local(LocalModes::IEXTEN)),
+        ("isig", local(LocalModes::ISIG)),
     ];
-    let local = [
-        ("echo", LocalModes::ECHO),
-        ("icanon", LocalModes::ICANON),
-        ("iexten", LocalModes::IEXTEN),
-        ("isig", LocalModes::ISIG),
-    ];
-    let input = input.map(|(word, mode)| (word, modes.input_modes.contains(mode)));
-    let local = local.map(|(word, mode)| (word, modes.local_modes.contains(mode)));
-    let words = input.into_iter().chain(local);
-    words.map(|(word, is_on)| format!("{}{word}", if is_on { "" } else { "-" })).collect()
+    words.map(|(word, is_on)| format!("{}{word}", if is_on { "" } else { "-" })).to_vec()
 }

@@ -6,10 +6,11 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use rustyline::completion::Completer;
@@ -55,6 +56,7 @@ pub struct LineEditor {
     editor: Editor<Assistant, FileHistory>,
     history: Option<PathBuf>,
     had_text: Arc<AtomicBool>,
+    typed_ahead: Arc<AtomicU8>,
 }
 
 impl LineEditor {
@@ -84,7 +86,10 @@ impl LineEditor {
         let on_interrupt = NoteInterrupt(Arc::clone(&had_text));
         editor
             .bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(on_interrupt)));
-        Ok(Self { editor, history: None, had_text })
+        let typed_ahead = Arc::new(AtomicU8::new(0));
+        let on_end = EndTypedAhead(Arc::clone(&typed_ahead));
+        editor.bind_sequence(KeyEvent::ctrl('@'), EventHandler::Conditional(Box::new(on_end)));
+        Ok(Self { editor, history: None, had_text, typed_ahead })
     }
 
     /// Takes the history from this file, and adds to it from now on.
@@ -116,6 +121,10 @@ impl LineEditor {
     /// The terminal failed.
     pub fn read(&mut self, prompt: &str, styled: &str) -> Result<Typed> {
         self.had_text.store(false, Ordering::Relaxed);
+        // The editor may have read more than one line of it.
+        let lines = self.typed_ahead.load(Ordering::Relaxed).saturating_sub(1);
+        let lines = if super::terminal::has_line(io::stdin()) { 2 } else { lines };
+        self.typed_ahead.store(lines, Ordering::Relaxed);
         let editor = &mut self.editor;
         // It counts rows in 16 bits: a paste of megabytes is too much for it.
         let result = catch_unwind(AssertUnwindSafe(|| editor.readline(&(prompt, styled))));
@@ -149,11 +158,6 @@ impl LineEditor {
             anyhow::anyhow!("cannot write {}: {error}", path.display())
         })
     }
-
-    /// How many columns the terminal has.
-    pub fn columns(&self) -> usize {
-        super::terminal::width()
-    }
 }
 
 fn is_terminal_there() -> bool {
@@ -167,6 +171,16 @@ impl ConditionalEventHandler for NoteInterrupt {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         self.0.store(!context.line().is_empty(), Ordering::Relaxed);
         Some(Cmd::Interrupt)
+    }
+}
+
+/// Takes a Ctrl-D that was typed during a run for one: the terminal, which read lines then, has made a zero byte of it.
+struct EndTypedAhead(Arc<AtomicU8>);
+
+impl ConditionalEventHandler for EndTypedAhead {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
+        let is_end = self.0.load(Ordering::Relaxed) > 0 && context.line().is_empty();
+        Some(if is_end { Cmd::EndOfFile } else { Cmd::Noop })
     }
 }
 

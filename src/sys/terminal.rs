@@ -50,6 +50,12 @@ pub fn stdin_has_input() -> bool {
     has_input(io::stdin().as_fd())
 }
 
+/// Whether a read would not wait: a terminal that reads lines has one, or the end of input.
+pub(super) fn has_line(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
 fn has_input(fd: BorrowedFd<'_>) -> bool {
     let Ok(stat) = rustix::fs::fstat(fd) else { return false };
     match FileType::from_raw_mode(stat.st_mode) {
@@ -58,9 +64,7 @@ fn has_input(fd: BorrowedFd<'_>) -> bool {
             u64::try_from(stat.st_size).is_ok_and(|size| at < size)
         }
         FileType::Fifo | FileType::Socket => {
-            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-            let ready = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
-            ready && rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0)
+            has_line(fd) && rustix::io::ioctl_fionread(fd).is_ok_and(|bytes| bytes > 0)
         }
         _ => false,
     }

@@ -47,6 +47,7 @@ mod interrupts; // a signal at each stage of a run
 mod js; // nagent-js: the language, limits, files, the network, what is refused
 mod js_engine; // a process in the engine's place that keeps to nothing
 mod js_questions; // what a script is asked about on a terminal, and what is stored
+mod keys; // what is typed at the prompt of nagent-repl, what is stopped, how the terminal is left
 mod large; // the tags for large files: segments, and which files a patch may write
 mod large_input; // prompts and files to read that are too long or not text; outgrown windows
 mod lines; // what --lines prints: events for programs, and the front end of the page
@@ -75,6 +76,7 @@ mod rework; // a conversation that a model edits is the old text or the new one,
 mod sandbox_tags; // in the sandbox, tags read and write nothing that a command could not
 mod sandbox_tool; // nagent-sandbox: what it refuses, and what becomes of protected names
 mod screen; // what a person sees of a run: the answer while it arrives, commands, outputs, diffs, children
+mod screens; // what each look of nagent-repl shows, as stored screens
 mod secrets; // no key in any file, output or command line; where a key goes
 mod seeds; // what three small assistants can do, as looks of nagent-repl
 mod server_faults; // faults of servers, for each format, and how each is classified

@@ -125,6 +125,11 @@ impl Pty {
         screen_of(&self.printed(), usize::from(self.columns))
     }
 
+    /// The same lines with their styles: `{32}` begins the style of these numbers, `{}` ends it.
+    pub(crate) fn styled_screen(&self) -> Vec<String> {
+        lines_of(&draw(&self.printed(), usize::from(self.columns)), true)
+    }
+
     pub(crate) fn resize(&mut self, columns: u16) {
         self.columns = columns;
         let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -157,6 +162,10 @@ impl Drop for Pty {
 
 /// What a terminal of this many columns shows of some bytes.
 pub(crate) fn screen_of(printed: &str, columns: usize) -> Vec<String> {
+    lines_of(&draw(printed, columns), false)
+}
+
+fn draw(printed: &str, columns: usize) -> Screen {
     let mut screen = Screen { columns, ..Screen::default() };
     let mut rest = printed;
     while let Some(c) = rest.chars().next() {
@@ -171,20 +180,47 @@ pub(crate) fn screen_of(printed: &str, columns: usize) -> Vec<String> {
         screen.control(&from[..=end], count);
         rest = &from[end + 1..];
     }
-    let rows = screen.rows.iter().map(|row| row.concat().trim_end().to_owned());
-    let mut rows: Vec<String> = rows.collect();
-    while rows.last().is_some_and(String::is_empty) {
-        rows.pop();
+    screen
+}
+
+fn lines_of(screen: &Screen, has_styles: bool) -> Vec<String> {
+    let line = |row: &Vec<Cell>| {
+        let (mut line, mut style) = (String::new(), "");
+        for cell in row {
+            if has_styles && cell.style != style {
+                style = &cell.style;
+                line.push_str(&format!("{{{style}}}"));
+            }
+            line.push_str(&cell.text);
+        }
+        line.trim_end().to_owned()
+    };
+    let mut lines: Vec<String> = screen.rows.iter().map(line).collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
     }
-    rows
+    lines
+}
+
+#[derive(Clone)]
+struct Cell {
+    text: String,
+    style: String,
+}
+
+impl Cell {
+    fn blank() -> Self {
+        Self { text: " ".into(), style: String::new() }
+    }
 }
 
 #[derive(Default)]
 struct Screen {
     columns: usize,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
     row: usize,
     column: usize,
+    style: String,
 }
 
 impl Screen {
@@ -208,19 +244,19 @@ impl Screen {
         self.grow();
         let row = &mut self.rows[self.row];
         if wide == 0 {
-            row[self.column.saturating_sub(1)].push(c);
+            row[self.column.saturating_sub(1)].text.push(c);
             return;
         }
-        row[self.column] = c.to_string();
+        row[self.column] = Cell { text: c.to_string(), style: self.style.clone() };
         if wide == 2 {
-            row[self.column + 1] = String::new();
+            row[self.column + 1] = Cell { text: String::new(), style: self.style.clone() };
         }
         self.column += wide;
     }
 
     fn grow(&mut self) {
         while self.rows.len() <= self.row {
-            self.rows.push(vec![" ".to_owned(); self.columns]);
+            self.rows.push(vec![Cell::blank(); self.columns]);
         }
     }
 
@@ -231,13 +267,14 @@ impl Screen {
             Some('B') => self.row += count,
             Some('C') => self.column += count,
             Some('D') => self.column = self.column.saturating_sub(count),
-            Some('K') if sequence == "K" => self.rows[self.row][self.column..].fill(" ".into()),
+            Some('K') if sequence == "K" => self.rows[self.row][self.column..].fill(Cell::blank()),
             Some('J') if sequence == "J" => {
-                self.rows[self.row][self.column..].fill(" ".into());
+                self.rows[self.row][self.column..].fill(Cell::blank());
                 self.rows.truncate(self.row + 1);
             }
-            // Colours, and the marks of what is pasted and of one picture.
-            Some('m') => {}
+            Some('m') if matches!(sequence, "m" | "0m") => self.style.clear(),
+            Some('m') => sequence.trim_end_matches('m').clone_into(&mut self.style),
+            // The marks of what is pasted and of one picture.
             Some('h' | 'l')
                 if ["?2004", "?2026", "?25"].iter().any(|mode| sequence.starts_with(mode)) => {}
             _ => panic!("ESC [{sequence}"),
@@ -256,4 +293,6 @@ fn the_screen_is_what_a_terminal_shows() {
     check("ab\r\ncd\x1b[A\x1b[1Dx", &["ax", "cd"]);
     check("世界世界", &["世界世", "界"]);
     check("e\u{301}x", &["e\u{301}x"]);
+    let styled = lines_of(&draw("\x1b[1;31mab\x1b[0mc\x1b[2md\r\n", 6), true);
+    assert_eq!(styled, ["{1;31}ab{}c{2}d{}"]);
 }

@@ -4,7 +4,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::answers::Answer;
@@ -175,50 +174,6 @@ fn a_key_of_an_env_file_is_written_nowhere() {
 }
 
 #[test]
-fn ollama_is_asked_once_at_the_start() {
-    let sandbox = Sandbox::new().env("OLLAMA_HOST", "127.0.0.1:9").env("OPENAI_API_KEY", "");
-    let run = sandbox.repl(&["--look", "run"]).stdin("x\n").run().assert_exit(3).within(2.5);
-    run.stderr_has(&[
-        "Ollama does not answer at http://127.0.0.1:9",
-        "ollama serve",
-        "OLLAMA_HOST",
-    ]);
-}
-
-#[test]
-fn plain_shows_what_nagent_shows() {
-    let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
-    sandbox.llm.push(answer("I look") + &shell("seq 12"));
-    sandbox.llm.push(edit("a.txt", "one", "two"));
-    sandbox.llm.push(answer("all done"));
-    sandbox.llm.push(answer("again"));
-    let mut pty = start(&sandbox, &["--write", "."], "» ");
-    prompt(&mut pty, "» ", "go");
-    prompt(&mut pty, "» ", "more");
-    pty.type_keys("\x04");
-    assert!(pty.wait().success());
-    let expected = [
-        &format!(
-            "test-model in {}; /help lists commands",
-            sandbox.work().canonicalize().unwrap().display()
-        )[..],
-        "» go",
-        "I look",
-        "→ shell │ seq 12",
-        "  … 2 lines before",
-    ];
-    let lines = screen(&pty);
-    assert_eq!(lines[1..5], expected[1..], "{lines:#?}");
-    let rest = lines.join("\n");
-    for part in
-        ["\n  exit 0, 0.0 s, 27 B\n→ edit  a.txt\n", "\n-one\n+two\n", "\nall done\n[3 turns, "]
-    {
-        assert!(rest.contains(part), "{part:?} in {lines:#?}");
-    }
-    assert!(rest.contains("\n\n» more\nagain\n[1 turn, "), "{lines:#?}");
-}
-
-#[test]
 fn the_conversation_is_that_of_nagent_in_this_shell() {
     let sandbox = Sandbox::new();
     for text in ["one", "two", "three"] {
@@ -250,45 +205,6 @@ fn a_malformed_reply_is_marked_and_an_error_leaves_the_session_up() {
     ] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
-}
-
-#[test]
-fn a_run_is_interrupted_and_the_session_goes_on() {
-    let sandbox = Sandbox::new().reply(shell("touch started; sleep 30")).reply(answer("next"));
-    let mut pty = start(&sandbox, &[], "» ");
-    let before = pty.modes();
-    pty.type_keys("go\r");
-    wait_until("it runs", || sandbox.work().join("started").exists());
-    pty.type_keys("\x03");
-    pty.expect("(interrupted)");
-    prompt(&mut pty, "» ", "more");
-    pty.expect("next");
-    assert_eq!(pty.modes(), before);
-    pty.signal(Signal::TERM);
-    assert_eq!(pty.wait().code(), Some(143));
-    assert!(pty.modes().contains("ICANON"), "{}", pty.modes());
-}
-
-#[test]
-fn lines_are_edited_on_any_terminal() {
-    let sandbox = Sandbox::new();
-    (0..4).for_each(|_| sandbox.llm.push(answer("ok")));
-    let mut pty = start(&sandbox, &[], "» ");
-    // A paste waits for Enter; Alt-Enter and a last \ begin another line.
-    pty.type_keys("\x1b[200~rm -rf x\r\nls \\\r\nend\x1b[201~");
-    wait_until("it is shown", || screen(&pty).iter().any(|line| line == "end"));
-    assert!(sandbox.requests().is_empty());
-    prompt(&mut pty, "» ", "");
-    prompt(&mut pty, "» ", "a\x1b\rb\\\rc");
-    pty.resize(30);
-    prompt(&mut pty, "» ", &"世界 e\u{301} ".repeat(9));
-    // Up brings the last one back.
-    prompt(&mut pty, "» ", "\x1b[A!");
-    let prompts: Vec<String> =
-        sandbox.blocks_of("user-prompt").into_iter().map(|block| block.body).collect();
-    let wide = "世界 e\u{301} ".repeat(9);
-    let wide = wide.trim();
-    assert_eq!(prompts, ["rm -rf x\nls \\\nend", "a\nb\nc", wide, &format!("{wide} !")]);
 }
 
 /// Every row of the table of commands, typed.
@@ -359,13 +275,8 @@ fn commands_are_calls_of_the_toolkit() {
 
 #[test]
 fn what_cannot_be_used_is_reported_and_left_alone() {
-    // More rows than the editor can count.
     let sandbox = Sandbox::new().reply(answer("ok"));
-    let mut pty = start(&sandbox, &[], "» ");
-    pty.type_keys(&format!("\x1b[200~{}\x1b[201~", "\r".repeat(70_000)));
-    pty.expect("too long to be typed");
-    prompt(&mut pty, "» ", "go");
-    drop(pty);
+    prompt(&mut start(&sandbox, &[], "» "), "» ", "go");
     let history = || {
         let names = std::fs::read_dir(sandbox.root().join("repl")).unwrap();
         names.map(|name| name.unwrap().path()).next().unwrap()
@@ -389,32 +300,6 @@ fn what_cannot_be_used_is_reported_and_left_alone() {
 }
 
 #[test]
-fn any_terminal_will_do() {
-    let colours = regex::Regex::new("\x1b\\[[0-9;]+m").unwrap();
-    for (variable, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
-        for look in ["plain", "nano", "pair"] {
-            let sandbox = Sandbox::new().reply(shell("echo out")).reply(answer("done"));
-            let pty = sandbox.repl(&["--look", look]).env(variable, value).on_pty(20);
-            let mut pty = pty;
-            wait_until("the prompt", || pty.screen().last().is_some_and(|line| !line.is_empty()));
-            let sign = match look {
-                "plain" => "»",
-                "nano" => "❯",
-                _ => "You:",
-            };
-            pty.expect(sign);
-            pty.type_keys("go\r");
-            pty.expect("done");
-            pty.expect_times(sign, 2);
-            pty.type_keys("exit\r");
-            assert!(pty.wait().success());
-            assert!(!colours.is_match(&pty.printed()), "{look}: {:?}", pty.printed());
-            assert!(value != "dumb" || !pty.printed().contains('\x1b'), "{:?}", pty.printed());
-        }
-    }
-}
-
-#[test]
 fn nothing_that_a_model_or_a_file_says_steers_the_terminal() {
     let evil = "\x1b]52;c;eA==\x07\x1b[2J\u{202e}\u{9b}31m";
     for look in ["plain", "nano", "pair", "run"] {
@@ -435,32 +320,46 @@ fn nothing_that_a_model_or_a_file_says_steers_the_terminal() {
 }
 
 #[test]
-fn the_terminal_is_as_it_was_whatever_ends_the_session() {
-    for signal in [Signal::TERM, Signal::HUP, Signal::KILL] {
-        for is_running in [false, true] {
-            let sandbox = Sandbox::new().reply(shell("touch started; sleep 30"));
-            let folder = sandbox.work();
-            let pty = sandbox.repl(&["--conversation", "c"]).on_pty(80);
-            let mut pty = pty;
-            let cooked = |pty: &Pty| pty.modes().contains("ICANON");
-            wait_until("a line is edited", || pty.printed().contains("» ") && !cooked(&pty));
-            pty.type_keys(if is_running { "go\r" } else { "go" });
-            if is_running {
-                wait_until("it runs", || folder.join("started").exists());
-            }
-            pty.signal(signal);
-            let status = pty.wait();
-            let code = match signal {
-                Signal::TERM => Some(143),
-                Signal::HUP => Some(129),
-                _ => None,
-            };
-            assert_eq!(status.code().filter(|code| *code < 137 || *code == 143), code);
-            wait_until("the modes are back", || cooked(&pty) && pty.modes().contains("ISIG"));
-            wait_until("nothing is left", || sandbox.processes().is_empty());
-            if is_running {
-                wait_until("it is recorded", || sandbox.conversation().contains("exit=\"1"));
-            }
-        }
+fn seed_002_9_ollama_is_asked_at_the_start_and_names_its_models() {
+    let sandbox = Sandbox::new().env("OPENAI_API_KEY", "");
+    let call = |look: &str, host: &str| {
+        let call = sandbox.repl(&["--look", look, "--provider", "ollama"]).stdin("x\n");
+        call.env("OLLAMA_HOST", host).run().within(2.5)
+    };
+    let run = call("run", "127.0.0.1:9").assert_exit(3);
+    let what_to_do =
+        ["Ollama does not answer at http://127.0.0.1:9", "ollama serve", "OLLAMA_HOST"];
+    run.stderr_has(&what_to_do);
+    let host = sandbox.llm.origin();
+    for (names, words) in [
+        (&[][..], "ollama pull"),
+        (&["one", "two"], "several models, choose one with --model: one, two"),
+    ] {
+        let models: Vec<Value> =
+            names.iter().map(|name| json!({"name": name, "model": name, "details": {}})).collect();
+        let body = json!({"models": models}).to_string();
+        sandbox.llm.beside(move |request| {
+            let is_list = request.path.ends_with("/api/tags");
+            is_list.then(|| Answer::raw(200, "application/json", body.clone()))
+        });
+        call("plain", &host).assert_exit(2).stderr_has(&[words]);
     }
+    assert_eq!(sandbox.llm.all_requests().len(), 2, "one list at each start");
+}
+
+#[test]
+fn two_sessions_and_an_editor_share_a_conversation() {
+    let sandbox = Sandbox::new().replies(["one", "two", "three"].map(answer));
+    let args = ["--conversation", "c"];
+    let mut first = start(&sandbox, &args, "» ");
+    let mut second = start(&sandbox, &args, "» ");
+    prompt(&mut first, "» ", "from the first");
+    prompt(&mut second, "» ", "from the second");
+    sandbox.edit_conversation(|text| text.replace("from the first", "as it was edited"));
+    prompt(&mut first, "» ", "and again");
+    let user = sandbox.requests().pop().unwrap().user();
+    for words in ["as it was edited", "from the second", "and again"] {
+        assert!(user.contains(words), "{words} in {user}");
+    }
+    assert!(!user.contains("from the first"), "{user}");
 }

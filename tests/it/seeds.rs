@@ -64,7 +64,7 @@ fn seed_001_7_errors_of_env_files_teach() {
 }
 
 #[test]
-fn seed_000_the_look_is_as_described() {
+fn seed_000_1_to_19_the_look_is_as_described() {
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\ntwo\n");
     sandbox.llm.push(answer("old"));
     sandbox.run(&["--conversation", "c", "before"]).assert_exit(0);
@@ -109,11 +109,13 @@ fn seed_000_the_look_is_as_described() {
     }
     // 3: it begins with an empty history.
     assert!(!sandbox.requests().last().unwrap().user().contains("before"));
-    assert_eq!(sandbox.requests().last().unwrap().json()["max_tokens"], 4096);
+    let last = sandbox.requests().pop().unwrap();
+    assert_eq!(last.json()["max_tokens"], 4096);
+    assert!(last.system().contains("Be brief"), "14: what the model is told");
 }
 
 #[test]
-fn seed_001_23_seven_lines_say_what_happens() {
+fn seed_001_9_11_and_23_seven_lines_say_what_happens() {
     let sandbox = Sandbox::outside_temp()
         .file("main.go", "func main\n")
         .file("progress.md", "# Steps so far\n");
@@ -156,7 +158,6 @@ fn seed_001_23_seven_lines_say_what_happens() {
             "",
             "test-model: Done.",
             "",
-            "",
             "You: quit",
             "Goodbye!",
         ]
@@ -168,7 +169,7 @@ fn seed_001_23_seven_lines_say_what_happens() {
 }
 
 #[test]
-fn seed_002_one_tool_and_a_question_before_each_command() {
+fn seed_002_1_to_6_10_to_14_20_and_21_one_tool_and_a_question_before_each_command() {
     let sandbox = Sandbox::new().env("OPENAI_API_KEY", "").env("MODEL", "small");
     let host = sandbox.llm.origin();
     let sandbox = sandbox.env("OLLAMA_HOST", &host);
@@ -229,7 +230,7 @@ fn seed_000_20_to_27_what_its_tools_do() {
 }
 
 #[test]
-fn seed_001_1_to_4_who_says_what_and_an_error_leaves_it_up() {
+fn seed_001_1_to_4_and_8_who_says_what_and_an_error_leaves_it_up() {
     let sandbox = without_key().env("ANTHROPIC_API_KEY", "sk-set");
     sandbox.llm.push(answer("Hello!"));
     sandbox.llm.push(Answer::error(401, "authentication_error"));
@@ -246,7 +247,9 @@ fn seed_001_1_to_4_who_says_what_and_an_error_leaves_it_up() {
     {
         assert!(lines.contains(part), "{part:?} in {lines}");
     }
-    assert!(sandbox.requests().pop().unwrap().user().contains("hi"), "3: it remembers");
+    let last = sandbox.requests().pop().unwrap();
+    assert!(last.user().contains("hi"), "3: it remembers");
+    assert_eq!(last.json()["max_tokens"], 4096, "8");
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn seed_001_24_and_25_errors_teach_and_other_front_ends_follow() {
 }
 
 #[test]
-fn seed_001_26_and_27_text_streams_and_several_edits_are_all_or_none() {
+fn seed_001_5_26_and_27_text_streams_and_several_edits_are_all_or_none() {
     let long = format!("first {}", "word ".repeat(200));
     let sandbox = Sandbox::outside_temp().file("a.txt", "one\n");
     let sandbox = sandbox.answer(Answer::StallBody(answer(&long).as_str().into()));
@@ -319,4 +322,166 @@ fn seed_002_6_to_11_model_root_stop_list_and_commands() {
     assert!(!last.user().contains("pwd"), "{}", last.user());
     pty.type_keys("/exit\r");
     assert!(pty.wait().success());
+}
+
+/// The screen of a session of the look `pair` in which the model uses these tags.
+fn screen_of_tags(sandbox: &Sandbox, tags: &[String]) -> String {
+    sandbox.llm.push(tags.concat());
+    sandbox.llm.push(answer("done"));
+    let mut pty = start(sandbox, &["--look", "pair", "--conversation", "c"], "You: ");
+    prompt(&mut pty, "You: ", "go");
+    screen(&pty).join("\n")
+}
+
+#[track_caller]
+fn assert_parts(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn seed_001_12_to_19_lists_reads_patches_and_writes_teach() {
+    let sandbox = Sandbox::outside_temp()
+        .file("a.txt", "one\ntwo\none\n")
+        .file("large.txt", "x".repeat(70_000))
+        .file("old.txt", "old\n")
+        .file("sub/x.txt", "");
+    let read = |path: &str| format!("<nagent-read path=\"{path}\"/>");
+    let list = |path: &str| format!("<nagent-list path=\"{path}\"/>");
+    sandbox.llm.push(read("old.txt"));
+    let shown = screen_of_tags(
+        &sandbox,
+        &[
+            list("."),
+            list("nowhere"),
+            read("nowhere.txt"),
+            read("sub"),
+            read("large.txt"),
+            edit("a.txt", "absent", "x"),
+            edit("a.txt", "one", "x"),
+            // An empty replacement deletes.
+            edit("a.txt", "two\n", ""),
+            write("deep/new.txt", "new\n"),
+            write("old.txt", &"y".repeat(150_000)),
+        ],
+    );
+    assert_parts(
+        &shown,
+        &[
+            "→ Listing files: nowhere\n  no such file or folder: nowhere",
+            "→ Reading file: nowhere.txt\n  no such file or folder",
+            "→ Reading file: sub\n",
+            "is a folder; use <nagent-list",
+            "→ Reading file: large.txt\n",
+            "has 70000 bytes and 1 lines, too much to show whole",
+            "block 1 (line 1): not in the file",
+            "the search occurs 2 times in the file, at lines 1, 3",
+            "→ Writing file: deep/new.txt (4 bytes)\n",
+        ],
+    );
+    assert_eq!(sandbox.read("a.txt"), "one\none\n");
+    assert_eq!(sandbox.read("deep/new.txt"), "new\n", "19: the folder is made");
+    // 17, 18: a file that was not read is not replaced; one that was is kept in outputs.
+    let result = sandbox.blocks_of("nagent-write-result").pop().unwrap();
+    assert_eq!((result.get("path"), sandbox.read("old.txt").len()), ("old.txt", 150_000));
+    let kept = std::fs::read_dir(sandbox.root().join("outputs")).unwrap();
+    let kept =
+        kept.filter(|entry| std::fs::read(entry.as_ref().unwrap().path()).unwrap() == b"old\n");
+    assert_eq!(kept.count(), 1);
+    let user = sandbox.requests().pop().unwrap().user();
+    assert_parts(&user, &["large.txt\t70000\n", "\nsub/\n"]);
+}
+
+#[test]
+fn seed_001_10_and_20_to_22_commands_and_searches_teach() {
+    let sandbox = Sandbox::outside_temp()
+        .file("a.go", "func a\n")
+        .file("sub/b.go", "func b\n")
+        .file("c.txt", "func c\n")
+        .file("plain.sh", "");
+    let gh = sandbox.script("bin/gh", "#!/bin/sh\necho \"pull requests of $GH_TOKEN\"\n");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let sandbox = sandbox
+        .config_also(serde_json::json!({"pass_env": ["GH_TOKEN"]}))
+        .env("PATH", format!("{}:{path}", gh.parent().unwrap().display()))
+        .env("GH_TOKEN", "my-token");
+    let shown = screen_of_tags(
+        &sandbox,
+        &[
+            shell("gh pr list"),
+            shell("nosuchcommand"),
+            shell("./plain.sh"),
+            shell("false"),
+            "<nagent-grep pattern=\"func\" glob=\"*.go\"/>".to_owned(),
+            "<nagent-grep pattern=\"nothing\"/>".to_owned(),
+            "<nagent-grep pattern=\"x\" path=\"nowhere\"/>".to_owned(),
+            "<nagent-glob pattern=\"**/*.go\"/>".to_owned(),
+            "<nagent-glob pattern=\"*.zig\"/>".to_owned(),
+        ],
+    );
+    assert_parts(
+        &shown,
+        &[
+            "→ Running bash: gh pr list\n→ ",
+            "  exit 127 (no such command): ",
+            "  exit 126 (not executable, or no permission): ",
+            "→ Running bash: false\n  exit 1: ",
+            "→ Searching: 'func' in current directory (*.go)\n→ ",
+            "→ Searching: 'x' in nowhere\n  no such file or folder: nowhere",
+            "→ Finding files: '**/*.go' in current directory\n→ ",
+        ],
+    );
+    let user = sandbox.requests().pop().unwrap().user();
+    assert_parts(
+        &user,
+        &[
+            "exit code 1 of grep or rg means that nothing was found",
+            "a.go:1:func a\nsub/b.go:1:func b\n",
+            "(no line matches in ",
+            "\na.go\nsub/b.go\n",
+            "(nothing matches among ",
+        ],
+    );
+    let output = &sandbox.blocks_of("nagent-shell-result")[0];
+    assert!(output.body.contains("pull requests of"), "10: {}", output.body);
+}
+
+#[test]
+fn seed_002_15_to_19_what_a_command_gets_and_what_comes_back() {
+    let sandbox = Sandbox::new().env("OPENAI_API_KEY", "").env("MODEL", "test-model");
+    let host = sandbox.llm.origin();
+    let sandbox = sandbox.env("OLLAMA_HOST", &host);
+    sandbox.llm.push(
+        shell("echo $0; pwd; echo out; echo err >&2; exit 4")
+            + &shell("seq 100000")
+            + "<nagent-shell timeout=\"1\">sleep 30</nagent-shell>",
+    );
+    sandbox.llm.push(answer("done"));
+    let args = ["--look", "run", "--approve", "none", "--conversation", "c"];
+    let mut pty = start(&sandbox, &args, "> ");
+    prompt(&mut pty, "> ", "go");
+    let shown = screen(&pty).join("\n");
+    assert_parts(
+        &shown,
+        &["\nexit 4\n$ seq 100000\n$ sleep 30\n[ended at its time limit of 0.0 s, "],
+    );
+    let results = sandbox.blocks_of("nagent-shell-result");
+    let folder = sandbox.work().canonicalize().unwrap();
+    let body = format!("/bin/bash\n{}\nout\nerr", folder.display());
+    assert_eq!((results[0].body.trim(), results[0].get("exit_code")), (body.as_str(), "4"));
+    // 19: what is too long is stored whole.
+    assert_eq!(results[1].get("lines"), "100000");
+    assert!(results[1].body.len() < 17_000, "{} bytes", results[1].body.len());
+    let whole: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+    let outputs = std::fs::read_dir(sandbox.root().join("outputs")).unwrap();
+    let mut outputs = outputs.map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    assert!(outputs.any(|bytes| bytes == whole.as_bytes()));
+    // 18.
+    prompt(&mut pty, "> ", "/status");
+    assert!(
+        screen(&pty).contains(&"shell_timeout = 10 (look run)".to_owned()),
+        "{:?}",
+        screen(&pty)
+    );
 }

@@ -9,12 +9,9 @@ pub(super) enum Verb {
     Quit,
     Clear,
     Model,
-    Status,
-    Save,
-    Load,
-    Branch,
+    /// It calls nagent with this flag, whose value is what is behind the name.
+    Flag(&'static str),
     List,
-    Summarize,
     EditConversation,
     EditPrompt,
     Read,
@@ -26,76 +23,36 @@ pub(super) enum Verb {
     Show,
 }
 
-/// A command.
-#[derive(Debug)]
-pub(super) struct Command {
-    pub(super) verb: Verb,
-    /// Its names without the slash, the usual one first.
-    pub(super) names: &'static [&'static str],
-    /// What is behind the name.
-    pub(super) arguments: &'static str,
-    /// Whether it needs an argument.
-    pub(super) needs_argument: bool,
-    pub(super) help: &'static str,
-}
-
-const fn row(
-    verb: Verb,
-    names: &'static [&'static str],
-    arguments: &'static str,
-    help: &'static str,
-) -> Command {
-    // A placeholder in brackets is optional.
-    let needs_argument = !arguments.is_empty() && arguments.as_bytes()[0] != b'[';
-    Command { verb, names, arguments, needs_argument, help }
-}
+/// A command: what it does, its names without the slash (the usual one first), what is behind the name (in brackets where it
+/// may be missing), and its line of help, with which its row fits into 80 columns.
+pub(super) type Command = (Verb, &'static [&'static str], &'static str, &'static str);
 
 /// All commands.
 pub(super) const COMMANDS: [Command; 19] = [
-    row(Verb::Help, &["help"], "", "list the commands"),
-    row(Verb::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
-    row(
-        Verb::Clear,
-        &["clear", "c", "reset", "new"],
-        "",
-        "archive the conversation and start a new one",
+    (Verb::Help, &["help"], "", "list the commands"),
+    (Verb::Quit, &["quit", "q", "exit"], "", "leave; so do exit, quit and Ctrl-D"),
+    (Verb::Clear, &["clear", "c", "reset", "new"], "", "archive the conversation, start another"),
+    (Verb::Model, &["model"], "[[--keep] NAME]", "list models; use one, in a new conversation"),
+    (Verb::Flag("--status"), &["status"], "", "show the conversation and the settings"),
+    (Verb::Flag("--save-conversation"), &["save"], "NAME", "save a copy of the conversation"),
+    (Verb::Flag("--load-conversation"), &["load"], "NAME", "continue from a saved conversation"),
+    (
+        Verb::Flag("--branch-conversation"),
+        &["branch"],
+        "NAME",
+        "continue from a copy of another one",
     ),
-    row(
-        Verb::Model,
-        &["model"],
-        "[NAME|--keep NAME]",
-        "list the models; with NAME use it, in a new conversation or (--keep) in this one",
-    ),
-    row(Verb::Status, &["status"], "", "show the conversation and the settings"),
-    row(Verb::Save, &["save"], "NAME", "save a copy of the conversation"),
-    row(Verb::Load, &["load"], "NAME", "continue from a saved conversation"),
-    row(Verb::Branch, &["branch"], "NAME", "continue from a copy of another conversation"),
-    row(Verb::List, &["list"], "", "list conversations"),
-    row(Verb::Summarize, &["summarize"], "", "print a summary of the conversation"),
-    row(
-        Verb::EditConversation,
-        &["edit"],
-        "[WORDS]",
-        "open the conversation in $EDITOR; with WORDS a model edits it so",
-    ),
-    row(Verb::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
-    row(Verb::Read, &["read"], "FILE", "show the model a file with the next prompt"),
-    row(Verb::File, &["file"], "FILE WORDS", "have a file edited in its own conversation"),
-    row(
-        Verb::Undo,
-        &["undo"],
-        "[FILE]",
-        "take back what the last run wrote; with FILE the last edit of that file's own conversation",
-    ),
-    row(Verb::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
-    row(Verb::Approve, &["approve"], "none|shell|ask", "choose what is asked before it is done"),
-    row(
-        Verb::Sandbox,
-        &["sandbox"],
-        "off|workspace|read-only",
-        "choose how commands are restricted",
-    ),
-    row(Verb::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
+    (Verb::List, &["list"], "", "list conversations"),
+    (Verb::Flag("--summarize"), &["summarize"], "", "print a summary of the conversation"),
+    (Verb::EditConversation, &["edit"], "[WORDS]", "edit the conversation, or let a model (WORDS)"),
+    (Verb::EditPrompt, &["e"], "", "write the next prompt in $EDITOR"),
+    (Verb::Read, &["read"], "FILE", "show the model a file with the next prompt"),
+    (Verb::File, &["file"], "FILE WORDS", "edit a file in its own conversation"),
+    (Verb::Undo, &["undo"], "[FILE]", "take back the last run; FILE: its last edit"),
+    (Verb::Check, &["check"], "CMD|off", "accept an answer only when CMD exits 0"),
+    (Verb::Approve, &["approve"], "none|shell|ask", "choose what is asked before it is done"),
+    (Verb::Sandbox, &["sandbox"], "off|workspace|read-only", "restrict what commands reach"),
+    (Verb::Show, &["show"], "[N]", "show the conversation, or its last N entries"),
 ];
 
 /// What a line asks for.
@@ -130,8 +87,9 @@ pub(super) fn parse_input(text: &str) -> Input {
         return Input::Prompt(rest.to_owned());
     }
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let Some(command) = COMMANDS.iter().find(|command| command.names.contains(&name)) else {
-        let known = COMMANDS.iter().flat_map(|command| command.names.iter().copied());
+    let known = COMMANDS.iter().find(|(_, names, ..)| names.contains(&name));
+    let Some((verb, _, arguments, help)) = known else {
+        let known = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter().copied());
         let near = nearest(name, known).map(|near| format!("did you mean /{near}? "));
         let shown: String = name.chars().take(40).collect();
         return Input::Wrong(format!(
@@ -140,28 +98,30 @@ pub(super) fn parse_input(text: &str) -> Input {
         ));
     };
     let argument = argument.trim();
-    if command.needs_argument && argument.is_empty() {
-        return Input::Wrong(format!("/{name} needs {}: {}", command.arguments, command.help));
+    if argument.is_empty() && !arguments.is_empty() && !arguments.starts_with('[') {
+        return Input::Wrong(format!("/{name} needs {arguments}: {help}"));
     }
-    if command.arguments.is_empty() && !argument.is_empty() {
-        return Input::Wrong(format!("/{name} takes nothing behind it: {}", command.help));
+    if arguments.is_empty() && !argument.is_empty() {
+        return Input::Wrong(format!("/{name} takes nothing behind it: {help}"));
     }
-    Input::Command(command.verb, argument.to_owned())
+    Input::Command(*verb, argument.to_owned())
 }
 
 /// What `/help` prints.
 pub(super) fn help_text() -> String {
-    let mut text = String::new();
-    let mut row = |left: &str, help: &str| text.push_str(&format!("{left:<30} {help}\n"));
-    for command in &COMMANDS {
-        let names: Vec<String> = command.names.iter().map(|name| format!("/{name}")).collect();
-        row(&format!("{} {}", names.join(" "), command.arguments), command.help);
-    }
-    row("!CMD", "run CMD in your shell; the model does not see it");
-    row("//TEXT", "send a prompt that begins with /");
-    row("Alt-Enter, or \\ and Enter", "begin another line");
-    row("Ctrl-R, Up", "search the prompts of this folder");
-    text
+    let of_command = |(_, names, arguments, help): &Command| {
+        let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
+        (format!("{} {arguments}", names.join(" ")), *help)
+    };
+    let others = [
+        ("!CMD", "run CMD in your shell, unseen by the model"),
+        ("//TEXT", "send a prompt that begins with /"),
+        ("Alt-Enter, or \\ and Enter", "begin another line"),
+        ("Ctrl-R, Up", "search the prompts of this folder"),
+    ];
+    let others = others.into_iter().map(|(keys, help)| (keys.to_owned(), help));
+    let rows = COMMANDS.iter().map(of_command).chain(others);
+    rows.map(|(left, help)| format!("{left:<32} {help}\n")).collect()
 }
 
 #[cfg(test)]
@@ -196,6 +156,8 @@ mod tests {
         wrong("/etc/passwd says", "no command /etc/passwd;");
         wrong("/save", "needs NAME");
         wrong("/quit now", "takes nothing");
-        assert!(help_text().lines().count() == COMMANDS.len() + 4);
+        let help = help_text();
+        assert!(help.lines().count() == COMMANDS.len() + 4);
+        assert!(help.lines().all(|line| line.len() < 80), "it wraps:\n{help}");
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::llm::provider::Provider;
+use crate::llm::server::SERVERS;
 
 /// A name that other tools use for Anthropic's key.
 pub(super) const OTHER_NAME: &str = "TS_AGENT_API_KEY";
@@ -13,8 +14,9 @@ const COUNTS_AS: &str = "ANTHROPIC_API_KEY";
 
 /// The credentials in the text of a file: names of variables that a provider reads, with values.
 pub(super) fn parse_credentials(text: &str) -> Vec<(&'static str, String)> {
-    let known: Vec<&'static str> =
-        Provider::all().flat_map(Provider::credential_variables).copied().collect();
+    let of_servers = SERVERS.iter().map(|server| server.key_variable);
+    let of_providers = Provider::all().flat_map(Provider::credential_variables).copied();
+    let known: Vec<&'static str> = of_providers.chain(of_servers).collect();
     let parse = |line: &str| {
         let line = line.trim();
         let line = line.strip_prefix("export ").unwrap_or(line);
@@ -48,6 +50,7 @@ mod tests {
         check("# x\r\n\r\nexport OPENAI_API_KEY = \"a b\" \r\n", &[("OPENAI_API_KEY", "a b")]);
         check("TS_AGENT_API_KEY='k'\n", &[("ANTHROPIC_API_KEY", "k")]);
         check("\u{feff}GEMINI_API_KEY=a=b\n", &[("GEMINI_API_KEY", "a=b")]);
+        check("GROQ_API_KEY=g\n", &[("GROQ_API_KEY", "g")]);
         check("PATH=/x\nOPENAI_BASE_URL=http://x\nLD_PRELOAD=x\nOPENAI_API_KEY=\n", &[]);
         check("#OPENAI_API_KEY=a\nOPENAI_API_KEY\n\"", &[]);
     }

@@ -314,7 +314,7 @@ fn complete(
     };
     let Some((command, argument)) = before.split_once(' ') else {
         if before.starts_with('/') {
-            let names = COMMANDS.iter().flat_map(|command| command.names.iter());
+            let names = COMMANDS.iter().flat_map(|(_, names, ..)| names.iter());
             let names: Vec<String> = names.map(|name| format!("/{name}")).collect();
             if names.iter().any(|name| name.starts_with(before)) {
                 return offer(0, names);
@@ -327,14 +327,6 @@ fn complete(
         "/model" => {
             let start = before.rfind(' ').map_or(0, |at| at + 1);
             offer(start, models.to_vec())
-        }
-        "/approve" => {
-            let names = [Approve::None, Approve::Shell, Approve::Ask].map(Approve::name);
-            offer(before.len() - argument.len(), names.map(str::to_owned).to_vec())
-        }
-        "/sandbox" => {
-            let names = SandboxMode::ALL.map(SandboxMode::name);
-            offer(before.len() - argument.len(), names.map(str::to_owned).to_vec())
         }
         _ => complete_path(before, folder, home),
     }

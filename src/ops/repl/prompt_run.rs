@@ -34,7 +34,7 @@ struct RunEnd {
 impl Session {
     /// Runs a prompt, and shows the run.
     pub(super) fn run_prompt(&mut self, prompt: &str) -> Result<Next, Problem> {
-        let mut words = self.nagent_words("nagent")?;
+        let mut words = self.tool_words("nagent")?;
         words.extend(["--lines".into(), "--stop-list".into(), self.conversation_flag()]);
         let line = json!({ "prompt": prompt, "read": std::mem::take(&mut self.reads) });
         if !self.is_interactive && self.count > 0 && !self.args.json {
@@ -143,7 +143,7 @@ impl Session {
         } else if let Some(error) = error.filter(|_| code != 0) {
             out::line(&format!("{NAME}: {error}"));
         }
-        if !self.args.quiet {
+        if !self.args.quiet && !self.look.prompt.starts_with('\n') {
             out::line("");
         }
         Next::Input

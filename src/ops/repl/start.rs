@@ -68,28 +68,30 @@ fn check_model(settings: &mut Settings, env: &Env) -> Result<(), Problem> {
     let provider = *settings.provider.get_or_insert(Provider::Ollama);
     let mut client = settings.source(env, true)?;
     let interrupts = Interrupts::without_handlers()?;
-    if provider != Provider::Ollama {
-        settings.choose_model(&mut client, true, false, &interrupts)?;
-        settings.config.model = client.model_id;
-        return Ok(());
-    }
-    client.limit_time(limits::OLLAMA_PATIENCE);
-    let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
-    if client.list_models(&interrupts).is_err() {
-        if is_guess {
-            return Err(no_provider());
+    let mut result = Ok(());
+    if provider == Provider::Ollama {
+        client.limit_time(limits::OLLAMA_PATIENCE);
+        if client.model_id.is_some() {
+            result = client.list_models(&interrupts).map(drop).map_err(Problem::from);
         }
-        return Err(Problem::new(
-            Exit::Provider,
-            format!(
-                "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another provider \
-                 with --provider"
-            ),
-        ));
     }
-    settings.choose_model(&mut client, true, is_guess, &interrupts)?;
+    let result =
+        result.and_then(|()| settings.choose_model(&mut client, true, is_guess, &interrupts));
     settings.config.model = client.model_id;
-    Ok(())
+    result.map_err(|problem| {
+        if provider != Provider::Ollama || problem.exit != Exit::Provider {
+            return problem;
+        }
+        if is_guess {
+            return no_provider();
+        }
+        let address = ollama_address(settings.config.base_url.as_deref().unwrap_or_default());
+        let message = format!(
+            "Ollama does not answer at {address}: start it (ollama serve), or set OLLAMA_HOST, or choose another provider \
+             with --provider"
+        );
+        Problem::new(Exit::Provider, message)
+    })
 }
 
 /// Adds the credentials of env files: those that were named, else those of the look where no credential is set. What is set

@@ -33,12 +33,9 @@ impl Session {
                 Err(problem) => Ok(self.refuse(problem.message)),
             },
             Verb::Model => self.run_model(argument),
-            Verb::Status => self.run_nagent(&["--status".into()]),
-            Verb::Save => self.run_nagent(&[flag("--save-conversation", argument)]),
-            Verb::Load => self.run_nagent(&[flag("--load-conversation", argument)]),
-            Verb::Branch => self.run_nagent(&[flag("--branch-conversation", argument)]),
+            Verb::Flag(name) if argument.is_empty() => self.run_nagent(&[name.into()]),
+            Verb::Flag(name) => self.run_nagent(&[flag(name, argument)]),
             Verb::List => self.run_conversations(&["list".into()]),
-            Verb::Summarize => self.run_nagent(&["--summarize".into()]),
             Verb::EditConversation if argument.is_empty() => self.edit_conversation(),
             Verb::EditConversation => {
                 self.run_nagent(&["--edit-conversation".into(), "--".into(), argument.into()])
@@ -51,25 +48,12 @@ impl Session {
                 let words = ["--undo".into(), "--".into(), argument.into()];
                 self.run_unchecked("nagent-file-edit", &words)
             }
-            Verb::Check => {
-                self.args.check = (argument != "off").then(|| argument.to_owned());
-                Ok(self.tell_setting("check", argument))
+            Verb::Check | Verb::Approve | Verb::Sandbox => Ok(self.set(verb, argument)),
+            Verb::Show => {
+                let last = (!argument.is_empty()).then(|| flag("--last", argument));
+                let words = [Some("show".into()), last, Some(self.name.clone().into())];
+                self.run_conversations(&words.into_iter().flatten().collect::<Vec<_>>())
             }
-            Verb::Approve => match Approve::parse(argument) {
-                Ok(approve) => {
-                    self.args.approve = Some(approve);
-                    Ok(self.tell_setting("approve", argument))
-                }
-                Err(why) => Ok(self.refuse(format!("/approve: {why}"))),
-            },
-            Verb::Sandbox => match SandboxMode::parse(argument) {
-                Ok(mode) => {
-                    self.args.sandbox = Some(mode);
-                    Ok(self.tell_setting("sandbox", argument))
-                }
-                Err(why) => Ok(self.refuse(format!("/sandbox: {why}"))),
-            },
-            Verb::Show => self.show_conversation(argument),
         }
     }
 
@@ -77,8 +61,7 @@ impl Session {
     pub(super) fn run_shell(&mut self, command: &str) -> Next {
         let shell = self.user_env.get("SHELL").unwrap_or("/bin/sh").to_owned();
         let words: [OsString; 3] = [shell.into(), "-c".into(), command.into()];
-        let ended = self.foreground.run(&words, &self.user_env.for_children(&[]));
-        match ended {
+        match self.foreground.run(&words, &self.user_env.for_children(&[])) {
             Ok(Ended::Code(0)) => Next::Input,
             Ok(Ended::Code(code)) if self.is_interactive => {
                 out::line(&format!("exit {code}"));
@@ -94,20 +77,17 @@ impl Session {
 
     /// Archives the conversation, and begins a new one.
     pub(super) fn archive(&self) -> Result<(), Problem> {
-        let mut words = self.nagent_words("nagent")?;
-        words.extend([self.conversation_flag(), "--clear".into(), "--json".into()]);
-        let (ended, output) = self.foreground.read(&words, &self.variables())?;
+        let mut words = self.tool_words("nagent")?;
+        words.extend([self.conversation_flag(), "--clear".into()]);
+        let (ended, document) = self.read_document(words)?;
         if ended == Ended::Code(0) {
             return Ok(());
         }
-        let document: Map<String, Value> = serde_json::from_slice(&output).unwrap_or_default();
-        let error =
-            document.get("error").and_then(Value::as_str).unwrap_or("nagent --clear failed");
-        Err(Problem::failed(error))
+        Err(Problem::failed(error_of(&document).unwrap_or("nagent --clear failed")))
     }
 
     /// The beginning of a call of a tool: its path, and the flags that the session was given.
-    pub(super) fn nagent_words(&self, tool: &str) -> Result<Vec<OsString>, Problem> {
+    pub(super) fn tool_words(&self, tool: &str) -> Result<Vec<OsString>, Problem> {
         let path = self.env.tool(tool);
         if !path.is_absolute() {
             return Err(Problem::failed(format!(
@@ -135,49 +115,54 @@ impl Session {
     /// Runs a tool without the session's check, which is for prompts.
     fn run_unchecked(&mut self, tool: &str, more: &[OsString]) -> Result<Next, Problem> {
         let check = self.args.check.take();
-        let next = self.run_tool(tool, more);
+        let words = self.tool_words(tool);
         self.args.check = check;
-        next
+        self.call([words?, more.to_vec()].concat())
     }
 
     fn run_conversations(&mut self, more: &[OsString]) -> Result<Next, Problem> {
-        let mut words = vec![self.tool_path("nagent-conversations")?];
-        words.push(flag_path("--root", self.settings.root.path().to_owned()));
-        words.extend_from_slice(more);
-        self.call(words)
+        self.call(self.conversations_words(more)?)
     }
 
-    fn run_tool(&mut self, tool: &str, more: &[OsString]) -> Result<Next, Problem> {
-        let mut words = self.nagent_words(tool)?;
-        words.extend_from_slice(more);
-        self.call(words)
-    }
-
-    fn tool_path(&self, tool: &str) -> Result<OsString, Problem> {
-        self.nagent_words(tool).map(|mut words| words.swap_remove(0))
+    /// A call of the tool that has its own flags.
+    fn conversations_words(&self, more: &[OsString]) -> Result<Vec<OsString>, Problem> {
+        let mut words = self.tool_words("nagent-conversations")?;
+        words.truncate(1);
+        let mut root = OsString::from("--root=");
+        root.push(self.settings.root.path());
+        Ok([words, vec![root], more.to_vec()].concat())
     }
 
     /// Runs a tool on the terminal. With `--json` its document is one of the session's.
-    fn call(&mut self, mut words: Vec<OsString>) -> Result<Next, Problem> {
-        let variables = self.variables();
-        let ended = if self.args.json {
-            words.insert(1, "--json".into());
-            let (ended, output) = self.foreground.read(&words, &variables)?;
-            self.documents.extend(serde_json::from_slice::<Value>(&output));
-            ended
+    fn call(&mut self, words: Vec<OsString>) -> Result<Next, Problem> {
+        let (ended, error) = if self.args.json {
+            let (ended, document) = self.read_document(words)?;
+            let error = error_of(&document).map(str::to_owned);
+            self.documents.push(Value::Object(document));
+            (ended, error)
         } else {
-            self.foreground.run(&words, &variables)?
+            (self.foreground.run(&words, &self.variables())?, None)
         };
         Ok(match ended {
             Ended::Code(0) => Next::Input,
             Ended::Code(code) if !self.is_interactive => {
                 let exit = u64::try_from(code).ok().and_then(Exit::from_code);
-                Next::Failed(exit.unwrap_or(Exit::Failed), None)
+                Next::Failed(exit.unwrap_or(Exit::Failed), error)
             }
             Ended::Signal(number) => self.refuse(format!("signal {number} ended the tool")),
             // It has said why.
             Ended::Code(_) => Next::Input,
         })
+    }
+
+    /// Runs a tool for its document, in which its error is too.
+    fn read_document(
+        &self,
+        mut words: Vec<OsString>,
+    ) -> Result<(Ended, Map<String, Value>), Problem> {
+        words.insert(1, "--json".into());
+        let (ended, output) = self.foreground.read(&words, &self.variables())?;
+        Ok((ended, serde_json::from_slice(&output).unwrap_or_default()))
     }
 
     fn run_model(&mut self, argument: &str) -> Result<Next, Problem> {
@@ -193,21 +178,20 @@ impl Session {
         if !keeps {
             return self.run_command(Verb::Clear, "");
         }
-        Ok(self.tell_setting("model", name))
+        Ok(self.tell(&format!("model: {name}")))
     }
 
     fn list_models(&mut self) -> Result<Next, Problem> {
-        let mut words = self.nagent_words("nagent")?;
-        words.extend(["--list-models".into(), "--json".into()]);
-        let (_, output) = self.foreground.read(&words, &self.variables())?;
-        let document: Map<String, Value> = serde_json::from_slice(&output).unwrap_or_default();
-        if let Some(error) = document.get("error").and_then(Value::as_str) {
-            let model = self.settings.config.model.as_deref().unwrap_or("(none)");
+        let mut words = self.tool_words("nagent")?;
+        words.push("--list-models".into());
+        let (_, document) = self.read_document(words)?;
+        let current = self.settings.config.model.as_deref();
+        if let Some(error) = error_of(&document) {
+            let model = current.unwrap_or("(none)");
             return Ok(self.refuse(format!("{error}; the model is {model}")));
         }
         let models = document.get("models").and_then(Value::as_array).into_iter().flatten();
         let models: Vec<String> = models.filter_map(Value::as_str).map(str::to_owned).collect();
-        let current = self.settings.config.model.as_deref();
         for model in &models {
             let mark = if current == Some(model) { "*" } else { " " };
             out::piece(&format!("{mark} {model}\n"));
@@ -216,34 +200,21 @@ impl Session {
         Ok(Next::Input)
     }
 
-    /// Opens the conversation's file in the editor. What cannot be read afterwards is reported.
+    /// Opens the conversation's file in the editor, and shows what cannot be read afterwards.
     fn edit_conversation(&mut self) -> Result<Next, Problem> {
         let path = self.settings.root.conversation(&self.name);
         if fs::file_size(&path).is_none() {
             return Ok(self.refuse("the conversation is empty"));
         }
         let editor = tty::editor(&self.user_env);
-        let words = [
-            "/bin/sh".into(),
-            "-c".into(),
-            format!("{editor} \"$1\"").into(),
-            "sh".into(),
-            path.into_os_string(),
-        ];
+        let line = format!("{editor} \"$1\"");
+        let words = ["/bin/sh".into(), "-c".into(), line.into(), "sh".into(), path.into()];
         let ended = self.foreground.run(&words, &self.user_env.for_children(&[]))?;
         if ended != Ended::Code(0) {
             return Ok(self.refuse(format!("the editor {editor} failed")));
         }
-        let name = self.name.clone();
-        let words = [
-            self.tool_path("nagent-conversations")?,
-            flag_path("--root", self.settings.root.path().to_owned()),
-            "--json".into(),
-            "lint".into(),
-            name.into(),
-        ];
-        let (_, output) = self.foreground.read(&words, &self.variables())?;
-        let document: Map<String, Value> = serde_json::from_slice(&output).unwrap_or_default();
+        let words = self.conversations_words(&["lint".into(), self.name.clone().into()])?;
+        let (_, document) = self.read_document(words)?;
         let findings = document.get("findings").and_then(Value::as_array).into_iter().flatten();
         for finding in findings {
             let message = finding["message"].as_str().unwrap_or_default();
@@ -270,33 +241,42 @@ impl Session {
         if fs::file_size(&full).is_none() {
             return self.refuse(format!("/read: there is no file {}", shown(&path)));
         }
-        if self.is_interactive {
-            out::line(&format!("the model is shown {} with the next prompt", shown(&path)));
-        }
+        let next = self.tell(&format!("the model is shown {} with the next prompt", shown(&path)));
         self.reads.push(path);
-        Next::Input
+        next
     }
 
     fn edit_file(&mut self, argument: &str) -> Result<Next, Problem> {
         let Some((path, words)) = argument.split_once(char::is_whitespace) else {
             return Ok(self.refuse("/file needs a file and what to change in it: FILE WORDS"));
         };
-        let words = ["--".into(), path.into(), words.trim().into()];
-        self.run_tool("nagent-file-edit", &words)
+        let start = self.tool_words("nagent-file-edit")?;
+        self.call([start, vec!["--".into(), path.into(), words.trim().into()]].concat())
     }
 
-    fn show_conversation(&mut self, argument: &str) -> Result<Next, Problem> {
-        let mut words: Vec<OsString> = vec!["show".into()];
-        if !argument.is_empty() {
-            words.push(flag("--last", argument));
+    /// Changes a setting of the runs that follow.
+    fn set(&mut self, verb: Verb, value: &str) -> Next {
+        let (name, result) = match verb {
+            Verb::Approve => {
+                ("approve", Approve::parse(value).map(|it| self.args.approve = Some(it)))
+            }
+            Verb::Sandbox => {
+                ("sandbox", SandboxMode::parse(value).map(|it| self.args.sandbox = Some(it)))
+            }
+            _ => {
+                self.args.check = (value != "off").then(|| value.to_owned());
+                ("check", Ok(()))
+            }
+        };
+        match result {
+            Ok(()) => self.tell(&format!("{name}: {value}")),
+            Err(why) => self.refuse(format!("/{name}: {why}")),
         }
-        words.push(self.name.clone().into());
-        self.run_conversations(&words)
     }
 
-    fn tell_setting(&self, name: &str, value: &str) -> Next {
+    fn tell(&self, what: &str) -> Next {
         if self.is_interactive {
-            out::line(&format!("{name}: {value}"));
+            out::line(what);
         }
         Next::Input
     }
@@ -306,8 +286,6 @@ fn flag(name: &str, value: &str) -> OsString {
     OsString::from(format!("{name}={value}"))
 }
 
-fn flag_path(name: &str, path: PathBuf) -> OsString {
-    let mut word = OsString::from(format!("{name}="));
-    word.push(path);
-    word
+fn error_of(document: &Map<String, Value>) -> Option<&str> {
+    document.get("error").and_then(Value::as_str)
 }
