@@ -90,7 +90,7 @@ impl Tool for Args {
         let limit = self.timeout.map(Duration::from_secs_f64);
         let limit = limit.or((!is_interactive).then_some(limits::JS_TIME));
         let ran = run_script(&env, &start, limit, &interrupts, &mut bridges)?;
-        Ok(report(&ran, limit, start.memory, &bridges))
+        Ok(report(&ran, &bridges))
     }
 }
 
@@ -171,7 +171,7 @@ fn without_shebang(code: &str) -> String {
     if code.starts_with("#!") { format!("//{code}") } else { code.to_owned() }
 }
 
-fn report(ran: &Ran, limit: Option<Duration>, memory: u64, bridges: &Bridges<'_>) -> Report {
+fn report(ran: &Ran, bridges: &Bridges<'_>) -> Report {
     let (mut value, mut line, mut resumed, mut exit) = (None, None, None, None);
     let (code, error) = match &ran.outcome {
         Outcome::End(End::Value(text)) => {
@@ -191,17 +191,8 @@ fn report(ran: &Ran, limit: Option<Duration>, memory: u64, bridges: &Bridges<'_>
             exit = Some(*number);
             (Exit::Command(u8::try_from(number & 0xff).unwrap_or(1)), None)
         }
-        Outcome::End(End::Memory(why)) => (
-            Exit::Command(125),
-            Some(format!("{why}: the limit is {} MiB (--memory)", memory >> 20)),
-        ),
-        Outcome::TimedOut => {
-            let seconds = limit.unwrap_or_default().as_secs_f64();
-            (
-                Exit::Command(124),
-                Some(format!("the script took longer than {seconds} s (--timeout)")),
-            )
-        }
+        Outcome::OutOfMemory(why) => (Exit::Command(125), Some(format!("{why} (--memory)"))),
+        Outcome::TimedOut(why) => (Exit::Command(124), Some(format!("{why} (--timeout)"))),
         Outcome::Interrupted(signal) => {
             (Exit::Signal(*signal), Some(format!("interrupted by {}", signal.name())))
         }

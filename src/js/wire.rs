@@ -3,7 +3,7 @@
 //! ```text
 //! parent → worker   Start, then one answer for each call: {"Ok": VALUE} | {"Err": TEXT}
 //! worker → parent   {"ready": LANDLOCK} or {"failed": WHY}, then calls: {"call": {"name": NAME, "args": [...]}}, then one end:
-//!                   {"end": {"value": TEXT | null}}, or with threw, resumed, exit, memory in place of value
+//!                   {"end": {"value": TEXT | null}}, or threw, resumed, exit in place of value; or "memory"
 //! ```
 //!
 //! Each is one line of JSON. The worker waits for the answer of a call before it writes again; what comes from it is data and
@@ -44,6 +44,8 @@ pub enum Message {
         /// Its arguments.
         args: Vec<Value>,
     },
+    /// The script used more memory than it may.
+    Memory,
     /// The end.
     End(End),
 }
@@ -65,8 +67,6 @@ pub enum End {
     Resumed(Option<String>),
     /// It called `process.exit`.
     Exit(i32),
-    /// It used more memory than it may.
-    Memory(String),
 }
 
 impl Message {
@@ -102,11 +102,11 @@ mod tests {
             End::Threw { message: String::new(), line: None },
             End::Resumed(None),
             End::Exit(-1),
-            End::Memory("m".into()),
         ] {
             let message = Message::End(end);
             assert_eq!(Message::parse(message.line().as_bytes()), Ok(message));
         }
+        assert_eq!(Message::parse(b"\"memory\""), Ok(Message::Memory));
         let call = br#"{"call":{"name":"fs.stat","args":["a"]}}"#;
         let expect = Message::Call { name: "fs.stat".into(), args: vec!["a".into()] };
         assert_eq!(Message::parse(call), Ok(expect));

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub mod places;
 
@@ -227,22 +227,30 @@ impl Policy {
         })
     }
 
-    /// Adds an entry, in place of one for the same subject and mode.
-    pub fn add(&mut self, new: &NewEntry<'_>) {
-        self.retain(new.kind, |entry| {
-            let is_same = entry.subject() == new.subject;
-            !(is_same && (new.kind != Kind::Path || entry.text("mode") == new.mode))
+    /// Adds an entry, in place of one for the same subject and mode. `mode`: for a path, some of `rwd`. `source` says who made
+    /// it (`default`, `prompt`, `config`, `cli`), `created` when, as RFC 3339.
+    pub fn add(
+        &mut self,
+        (kind, subject, mode): (Kind, &str, &str),
+        approval: Approval,
+        source: &str,
+        created: &str,
+    ) {
+        self.retain(kind, |entry| {
+            entry.subject() != subject || kind == Kind::Path && entry.text("mode") != mode
         });
-        let mut entry = Map::new();
-        entry.insert(new.kind.key().to_owned(), new.subject.into());
-        if new.kind == Kind::Path {
-            entry.insert("mode".to_owned(), new.mode.into());
+        let mut entry = json!({
+            kind.key(): subject,
+            "mode": mode,
+            "approval": approval.name(),
+            "source": source,
+            "created": created,
+        });
+        if let Some(entry) = entry.as_object_mut().filter(|_| kind != Kind::Path) {
+            entry.shift_remove("mode");
         }
-        entry.insert("approval".to_owned(), new.approval.name().into());
-        entry.insert("source".to_owned(), new.source.into());
-        entry.insert("created".to_owned(), new.created.into());
-        if let Some(entries) = self.entries_mut(new.kind) {
-            entries.push(entry.into());
+        if let Some(entries) = self.entries_mut(kind) {
+            entries.push(entry);
         }
     }
 
@@ -281,23 +289,6 @@ impl Policy {
         };
         (count(Approval::Allow), count(Approval::Deny))
     }
-}
-
-/// An entry to be added.
-#[derive(Debug, Clone, Copy)]
-pub struct NewEntry<'a> {
-    /// What it is about.
-    pub kind: Kind,
-    /// The path, the variable, the host.
-    pub subject: &'a str,
-    /// For a path: some of `rwd`.
-    pub mode: &'a str,
-    /// What it says.
-    pub approval: Approval,
-    /// Who made it: `default`, `prompt`, `config`, `cli`.
-    pub source: &'a str,
-    /// When, as RFC 3339.
-    pub created: &'a str,
 }
 
 #[derive(Clone, Copy)]

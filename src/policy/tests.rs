@@ -43,9 +43,7 @@ fn policy(paths: &[(&str, &str, &str)]) -> Policy {
     let mut policy = Policy::default();
     for (subject, mode, approval) in paths {
         let approval = Approval::parse(approval).unwrap();
-        let entry =
-            NewEntry { kind: Kind::Path, subject, mode, approval, source: "cli", created: "" };
-        policy.add(&entry);
+        policy.add((Kind::Path, subject, mode), approval, "cli", "");
     }
     policy
 }
@@ -85,16 +83,12 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
     let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     assert_eq!(value(&policy.format()), value(&text));
     assert_eq!(policy.format().find("\"mine\""), Some(20), "{}", policy.format());
-    let entry = NewEntry {
-        kind: Kind::Host,
-        subject: "a.example",
-        mode: "",
-        approval: Approval::Deny,
-        source: "cli",
-        created: "2026-11-23T00:00:00Z",
+    let add = |policy: &mut Policy| {
+        let entry = (Kind::Host, "a.example", "");
+        policy.add(entry, Approval::Deny, "cli", "2026-11-23T00:00:00Z");
     };
-    policy.add(&entry);
-    policy.add(&entry);
+    add(&mut policy);
+    add(&mut policy);
     assert_eq!(policy.count(Kind::Host), (1, 1));
     assert_eq!(policy.remove(Kind::Host, "a.example"), 1);
     assert_eq!(policy.remove(Kind::Host, "a.example"), 0);
@@ -102,7 +96,7 @@ fn a_file_round_trips_with_what_is_not_known_in_it() {
     // Go writes an empty list as null.
     let null = r#"{"version":1,"paths":{"default":"prompt","entries":null,"protected":null}}"#;
     let mut policy = Policy::parse(null).unwrap();
-    policy.add(&entry);
+    add(&mut policy);
     assert_eq!(policy.count(Kind::Host), (0, 1));
 }
 
@@ -160,15 +154,7 @@ fn a_wildcard_never_covers_a_credential() {
     for (subject, expect) in
         [("*", Verdict::Ask), ("OPENAI_*", Verdict::Ask), ("OPENAI_API_KEY", Verdict::Allow)]
     {
-        let approval = Approval::Allow;
-        layers.own.add(&NewEntry {
-            kind: Kind::Env,
-            subject,
-            mode: "",
-            approval,
-            source: "cli",
-            created: "",
-        });
+        layers.own.add((Kind::Env, subject, ""), Approval::Allow, "cli", "");
         assert_eq!(layers.decide_variable("OPENAI_API_KEY", true), expect, "{subject}");
     }
     assert_eq!(layers.decide_variable("LANG", false), Verdict::Allow);

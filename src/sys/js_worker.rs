@@ -51,8 +51,10 @@ pub trait Host {
 pub enum Outcome {
     /// The script came to an end.
     End(End),
-    /// It was ended at its time limit.
-    TimedOut,
+    /// It was ended at its time limit. The text says so, as the others do.
+    TimedOut(String),
+    /// It used more memory than it may.
+    OutOfMemory(String),
     /// A signal came.
     Interrupted(Signal),
     /// The process ended otherwise, or sent what is not a message.
@@ -89,6 +91,10 @@ pub fn run_script(
     let outcome = worker.converse(start, limit, interrupts, host, &mut landlock);
     let outcome = outcome.unwrap_or_else(|broken| match broken {
         Broken::Other(outcome) => outcome,
+        Broken::TimedOut => {
+            let seconds = limit.unwrap_or_default().as_secs_f64();
+            Outcome::TimedOut(format!("it took longer than {seconds} s"))
+        }
         Broken::Ended => worker.explain_end(),
     });
     Ok(Ran { outcome, took: watch.elapsed(), landlock })
@@ -104,6 +110,7 @@ struct Worker {
 /// Why a conversation with the process ended before the script did.
 enum Broken {
     Other(Outcome),
+    TimedOut,
     /// The pipe is closed: how the process ended says why.
     Ended,
 }
@@ -170,8 +177,9 @@ impl Worker {
                 Message::End(End::Threw { message, .. })
                     if message == "null" && self.peak_memory() - at_rest > start.memory / 2 =>
                 {
-                    return Ok(Outcome::End(End::Memory("out of memory".to_owned())));
+                    return Ok(out_of_memory(start));
                 }
+                Message::Memory => return Ok(out_of_memory(start)),
                 Message::End(end) => return Ok(Outcome::End(end)),
                 Message::Call { name, args } => (name, args),
                 Message::Ready(_) | Message::Failed(_) => return Err(broken_protocol()),
@@ -280,6 +288,10 @@ pub fn leave_at_once() -> ! {
     std::process::exit(0)
 }
 
+fn out_of_memory(start: &Start) -> Outcome {
+    Outcome::OutOfMemory(format!("out of memory: the limit is {} MiB", start.memory >> 20))
+}
+
 fn parse(line: &[u8]) -> Result<Message, Broken> {
     Message::parse(line).map_err(|why| Broken::Other(Outcome::Broken(why)))
 }
@@ -293,7 +305,7 @@ fn check(deadline: Option<Instant>, interrupts: &Interrupts) -> Result<(), Broke
         return Err(Broken::Other(Outcome::Interrupted(signal)));
     }
     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-        return Err(Broken::Other(Outcome::TimedOut));
+        return Err(Broken::TimedOut);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::{env, fs, sandbox};
 use crate::exit::Signal;
 use crate::limits;
 use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers, Mode, NewEntry, Policy, Verdict};
+use crate::policy::{Approval, Kind, Layers, Mode, Policy, Verdict};
 
 /// Something that a script wants to do.
 #[derive(Debug, Clone, Copy)]
@@ -208,13 +208,13 @@ impl<'a> Permissions<'a> {
     /// Stores an answer, in the file and for this run.
     fn store(&mut self, kind: Kind, mode: &'static str, subject: &str, approval: Approval) {
         let created = clock::now();
-        let entry = NewEntry { kind, subject, mode, approval, source: "prompt", created: &created };
-        self.layers.own.add(&entry);
-        let Some(path) = &self.own_file else { return };
-        let stored = edit_policy(path, self.interrupts, |policy| {
-            policy.add(&entry);
+        let add = |policy: &mut Policy| {
+            policy.add((kind, subject, mode), approval, "prompt", &created);
             Ok(())
-        });
+        };
+        let _ = add(&mut self.layers.own);
+        let Some(path) = &self.own_file else { return };
+        let stored = edit_policy(path, self.interrupts, add);
         if let (Err(error), Some(asker)) = (stored, &mut self.asker) {
             asker.say(&format!("the answer counts for this run only: {error:#}"));
         }

@@ -16,7 +16,7 @@ use super::fs;
 use super::interrupt::Interrupts;
 use super::lock::{LockError, LockMode, wait_lock_as};
 use crate::limits;
-use crate::policy::{Approval, Kind, NewEntry, Policy};
+use crate::policy::{Approval, Kind, Policy};
 use crate::problem::Problem;
 use crate::thought::script::thought_name;
 
@@ -240,15 +240,7 @@ impl Home {
             ("policy.json", Approval::Deny),
         ] {
             let subject = folder.join(below).display().to_string();
-            let kind = Kind::Path;
-            policy.add(&NewEntry {
-                kind,
-                subject: &subject,
-                mode: "rwd",
-                approval,
-                source: "default",
-                created,
-            });
+            policy.add((Kind::Path, &subject, "rwd"), approval, "default", created);
         }
         AtomicFile::new(&path).write(policy.format().as_bytes())
     }

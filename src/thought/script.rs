@@ -83,34 +83,27 @@ impl Script {
             Value::Mapping(mapping) => mapping,
             _ => return Err("its front matter is not a list of keys and values".to_owned()),
         };
-        for (key, value) in mapping {
-            let Some(key) = key.as_str() else {
-                return Err("its front matter has a key that is not a word".to_owned());
-            };
-            let text = || {
-                let word = value.as_str().filter(|word| !word.is_empty());
-                word.map(str::to_owned)
-                    .ok_or_else(|| format!("\"{key}\" in its front matter is not a word"))
-            };
-            match key {
-                "agent" => self.agent = Some(text()?),
-                "model" => self.model = Some(text()?),
-                "max_tokens" => {
-                    let number = value.as_u64().filter(|number| *number > 0);
-                    let wrong = || {
-                        "\"max_tokens\" in its front matter is not a whole number from 1".to_owned()
-                    };
-                    self.max_tokens = Some(number.ok_or_else(wrong)?);
-                }
-                other => {
-                    let near = nearest(other, KEYS).map(|near| format!("; did you mean {near}?"));
-                    let other = other.escape_debug();
-                    return Err(format!(
-                        "its front matter has the key \"{other}\", and knows {} only{}",
-                        KEYS.join(", "),
-                        near.unwrap_or_default()
-                    ));
-                }
+        if let Some(other) = mapping.keys().find(|key| !KEYS.iter().any(|known| *key == known)) {
+            let other = other.as_str().unwrap_or("?").escape_debug().to_string();
+            let near = nearest(&other, KEYS).map(|near| format!("; did you mean {near}?"));
+            return Err(format!(
+                "its front matter has the key \"{other}\", and knows {} only{}",
+                KEYS.join(", "),
+                near.unwrap_or_default()
+            ));
+        }
+        let word = |key: &str| {
+            let value = mapping.get(key);
+            let word = value.map(|value| value.as_str().filter(|word| !word.is_empty()));
+            let wrong = || format!("\"{key}\" in its front matter is not a word");
+            word.map(|word| word.map(str::to_owned).ok_or_else(wrong)).transpose()
+        };
+        (self.agent, self.model) = (word("agent")?, word("model")?);
+        if let Some(value) = mapping.get("max_tokens") {
+            self.max_tokens = value.as_u64().filter(|number| *number > 0);
+            if self.max_tokens.is_none() {
+                let wrong = "\"max_tokens\" in its front matter is not a whole number from 1";
+                return Err(wrong.to_owned());
             }
         }
         Ok(())

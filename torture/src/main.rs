@@ -37,6 +37,7 @@ mod inside; // a mount namespace of its own
 mod commands_in_sandbox; // what the sandbox lets through, and what not
 mod crowd; // many writers on one conversation
 mod disks; // full, read-only and limited disks
+mod engine; // what the process of a script can still do
 mod faults; // a fault at every system call
 mod http; // faults of servers, by class
 mod injections; // orders in documents, obeyed in the sandbox
@@ -80,6 +81,7 @@ const PARTS: &[Part] = &[
         "ways out of the sandbox, without them and within, as root and as nobody",
         probes::run,
     ),
+    ("js", "what the process of a script can still do, as root and as nobody", engine::run),
     ("injections", "what documents order, with the sandbox on", injections::run),
     ("races", "names that change places while they are written through", races::run),
     ("repositories", "repositories that are too much, or no files", repositories::run),
@@ -94,6 +96,11 @@ fn main() -> ExitCode {
         && word == "--probe"
     {
         return probes::inside(words);
+    }
+    if let Some((word, words)) = words.split_first()
+        && word == engine::FLAG
+    {
+        return engine::inside(words);
     }
     if crowd::member().is_some() {
         return ExitCode::SUCCESS;

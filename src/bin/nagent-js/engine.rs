@@ -41,7 +41,7 @@ pub(crate) fn run_worker(memory: Option<OsString>) -> ExitCode {
     runtime.set_memory_limit(usize::try_from(start.memory).unwrap_or(usize::MAX));
     let rejections = track_rejections(&runtime);
     let end = context.with(|ctx| run_script(&ctx, &start, &rejections));
-    write_line(&Message::End(end).line());
+    write_line(&end.line());
     // The parent ends this process; what it has used can be seen until then.
     let _ = read_line();
     ExitCode::SUCCESS
@@ -83,17 +83,17 @@ fn track_rejections(runtime: &Runtime) -> Rc<RefCell<Rejections>> {
     rejections
 }
 
-fn run_script(ctx: &Ctx<'_>, start: &Start, rejections: &RefCell<Rejections>) -> End {
+fn run_script(ctx: &Ctx<'_>, start: &Start, rejections: &RefCell<Rejections>) -> Message {
     match evaluate(ctx, start) {
         Ok(value) => {
             let noted = rejections.borrow();
             if noted.unhandled > 0 {
-                return End::Threw { message: noted.message.clone(), line: None };
+                return Message::End(End::Threw { message: noted.message.clone(), line: None });
             }
-            End::Value(value)
+            Message::End(End::Value(value))
         }
         Err(Error::Exception) => describe_exception(ctx, &start.file),
-        Err(error) => End::Threw { message: error.to_string(), line: None },
+        Err(error) => Message::End(End::Threw { message: error.to_string(), line: None }),
     }
 }
 
@@ -186,12 +186,12 @@ fn call_parent(ctx: Ctx<'_>, name: String, args: String) -> Result<Array<'_>, Er
 }
 
 /// What was thrown, as the end of the script.
-fn describe_exception(ctx: &Ctx<'_>, file: &str) -> End {
+fn describe_exception(ctx: &Ctx<'_>, file: &str) -> Message {
     let (message, stack) = describe_value(ctx, &ctx.catch());
     if message == "InternalError: out of memory" {
-        return End::Memory("out of memory".to_owned());
+        return Message::Memory;
     }
-    End::Threw { line: stack.and_then(|stack| find_line(&stack, file)), message }
+    Message::End(End::Threw { line: stack.and_then(|stack| find_line(&stack, file)), message })
 }
 
 /// A thrown value as text, and its stack. Any of it may throw in turn.

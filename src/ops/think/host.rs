@@ -96,12 +96,8 @@ impl ScriptHost for ThoughtHost<'_> {
                 "agent.resume was called here, which is for memory.js; its context: {}",
                 context.unwrap_or_default()
             )),
-            Outcome::TimedOut => {
-                let seconds = thought.limit.unwrap_or_default().as_secs_f64();
-                Err(format!("the script took longer than {seconds} s"))
-            }
             Outcome::Interrupted(signal) => Err(format!("interrupted by {}", signal.name())),
-            Outcome::Broken(why) | Outcome::End(End::Memory(why)) => Err(why),
+            Outcome::Broken(why) | Outcome::TimedOut(why) | Outcome::OutOfMemory(why) => Err(why),
             Outcome::Unsafe(why) => anyhow::bail!("{}", refuse_unsafe(&why).message),
         };
         let console = std::mem::take(&mut self.bridges.console);

@@ -129,12 +129,10 @@ impl Thought {
             Outcome::End(End::Exit(code)) => Resume::Exited(code),
             Outcome::End(End::Threw { message, line }) => Resume::Threw { message, line },
             Outcome::End(End::Resumed(context)) => Resume::Asked(context),
-            Outcome::TimedOut => {
-                let seconds = self.limit.unwrap_or_default().as_secs_f64();
-                Resume::Failed(format!("it took longer than {seconds} s"))
-            }
             Outcome::Interrupted(signal) => return Err(Problem::interrupted(signal)),
-            Outcome::Broken(why) | Outcome::End(End::Memory(why)) => Resume::Failed(why),
+            Outcome::Broken(why) | Outcome::TimedOut(why) | Outcome::OutOfMemory(why) => {
+                Resume::Failed(why)
+            }
             Outcome::Unsafe(why) => return Err(refuse_unsafe(&why)),
         };
         self.written.borrow_mut().close_line();

@@ -9,7 +9,7 @@ use super::request::ThinkRequest;
 use crate::limits;
 use crate::out;
 use crate::policy::places::Places;
-use crate::policy::{Approval, Kind, Layers, NewEntry};
+use crate::policy::{Approval, Kind, Layers};
 use crate::problem::Problem;
 use crate::sys::ask_tty::{Answer, AskTty};
 use crate::sys::bridges::Bridges;
@@ -91,15 +91,7 @@ fn fetch_page(
     let host = url.host_str().unwrap_or_default().to_owned();
     let mut layers =
         Layers { global: read_policy(&home.policy(None)).unwrap_or_default(), ..Layers::default() };
-    let (kind, approval) = (Kind::Host, Approval::Allow);
-    layers.own.add(&NewEntry {
-        kind,
-        subject: &host,
-        mode: "",
-        approval,
-        source: "cli",
-        created: "",
-    });
+    layers.own.add((Kind::Host, &host, ""), Approval::Allow, "cli", "");
     let permissions = Permissions::new(Places::default(), layers, interrupts);
     let mut bridges = Bridges::new(permissions, env, PathBuf::new(), Box::new(|_| ()));
     let request = FetchRequest {

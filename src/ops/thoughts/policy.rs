@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::desk::Desk;
 use crate::out::Report;
-use crate::policy::{Approval, Kind, NewEntry, Policy, check_mode};
+use crate::policy::{Approval, Kind, Policy, check_mode};
 use crate::problem::Problem;
 use crate::sys::env::Env;
 use crate::sys::permission::{edit_policy, read_policy};
@@ -36,17 +36,8 @@ pub fn add_entry(edit: &PolicyEdit, mode: &str, approval: Approval) -> Result<Re
     let desk = Desk::new()?;
     let subject = check_value(&desk.env, edit)?;
     check_mode(mode).map_err(Problem::usage)?;
-    let created = clock::now();
-    let entry = NewEntry {
-        kind: edit.kind,
-        subject: &subject,
-        mode,
-        approval,
-        source: "cli",
-        created: &created,
-    };
     change(&desk, edit, |policy| {
-        policy.add(&entry);
+        policy.add((edit.kind, &subject, mode), approval, "cli", &clock::now());
         Ok(())
     })
 }

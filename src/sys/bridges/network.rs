@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Bridges;
 use crate::limits;
-use crate::sys::http::fetch::{FetchError, FetchRequest, Fetched, fetch};
+use crate::sys::http::fetch::{FetchRequest, Fetched, fetch};
 use crate::sys::permission::Wish;
 
 /// How long a request may take, with all that it is redirected to.
@@ -92,15 +92,8 @@ impl Bridges<'_> {
                 began.elapsed().saturating_sub(self.permissions.asked.saturating_sub(asked));
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             request.time = TIME.saturating_sub(spent).min(left.unwrap_or(TIME));
-            let fetched =
-                fetch(request.clone(), self.permissions.interrupts).map_err(
-                    |error| match error {
-                        FetchError::Failed(why) => format!("net.fetch: {why}"),
-                        FetchError::Interrupted(signal) => {
-                            format!("interrupted by {}", signal.name())
-                        }
-                    },
-                )?;
+            let fetched = fetch(request.clone(), self.permissions.interrupts)
+                .map_err(|why| format!("net.fetch: {why}"))?;
             let Some(next) = find_redirect(&request, &fetched)? else { return Ok(fetched) };
             request = next;
         }

@@ -13,7 +13,6 @@ use tokio::runtime;
 
 use super::error::list_causes;
 use super::{certificates, find_proxy, read_head, run_until};
-use crate::exit::Signal;
 use crate::sys::interrupt::Interrupts;
 use std::os::fd::AsFd;
 
@@ -47,23 +46,11 @@ pub struct Fetched {
     pub body: Vec<u8>,
 }
 
-/// Why there is no response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FetchError {
-    /// What failed.
-    Failed(String),
-    /// A signal came.
-    Interrupted(Signal),
-}
-
-impl From<String> for FetchError {
-    fn from(message: String) -> Self {
-        Self::Failed(message)
-    }
-}
-
 /// Sends one request and reads the response; a redirect is a response.
-pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, FetchError> {
+///
+/// # Errors
+/// What failed. A signal ends it too, and is pending then.
+pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, String> {
     let (time, host) = (request.time, request.url.host_str().unwrap_or_default().to_owned());
     let literal =
         request.url.host_str().map(|host| host.trim_matches(['[', ']']).parse::<IpAddr>());
@@ -71,7 +58,7 @@ pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, 
         && !request.is_private_allowed
         && !is_public(address)
     {
-        return Err(refuse_private(&host).into());
+        return Err(refuse_private(&host));
     }
     let client = build_client(&request)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().event_interval(1).build();
@@ -85,9 +72,9 @@ pub fn fetch(request: FetchRequest, interrupts: &Interrupts) -> Result<Fetched, 
     // The ordinary drop would wait for a name lookup that hangs.
     runtime.shutdown_background();
     match fetched? {
-        None => Err(FetchError::Interrupted(interrupts.pending().unwrap_or(Signal::Int))),
-        Some(Err(_)) => Err(format!("{host} took longer than {} s", time.as_secs_f64()).into()),
-        Some(Ok(result)) => Ok(result?),
+        None => Err("interrupted".to_owned()),
+        Some(Err(_)) => Err(format!("{host} took longer than {} s", time.as_secs_f64())),
+        Some(Ok(result)) => result,
     }
 }
 
@@ -153,14 +140,18 @@ impl Resolve for PublicNames {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await;
-            let addresses: Vec<SocketAddr> = found?.collect();
-            if addresses.is_empty() || !addresses.iter().all(|address| is_public(address.ip())) {
-                return Err(io::Error::other(refuse_private(&host)).into());
-            }
-            Ok(Box::new(addresses.into_iter()) as Addrs)
+            let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
+            Ok(Box::new(take_public(&host, found.collect())?.into_iter()) as Addrs)
         })
     }
+}
+
+/// What a name leads to, where all of it is public: the name may lead elsewhere a moment later.
+fn take_public(host: &str, found: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+    if found.is_empty() || !found.iter().all(|address| is_public(address.ip())) {
+        return Err(io::Error::other(refuse_private(host)));
+    }
+    Ok(found)
 }
 
 fn refuse_private(host: &str) -> String {
@@ -246,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_leads_here_and_there_leads_nowhere() {
+        let public: SocketAddr = "1.1.1.1:0".parse().unwrap();
+        let private: SocketAddr = "[::ffff:10.0.0.1]:0".parse().unwrap();
+        assert_eq!(take_public("a", vec![public]).unwrap(), [public]);
+        for found in [vec![], vec![private], vec![public, private], vec![private, public]] {
+            assert!(take_public("a", found.clone()).is_err(), "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_name_that_leads_to_this_machine_is_refused_when_it_is_looked_up() {
         let request = FetchRequest {
             method: "GET".into(),
@@ -257,9 +258,7 @@ mod tests {
             limit: 10,
         };
         let check = |request: FetchRequest, part: &str| {
-            let Err(FetchError::Failed(why)) = fetch(request, &Interrupts::none()) else {
-                panic!()
-            };
+            let why = fetch(request, &Interrupts::none()).unwrap_err();
             assert!(why.contains(part), "{why}");
         };
         if find_proxy("http").is_none() {
